@@ -1,0 +1,88 @@
+"""Arrays already in memory as a source: embeddings [n, d], or images as uint8 [n, H, W] or [n, H, W, 3]."""
+
+from collections.abc import Iterable
+from typing import Literal
+
+import numpy as np
+from PIL import Image
+
+from scdh.data.labels import encode_array
+from scdh.data.source import Source
+from scdh.errors import DataError
+
+
+class ArraySource(Source):
+    """``labels=None`` means that no row has one."""
+
+    kind: Literal["images", "features"]
+
+    def __init__(
+        self,
+        data: np.ndarray,
+        labels: np.ndarray | None = None,
+        label_names: list[str] | None = None,
+        *,
+        name: str = "array",
+        split: np.ndarray | None = None,
+        item_names: list[str] | None = None,
+    ) -> None:
+        data = np.asarray(data)
+        self.name = name
+        self.kind = "images" if data.dtype == np.uint8 and data.ndim >= 3 else "features"
+        if self.kind == "images":
+            if data.ndim > 4 or (data.ndim == 4 and data.shape[3] != 3):
+                raise DataError(
+                    f"{name}: images must be uint8 [n, H, W] or [n, H, W, 3], not {list(data.shape)}."
+                )
+            self._data = data
+        else:
+            self._data = finite_features(data, name)
+        if labels is None:
+            self.labels, self.label_names = np.full(len(data), -1, np.int64), list(label_names or [])
+        else:
+            self.labels, self.label_names = encode_array(labels, label_names, what=f"labels of {name}")
+        for what, other in (("labels", self.labels), ("split words", split), ("item names", item_names)):
+            if other is not None and len(other) != len(data):
+                raise DataError(f"{name} has {len(data)} rows but {len(other)} {what}.")
+        self.split = None if split is None else np.asarray(split)
+        self._item_names = item_names
+
+    @property
+    def features(self) -> np.ndarray:
+        return self._data if self.kind == "features" else super().features
+
+    def image(self, row: int, at_least: int | None = None) -> Image.Image:
+        if self.kind != "images":
+            return super().image(row)
+        return Image.fromarray(self._data[row]).convert("RGB")
+
+    def item_name(self, row: int) -> str:
+        return f"{self.name} row {row}" if self._item_names is None else self._item_names[row]
+
+    def stable_names(self) -> Iterable[str]:
+        """Rows have no names of their own, so a sample of the values stands for them."""
+        step = max(1, len(self._data) // 1000)
+        yield f"{self._data.shape} {self._data.dtype}"
+        yield np.ascontiguousarray(self._data[::step]).tobytes().hex()
+
+
+def finite_features(data: np.ndarray, name: str) -> np.ndarray:
+    """float32 [n, d] with at least one row and no NaN or infinity; a float32 file map is left on disk."""
+    if data.ndim != 2 or data.dtype.kind not in "fiub":
+        raise DataError(
+            f"{name}: embeddings must be numbers [n, d], not {data.dtype} of shape {list(data.shape)}."
+        )
+    if 0 in data.shape:
+        raise DataError(f"{name}: embeddings of shape {list(data.shape)} are empty.")
+    with np.errstate(over="ignore"):
+        features = data if data.dtype == np.float32 else data.astype(np.float32)
+    step = max(1, 2**22 // data.shape[1])  # in blocks, so that a large file needs no copy of its own size
+    broken = np.concatenate(
+        [~np.isfinite(features[start : start + step]).all(axis=1) for start in range(0, len(data), step)]
+    )
+    if broken.any():
+        raise DataError(
+            f"{name}: {int(broken.sum())} of {len(data)} embeddings hold NaN or infinity, "
+            f"the first is row {int(broken.argmax())}."
+        )
+    return features

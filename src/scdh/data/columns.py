@@ -1,0 +1,118 @@
+"""Which column of a table holds the image, the label and the split, and what its values mean.
+
+Hugging Face writes the meaning of columns into the table's metadata (ClassLabel with its names); plain tables are
+read by their Arrow types.
+"""
+
+import json
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from scdh.data.labels import Encoded, encode_columns, encode_lists, encode_single
+from scdh.errors import DataError
+
+IMAGE_COLUMNS = ("image", "img", "image_data", "path", "file", "file_name", "image_path")
+LABEL_COLUMNS = ("label", "labels", "class", "target")
+SPLIT_COLUMN = "split"
+SPLIT_WORDS = {"training": "train", "validation": "val", "valid": "val", "dev": "val", "testing": "test"}
+NO_LABELS = "none"
+
+
+def hugging_face_features(schema: pa.Schema) -> dict[str, Any]:
+    """The "features" part of Hugging Face's metadata, or nothing."""
+    try:
+        info = json.loads((schema.metadata or {})[b"huggingface"])
+        features = info["info"]["features"]
+    except (KeyError, ValueError, TypeError):
+        return {}
+    return features if isinstance(features, dict) else {}
+
+
+def class_names(feature: Any) -> list[str] | None:
+    """The names of a ClassLabel, alone or inside a list, in any of the spellings that `datasets` has used."""
+    while isinstance(feature, list) and len(feature) == 1:
+        feature = feature[0]
+    if not isinstance(feature, dict):
+        return None
+    if feature.get("_type") == "ClassLabel" and feature.get("names"):
+        return [str(name) for name in feature["names"]]
+    return class_names(feature["feature"]) if "feature" in feature else None
+
+
+def choose_image_column(table: pa.Table, name: str, wanted: str | None) -> str:
+    """The asked-for column, or the obvious one: a Hugging Face image, or a usual name."""
+    if wanted is not None:
+        return _existing(table, name, wanted)
+    features = hugging_face_features(table.schema)
+    typed = [c for c, f in features.items() if isinstance(f, dict) and f.get("_type") == "Image"]
+    usual = [c for c in IMAGE_COLUMNS if c in table.column_names]
+    for found in (typed, usual):
+        if found:
+            return found[0]
+    raise DataError(
+        f"{name} has the columns {', '.join(table.column_names)}, none of which is obviously the image; "
+        "name it with image_column."
+    )
+
+
+def choose_label_columns(table: pa.Table, name: str, wanted: str | None, image_column: str) -> list[str]:
+    """Asked-for columns ("a" or "a,b"), or the obvious one; an empty list when there are no labels."""
+    if wanted is not None:
+        if wanted in table.column_names:
+            return [wanted]
+        if wanted == NO_LABELS:
+            return []
+        return [_existing(table, name, part.strip()) for part in wanted.split(",")]
+    features = hugging_face_features(table.schema)
+    typed = [c for c in table.column_names if class_names(features.get(c)) is not None]
+    usual = [c for c in LABEL_COLUMNS if c in table.column_names]
+    if usual:
+        return usual[:1]
+    if len(typed) == 1:
+        return typed
+    others = [c for c in table.column_names if c not in (image_column, SPLIT_COLUMN)]
+    if not others:
+        return []
+    raise DataError(
+        f"{name} has the columns {', '.join(table.column_names)}, none of which is obviously the label; "
+        f"name it with label_column ('{NO_LABELS}' when there are no labels)."
+    )
+
+
+def read_labels(table: pa.Table, name: str, columns: list[str]) -> Encoded:
+    """The labels of the chosen columns, in one of the two forms of :mod:`scdh.data.labels`."""
+    if not columns:
+        return np.full(table.num_rows, -1, np.int64), []
+    features = hugging_face_features(table.schema)
+    encoded = {}
+    for column in columns:
+        values = table[column]
+        names = class_names(features.get(column))
+        what = f"column {column!r} of {name}"
+        kind = values.type.value_type if pa.types.is_dictionary(values.type) else values.type
+        if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+            encoded[column] = encode_lists(values.to_pylist(), names, what=what)
+        elif pa.types.is_integer(kind) or pa.types.is_boolean(kind):
+            whole = values.cast(pa.int64()).to_pylist()
+            encoded[column] = encode_single(whole, names, what=what)
+        elif pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_null(kind):
+            encoded[column] = encode_single(values.to_pylist(), names, what=what)
+        else:
+            raise DataError(f"{what} must hold whole numbers, words or lists of them, not {kind}.")
+    return next(iter(encoded.values())) if len(columns) == 1 else encode_columns(encoded)
+
+
+def read_split(table: pa.Table, column: str | None) -> np.ndarray | None:
+    """The table's own division, with the usual words for it brought to train, val and test."""
+    if column is None or column not in table.column_names:
+        return None
+    words = [str(word or "") for word in table[column].to_pylist()]
+    return np.array([SPLIT_WORDS.get(word.lower(), word) for word in words])
+
+
+def _existing(table: pa.Table, name: str, column: str) -> str:
+    if column not in table.column_names:
+        raise DataError(f"{name} has no column {column!r}; its columns are {', '.join(table.column_names)}.")
+    return column

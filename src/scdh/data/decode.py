@@ -1,0 +1,53 @@
+"""Encoded bytes or a path → an RGB picture, or one :class:`BadImage` that names the item."""
+
+import io
+from pathlib import Path
+
+import numpy as np
+from PIL import Image, ImageOps
+
+from scdh.data.source import BadImage
+
+EXTENSIONS = frozenset((".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm"))
+
+
+def decode(encoded: bytes | memoryview | Path, where: str, at_least: int | None = None) -> Image.Image:
+    """Open, decode and turn upright; see :meth:`scdh.data.source.Source.image` for ``at_least``."""
+    if isinstance(encoded, Path):
+        if not encoded.is_file():
+            raise BadImage(where, "there is no such file")
+    elif len(encoded) == 0:
+        raise BadImage(where, "it has 0 bytes")
+    try:
+        with Image.open(encoded if isinstance(encoded, Path) else io.BytesIO(encoded)) as image:
+            if at_least is not None and min(image.size) >= 2 * at_least:
+                image.draft("RGB", _scaled(image.size, at_least))
+            image.load()
+            # Telephones store photos lying on their side with a note how to turn them.
+            upright = ImageOps.exif_transpose(image) if "exif" in image.info else image
+            return to_rgb(upright)
+    except MemoryError:
+        raise
+    except Exception as error:  # broken files make decoders raise nearly anything, SyntaxError included
+        reason = " ".join(str(error).split()) or type(error).__name__
+        if isinstance(error, Image.UnidentifiedImageError):
+            reason = "its bytes are no known image format"
+        raise BadImage(where, reason.rstrip(".")) from error
+
+
+def to_rgb(image: Image.Image) -> Image.Image:
+    """Three channels of 8 bits. 16-bit grey is scaled; Pillow's own conversion would clip nearly all of it to white."""
+    if image.mode == "RGB":
+        return image
+    if image.mode.startswith("I"):
+        values = np.asarray(image)
+        if values.max(initial=0) > 255:
+            values = values >> 8
+        return Image.fromarray(values.clip(0, 255).astype(np.uint8)).convert("RGB")
+    return image.convert("RGB")
+
+
+def _scaled(size: tuple[int, int], at_least: int) -> tuple[int, int]:
+    """The picture's own shape with the shorter side ``at_least``: Pillow's draft never goes below it."""
+    shorter = min(size)
+    return max(1, size[0] * at_least // shorter), max(1, size[1] * at_least // shorter)

@@ -1,0 +1,212 @@
+"""Rows in the right order as batches, the same on one process or many, from the start or after a resume.
+
+Measured on two cores, JPEG 32² → 128² and 348² → 224²: one thread decodes 4,500 and 560 images a second, two
+threads the same (Pillow holds the interpreter's lock while it decodes), two processes 5,900 and 1,120 including
+their start of 0.1 s. So ``workers`` are processes, and 0 decodes in the caller's own thread: on a CPU the network
+takes nearly all the time anyway.
+"""
+
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+from scdh.data.augment import augmentation as find_augmentation
+from scdh.data.batch import BadImages, Batch
+from scdh.data.draw import balanced_order
+from scdh.data.source import BadImage, Source
+from scdh.data.transforms import Preprocess
+from scdh.errors import DataError
+
+OnBadImage = Literal["fail", "skip"]
+Decoded = tuple[list[torch.Tensor], np.ndarray, list[tuple[int, str, str]]]
+
+
+def steps_per_epoch(n: int, batch_size: int) -> int:
+    """Full batches in an epoch of n rows; a set smaller than one batch gives one smaller batch."""
+    return max(1, n // batch_size) if n else 0
+
+
+def training_batches(
+    source: Source,
+    rows: np.ndarray,
+    *,
+    preprocess: Preprocess | None = None,
+    augmentation: str = "none",
+    batch_size: int,
+    seed: int,
+    epoch: int,
+    rank: int = 0,
+    world: int = 1,
+    balanced: bool = False,
+    workers: int = 0,
+    on_bad_image: OnBadImage = "fail",
+    bad_images: BadImages | None = None,
+    views: int = 1,
+    first_step: int = 0,
+) -> Iterator[Batch]:
+    """One epoch in random order. ``batch_size`` counts the rows of all processes together.
+
+    The order depends only on (seed, epoch). Process ``rank`` of ``world`` takes every world-th row of each batch.
+    What chance does to a picture depends only on (seed, epoch, row, view, how often the row came before in this
+    epoch). So neither the number of processes, nor of workers, nor a resume at ``first_step`` changes anything.
+    """
+    _check(source, preprocess, augmentation, batch_size, on_bad_image)
+    if batch_size % world or not 0 <= rank < world:
+        raise DataError(f"batch_size {batch_size} must divide by the {world} processes (this is number {rank}).")
+    if seed < 0 or epoch < 0 or views < 1 or first_step < 0:
+        raise DataError(
+            f"seed {seed}, epoch {epoch} and first_step {first_step} must be 0 or more, views {views} 1 or more."
+        )
+    order, times = epoch_order(source.labels, np.asarray(rows, dtype=np.int64), seed, epoch, balanced)
+    size = min(batch_size, len(order) - len(order) % world)
+    if size == 0:
+        raise DataError(f"{source.name} gives {len(order)} rows to train on, too few for {world} processes.")
+    starts = range(first_step * size, steps_per_epoch(len(order), batch_size) * size, size)
+    shares = [slice(start + rank, start + size, world) for start in starts]
+    work = _Work(source, preprocess, augmentation, [(order[s], times[s]) for s in shares], (seed, epoch), views)
+    return _batches(work, workers, on_bad_image, bad_images, keep_step=True)
+
+
+def evaluation_batches(
+    source: Source,
+    rows: np.ndarray,
+    *,
+    preprocess: Preprocess | None = None,
+    batch_size: int,
+    workers: int = 0,
+    on_bad_image: OnBadImage = "fail",
+    bad_images: BadImages | None = None,
+    augmentation: str = "none",
+    chance: tuple[int, int] | None = None,
+) -> Iterator[Batch]:
+    """The rows in the order given, the last batch smaller where it does not come out even.
+
+    Pictures are unchanged by chance unless ``chance`` (two numbers, such as seed and epoch) is given with an
+    augmentation: a frozen trunk's features are cached for a few such versions of every row.
+    """
+    _check(source, preprocess, augmentation, batch_size, on_bad_image)
+    rows = np.asarray(rows, dtype=np.int64)
+    parts = [rows[start : start + batch_size] for start in range(0, len(rows), batch_size)]
+    work = _Work(source, preprocess, augmentation, [(part, np.zeros_like(part)) for part in parts], chance, 1)
+    return _batches(work, workers, on_bad_image, bad_images, keep_step=False)
+
+
+def epoch_order(
+    labels: np.ndarray, rows: np.ndarray, seed: int, epoch: int, balanced: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """The rows of an epoch, and for each how often it came before (only balancing repeats rows)."""
+    rng = np.random.default_rng([seed, epoch])
+    if not balanced:
+        return rng.permutation(rows), np.zeros(len(rows), np.int64)
+    order = rows[balanced_order(labels[rows], rng)]
+    by_row = np.argsort(order, kind="stable")
+    grouped = order[by_row]
+    first = np.searchsorted(grouped, grouped, side="left")
+    times = np.empty(len(order), np.int64)
+    times[by_row] = np.arange(len(order)) - first
+    return order, times
+
+
+@dataclass(frozen=True)
+class _Work(Dataset):
+    """Item i is the decoded batch i. Bad images come back as words, since an error loses its parts on the way
+
+    from a worker process.
+    """
+
+    source: Source
+    preprocess: Preprocess | None
+    augmentation: str
+    batches: list[tuple[np.ndarray, np.ndarray]]
+    chance: tuple[int, int] | None
+    views: int
+
+    def __len__(self) -> int:
+        return len(self.batches)
+
+    def __getitem__(self, i: int) -> Decoded:
+        rows, times = self.batches[i]
+        preprocess = self.preprocess
+        if preprocess is None:
+            vectors = torch.from_numpy(np.array(self.source.features[rows], dtype=np.float32))
+            return [vectors] * self.views, rows, []
+        side = preprocess.needed_side(self.augmentation)
+        out = np.empty((self.views, len(rows), preprocess.size, preprocess.size, 3), np.uint8)
+        good, bad = [], []
+        for place, (row, time) in enumerate(zip(rows.tolist(), times.tolist(), strict=True)):
+            try:
+                image = self.source.image(row, side)
+            except BadImage as error:
+                bad.append((row, error.where, error.reason))
+                continue
+            for view in range(self.views):
+                if self.chance is None:
+                    pixels = preprocess.evaluation_image(image)
+                else:
+                    rng = np.random.default_rng([*self.chance, row, view, time])
+                    pixels = preprocess.training_image(image, rng, self.augmentation)
+                out[view, len(good)] = pixels.transpose(1, 2, 0)
+            good.append(place)
+        # Written with the colours last and only turned as a view: the layout convolutions want, for nothing.
+        kept = torch.from_numpy(out[:, : len(good)]).permute(0, 1, 4, 2, 3)
+        return list(kept.unbind(0)), rows[good], bad
+
+
+def _batches(
+    work: _Work, workers: int, on_bad_image: OnBadImage, report: BadImages | None, *, keep_step: bool
+) -> Iterator[Batch]:
+    report = BadImages() if report is None else report
+    known = len(report)
+    labels = work.source.labels
+    for inputs, rows, bad in _decoded(work, workers):
+        if bad and on_bad_image == "fail":
+            raise BadImage(*bad[0][1:])
+        report.found.update({row: BadImage(where, reason) for row, where, reason in bad if row not in report.found})
+        if len(rows):
+            yield Batch(inputs[0], torch.from_numpy(labels[rows]), torch.from_numpy(rows), tuple(inputs[1:]))
+        elif keep_step:  # leaving the whole step out would put this process out of step with the others
+            raise DataError(f"None of the {len(bad)} images of a batch can be read, the first is {bad[0][1]}.")
+    if len(report) > known:
+        report.warn()
+
+
+def _decoded(work: _Work, workers: int) -> Iterator[Decoded]:
+    if workers == 0 or work.preprocess is None or len(work) < 2:
+        for i in range(len(work)):
+            yield work[i]
+        return
+    loader: DataLoader = DataLoader(
+        work,
+        batch_size=None,
+        num_workers=min(workers, len(work)),
+        prefetch_factor=2,
+        # Fork shares the source's memory and starts in a tenth of a second; elsewhere the system's own way.
+        multiprocessing_context="fork" if sys.platform == "linux" else None,
+        # Its own generator, for else each epoch with workers would move torch's global one.
+        generator=torch.Generator(),
+        collate_fn=_as_is,
+    )
+    yield from loader
+
+
+def _as_is(item: Decoded) -> Decoded:
+    return item
+
+
+def _check(
+    source: Source, preprocess: Preprocess | None, augmentation: str, batch_size: int, on_bad_image: str
+) -> None:
+    find_augmentation(augmentation)
+    if batch_size < 1:
+        raise DataError(f"batch_size must be 1 or more, not {batch_size}.")
+    if on_bad_image not in ("fail", "skip"):
+        raise DataError(f"on_bad_image must be 'fail' or 'skip', not {on_bad_image!r}.")
+    if source.kind == "images" and preprocess is None:
+        raise DataError(f"{source.name} holds images, so a Preprocess is needed to bring them to one size.")
+    if source.kind == "features" and (preprocess is not None or augmentation != "none"):
+        raise DataError(f"{source.name} holds embeddings, which take no Preprocess and no augmentation.")

@@ -1,0 +1,113 @@
+"""Open parquet files, CSV files and Hugging Face data sets as one :class:`ArrowSource`."""
+
+import csv
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.parquet as pq
+
+from scdh.data.arrow import ArrowSource
+from scdh.data.columns import SPLIT_WORDS, choose_label_columns
+from scdh.errors import DataError
+
+LARGE = 2 * 1024**3  # bytes of parquet above which rows are mapped from disk instead of read into memory
+SEPARATORS = ";|"
+
+
+def open_parquet(files: list[Path], **columns: Any) -> ArrowSource:
+    """One or more parquet files of the same columns, in the order given."""
+    try:
+        parts = [(file.name, pq.ParquetFile(file).metadata.num_rows) for file in files]
+        if sum(file.stat().st_size for file in files) > LARGE:
+            dataset = _datasets().load_dataset("parquet", data_files=[str(f) for f in files], split="train")
+            table = _arrow_table(dataset)
+        else:
+            table = pa.concat_tables([pq.read_table(file) for file in files])
+    except (pa.ArrowException, OSError) as error:
+        raise DataError(f"{_names(files)} cannot be read as parquet: {_first_line(error)}.") from error
+    return ArrowSource(table, name=_names(files), parts=parts, folder=files[0].parent, **columns)
+
+
+def open_csv(file: Path, *, label_column: str | None = None, **columns: Any) -> ArrowSource:
+    """A CSV file with a column of paths and one of labels; several labels in a cell are separated by ; or |."""
+    try:
+        with open(file, newline="", encoding="utf-8-sig") as handle:
+            header = next(csv.reader(handle), [])
+        # Everything as words: guessing types would turn "007" into 7 and an empty cell into something else.
+        words = pa.csv.ConvertOptions(column_types={name: pa.string() for name in header})
+        table = pa.csv.read_csv(file, convert_options=words)
+    except (pa.ArrowException, OSError, UnicodeDecodeError, csv.Error) as error:
+        raise DataError(f"{file} cannot be read as CSV: {_first_line(error)}.") from error
+    if len(set(header)) != len(header):
+        raise DataError(f"{file.name} names a column twice: {', '.join(header)}.")
+    chosen = choose_label_columns(table, file.name, label_column, columns.get("image_column") or "path")
+    for column in chosen:
+        place = table.column_names.index(column)
+        table = table.set_column(place, column, pa.chunked_array([_label_cells(table[column])]))
+    label_column = ",".join(chosen) if chosen else "none"
+    return ArrowSource(table, name=file.name, folder=file.parent, label_column=label_column, **columns)
+
+
+def open_hub(spec: str, **columns: Any) -> ArrowSource:
+    """"owner/name" or "owner/name:split" from the Hugging Face hub; without a split all of them, kept apart."""
+    repository, _, split = spec.partition(":")
+    datasets = _datasets()
+    try:
+        loaded = datasets.load_dataset(repository, split=split or None)
+    except Exception as error:  # the hub raises many kinds: no network, no such name, no such split, gated
+        raise DataError(f"The Hugging Face data set {spec!r} cannot be loaded: {_first_line(error)}.") from error
+    splits = {split: loaded} if split else dict(loaded)
+    table = pa.concat_tables([_arrow_table(part) for part in splits.values()])
+    words = [SPLIT_WORDS.get(name, name) for name, part in splits.items() for _ in range(len(part))]
+    parts = [(f"{repository} {name}", len(part)) for name, part in splits.items()]
+    kept = None if split else np.array(words)
+    return ArrowSource(table, name=f"hf:{spec}", parts=parts, split=kept, **columns)
+
+
+def _label_cells(cells: pa.ChunkedArray) -> pa.Array:
+    """Cells of words → lists where a separator occurs, whole numbers where all are, else words."""
+    values = [(cell or "").strip() for cell in cells.to_pylist()]
+    if any(sign in value for value in values for sign in SEPARATORS):
+        lists = [
+            [word.strip() for word in value.replace("|", ";").split(";") if word.strip()] for value in values
+        ]
+        flat = pc.list_flatten(pa.array(lists, pa.list_(pa.string()))).to_pylist()
+        if _all_whole(flat):
+            return pa.array([[int(word) for word in row] for row in lists], pa.list_(pa.int64()))
+        return pa.array(lists, pa.list_(pa.string()))
+    present = [value for value in values if value]
+    if present and _all_whole(present):
+        return pa.array([int(value) if value else None for value in values], pa.int64())
+    return pa.array(values, pa.string())
+
+
+def _all_whole(words: list[str]) -> bool:
+    """Whole numbers in their plain spelling; "007" stays a word."""
+    return all(word.removeprefix("-").isdecimal() and str(int(word)) == word for word in words)
+
+
+def _arrow_table(dataset: Any) -> pa.Table:
+    """The memory-mapped table behind a `datasets.Dataset`, with the names of its classes."""
+    return dataset.data.table.replace_schema_metadata(dataset.features.arrow_schema.metadata)
+
+
+def _datasets() -> Any:
+    try:
+        import datasets
+    except ImportError as error:
+        raise DataError(
+            "Hub names and parquet above 2 GB need the package datasets: pip install scdh[hub]."
+        ) from error
+    return datasets
+
+
+def _names(files: list[Path]) -> str:
+    return files[0].name if len(files) == 1 else f"{files[0].name} and {len(files) - 1} more"
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")

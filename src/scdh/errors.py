@@ -1,0 +1,39 @@
+"""Named errors. Every message is one sentence that says what was wrong and what was expected.
+
+All of them are ``ValueError``s, so code that does not know scdh can still catch a user's mistake.
+"""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class ScdhError(ValueError):
+    """A mistake in what the user gave; the command line prints it without a trace and exits with 2."""
+
+
+class ConfigError(ScdhError):
+    """A setting is unknown, of the wrong kind, or out of range."""
+
+
+class DataError(ScdhError):
+    """Images, embeddings or labels cannot be used as they are."""
+
+
+class CodesError(ScdhError):
+    """Codes do not fit together, or a codes or index file is broken."""
+
+
+class ModelError(ScdhError):
+    """A saved model is missing, broken, or does not fit what is asked of it."""
+
+
+class TrainingError(ScdhError):
+    """Training cannot go on; the last good checkpoint is kept."""
+
+
+def unknown_name(kind: str, name: object, known: Iterable[str]) -> str:
+    """One sentence for a name nobody knows, with the nearest known name or the list of them."""
+    names = sorted(known)
+    near = get_close_matches(str(name), names, n=1)
+    hint = f"did you mean {near[0]!r}?" if near else "known are: " + ", ".join(names[:30])
+    return f"Unknown {kind} {name!r}; {hint}"

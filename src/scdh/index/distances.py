@@ -1,0 +1,47 @@
+"""Hamming distances of blocks of codes: d(a, b) = popcount(a xor b), summed over the words of a code.
+
+Blocks are kept small on purpose: near 2^18 pairs, the words of a block stay in the processor's cache, which
+measured twice as fast as blocks of millions of pairs, and memory stays the same for any size of database.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scdh.codes import Codes
+
+BLOCK_PAIRS = 1 << 18
+
+
+def word_columns(codes: Codes) -> NDArray[Any]:
+    """Words of the codes as [words, n], so that word w of all items lies together in memory.
+
+    Codes of up to 32 bits take the smallest word they fit into: half the bytes are nearly half the time.
+    """
+    words = codes.words()
+    if codes.bits <= 32:
+        small = np.uint8 if codes.bits <= 8 else np.uint16 if codes.bits <= 16 else np.uint32
+        # The first byte is the lowest of its word, so the narrow word keeps all bits.
+        words = words.astype(small)
+    return np.ascontiguousarray(words.T)
+
+
+def distance_type(bits: int) -> type[np.unsignedinteger[Any]]:
+    """The smallest type that holds 0…bits and one value beyond, which marks a pair that must not count."""
+    return np.uint8 if bits < 255 else np.uint16 if bits < 65535 else np.uint32
+
+
+def hamming(query: NDArray[Any], database: NDArray[Any], bits: int) -> NDArray[Any]:
+    """Distances [q, n] between two blocks of ``word_columns``.
+
+    >>> a, b = Codes.from_bits([[1, 0, 1]]), Codes.from_bits([[1, 0, 1], [0, 1, 0]])
+    >>> hamming(word_columns(a), word_columns(b), bits=3).tolist()
+    [[0, 3]]
+    """
+    differing = np.bitwise_xor(query[0][:, None], database[0][None, :])
+    total = np.bitwise_count(differing).astype(distance_type(bits), copy=False)
+    for ours, theirs in zip(query[1:], database[1:], strict=True):
+        np.bitwise_xor(ours[:, None], theirs[None, :], out=differing)
+        total += np.bitwise_count(differing)
+    return total

@@ -1,0 +1,92 @@
+"""The triplet ranking loss and its unary upper bounds, for tests and figures (paper, "Unary Upper Bound" and Prop. 1).
+
+These are plain sums in float64, O(n³) for the triplets: they show that the bound holds, they do not train anything.
+g(a, b) is monotone and 1-Lipschitz in both arguments: "hinge" [m + a − b]_+ or "softmax" (NCA) log(1 + e^{a−b}).
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.functional import softplus
+
+from scdh.errors import ConfigError, unknown_name
+from scdh.losses.distances import centre_distances
+from scdh.losses.labels import label_mask
+
+
+def _g(kind: str, margin: float, a: Tensor, b: Tensor) -> Tensor:
+    if kind == "hinge":
+        return (margin + a - b).clamp(min=0)
+    if kind == "softmax":
+        return softplus(a - b)
+    raise ConfigError(unknown_name("triplet kernel g", kind, ("hinge", "softmax")))
+
+
+def _labels(y: Any, num_classes: int | None = None) -> tuple[Tensor, bool]:
+    y = torch.as_tensor(y)
+    if y.ndim == 2:
+        return label_mask(y, y.shape[1]), True
+    return label_mask(y.long(), num_classes or int(y.max()) + 1), False
+
+
+def triplet_ranking_loss(h: Any, y: Any, g: str = "hinge", margin: float = 1.0) -> float:
+    """Σ_{(i,j)∈S, (i,k)∉S} r_ij g(|h_i − h_j|, |h_i − h_k|), r_ij = |Y_i ∩ Y_j| (1 for one label).
+
+    § S holds every pair with a common label, so (i, i) ∈ S too: the paper's derivation sums j over the whole class.
+    Items without a label take no part.
+    """
+    h = torch.as_tensor(h, dtype=torch.float64)
+    labels, _ = _labels(y)
+    labelled = labels.any(1)
+    h, shared = h[labelled], labels[labelled].double() @ labels[labelled].double().T
+    distances = centre_distances(h, h)
+    total = 0.0
+    for i in range(len(h)):  # one anchor at a time: n × n, never n × n × n in memory
+        similar = shared[i] > 0
+        values = _g(g, margin, distances[i, similar][:, None], distances[i, ~similar][None, :])
+        total += float((shared[i, similar][:, None] * values).sum())
+    return total
+
+
+def unary_upper_bound(h: Any, y: Any, centres: Any, g: str = "hinge", margin: float = 1.0) -> float:
+    """(n/C)² (C−1) Σ_i [l_c + 2 d_{i,y_i}], l_c = 1/(C−1) Σ_{l≠y} g(d_iy, d_il); ≥ the triplet loss for balanced labels.
+
+    Multi-hot ``y`` gives Proposition 1's bound with p estimated as the share of ones.
+    """
+    centres = torch.as_tensor(centres, dtype=torch.float64)
+    num_classes = len(centres)
+    labels, many = _labels(y, num_classes)
+    if many:
+        return multilabel_upper_bound(h, y, centres, g=g, margin=margin)
+    labelled = labels.any(1)
+    h, labels = torch.as_tensor(h, dtype=torch.float64)[labelled], labels[labelled]
+    distances = centre_distances(h, centres)
+    own = distances[labels][:, None]
+    l_c = torch.where(labels, 0, _g(g, margin, own, distances)).sum() / max(num_classes - 1, 1)
+    return float((len(h) / num_classes) ** 2 * (num_classes - 1) * (l_c + 2 * own.sum()))
+
+
+def multilabel_upper_bound(
+    h: Any, y: Any, centres: Any, p: float | None = None, g: str = "hinge", margin: float = 1.0
+) -> float:
+    """Proposition 1: (C−1) p² n² Σ_i [q(|Y_i|) l_mc + (Q + q(|Y_i|)) Σ_{s∈Y_i} d_is]; bounds the triplet loss's expectation.
+
+    q(x) = (C−x)/(C−1) · (1−p)^x, Q = (1−p)²(1−p²)^{C−2}, l_mc = 1/(C−|Y|) Σ_{s∈Y} Σ_{t∉Y} g(d_is, d_it), where each label
+    is present with probability p independently (estimated from ``y`` when not given).
+    """
+    centres = torch.as_tensor(centres, dtype=torch.float64)
+    h = torch.as_tensor(h, dtype=torch.float64)
+    labels, _ = _labels(y)
+    n, num_classes = labels.shape
+    p = float(labels.double().mean()) if p is None else p
+    distances = centre_distances(h, centres)
+    big_q = (1 - p) ** 2 * (1 - p**2) ** (num_classes - 2)
+    total = 0.0
+    for i in range(n):
+        own, other = distances[i, labels[i]], distances[i, ~labels[i]]
+        size = len(own)
+        small_q = (num_classes - size) / max(num_classes - 1, 1) * (1 - p) ** size
+        l_mc = float(_g(g, margin, own[:, None], other[None, :]).sum()) / max(num_classes - size, 1)
+        total += small_q * l_mc + (big_q + small_q) * float(own.sum())
+    return (num_classes - 1) * p**2 * n**2 * total

@@ -1,0 +1,33 @@
+"""Label sets as the losses read them: one label, many labels, or none.
+
+``y`` is int64 [B] with −1 for "no label", or multi-hot [B, C] where a row of zeros is "no label".
+"""
+
+import torch
+from torch import Tensor
+
+from scdh.errors import DataError
+
+
+def label_mask(y: Tensor, num_classes: int) -> Tensor:
+    """Y_i as a bool matrix [B, C]: entry (i, s) says whether s ∈ Y_i."""
+    if y.ndim == 2:
+        if y.shape[1] != num_classes:
+            raise DataError(f"Labels have {y.shape[1]} columns but there are {num_classes} centres or classes.")
+        return y > 0
+    if y.ndim != 1 or y.is_floating_point() or y.dtype == torch.bool:
+        raise DataError(f"Labels must be whole numbers [B] or multi-hot [B, C], not {y.dtype} of shape {tuple(y.shape)}.")
+    # The check reads the values, which would make a GPU wait at every step; there the data layer's own check stands.
+    if y.device.type == "cpu" and y.numel() and (int(y.max()) >= num_classes or int(y.min()) < -1):
+        wrong = int(y.max()) if int(y.max()) >= num_classes else int(y.min())
+        raise DataError(f"Label {wrong} is out of range; labels must be 0…{num_classes - 1}, or −1 for none.")
+    return y.unsqueeze(1) == torch.arange(num_classes, device=y.device)
+
+
+def mean_over_labelled(values: Tensor, labelled: Tensor) -> Tensor:
+    """Mean over the rows that have a label; 0 (with a gradient of 0) where none has one.
+
+    § The paper sums over all items; a batch mean keeps the learning rate independent of the batch size, and unlabelled
+    rows must not dilute the supervised part.
+    """
+    return torch.where(labelled, values, 0).sum() / labelled.sum().clamp(min=1)

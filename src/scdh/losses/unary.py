@@ -1,0 +1,109 @@
+"""The Semantic Cluster Unary Loss, SCUL (paper, "Unary Upper Bound and Semantic Cluster Unary Loss").
+
+Symbols: u_i = F(x_i) ∈ R^r, centres c_j ∈ R^r, d_ij = |u_i − c_j|, p_ij = softmax_j(−d_ij), Y_i the labels of item i.
+
+    one label     l_c(u_i, y_i) + λ d_{i,y_i},                         l_c = −log p_{i,y_i}
+    many labels   q(|Y_i|) Σ_{s∈Y_i} −log p_is + λ Σ_{s∈Y_i} d_is,      q(x) = 1/x
+
+Gradients (paper, "Optimization"), checked against autograd in the tests:
+
+    ∇c_y = (1 − p_y + λ) ∇d_y      ∇c_j = −p_j ∇d_j      ∇u = (1 + λ) ∇d_y − Σ_j p_j ∇d_j
+"""
+
+import torch
+from torch import Tensor, nn
+
+from scdh.errors import ConfigError, unknown_name
+from scdh.losses.distances import centre_distances, full_precision
+from scdh.losses.labels import label_mask, mean_over_labelled
+
+
+def softmax_loss(scores: Tensor, y: Tensor) -> Tensor:
+    """Softmax cross-entropy, many labels: 1/|Y| Σ_{s∈Y} −log softmax_s(scores); mean over the labelled rows.
+
+    This is l_1 on the fc8 outputs. § The paper's l_1 for many labels is a plain sum; it is weighted by 1/|Y| here too,
+    so that μ means the same with one label and with many.
+    """
+    with torch.autocast(scores.device.type, enabled=False):
+        scores = full_precision(scores)
+        mask = label_mask(y, scores.shape[1])
+        return mean_over_labelled(_mean_over_labels(-scores.log_softmax(1), mask), mask.any(1))
+
+
+def scul(u: Tensor, y: Tensor, centres: Tensor, lam: float) -> Tensor:
+    """SCUL with the softmax form of l_c; batch mean over the labelled rows (0 where none is)."""
+    distances = centre_distances(u, centres)
+    mask = label_mask(y, centres.shape[0])
+    cluster = _mean_over_labels(-(-distances).log_softmax(1), mask)
+    return mean_over_labelled(cluster + lam * _sum_over_labels(distances, mask), mask.any(1))
+
+
+def scul_hinge(u: Tensor, y: Tensor, centres: Tensor, lam: float, margin: float = 1.0) -> Tensor:
+    """SCUL with the paper's other l_c, the multi-class hinge.
+
+    one label    l_c = 1/(C−1) Σ_{l≠y} max(0, m + d_iy − d_il)
+    many labels  q(|Y|) l_mc,  l_mc = 1/(C−|Y|) Σ_{s∈Y} Σ_{t∉Y} max(0, m + d_is − d_it)   (Proposition 1's l_mc)
+    """
+    distances = centre_distances(u, centres)
+    mask = label_mask(y, centres.shape[0])
+    wrong = (~mask).sum(1).clamp(min=1)
+    cluster = torch.zeros_like(distances)
+    for s in mask.any(0).nonzero().flatten().tolist():  # a label at a time: [B, C] stays the largest tensor held
+        violation = (margin + distances[:, s : s + 1] - distances).clamp(min=0)
+        column = torch.where(mask, 0, violation).sum(1) / wrong
+        cluster = cluster + column.unsqueeze(1) * (torch.arange(mask.shape[1], device=u.device) == s)
+    value = _mean_over_labels(cluster, mask) + lam * _sum_over_labels(distances, mask)
+    return mean_over_labelled(value, mask.any(1))
+
+
+def _sum_over_labels(values: Tensor, mask: Tensor) -> Tensor:
+    # `where`, not a product: a value of inf outside the label set times 0 would be NaN.
+    return torch.where(mask, values, 0).sum(1)
+
+
+def _mean_over_labels(values: Tensor, mask: Tensor) -> Tensor:
+    return _sum_over_labels(values, mask) / mask.sum(1).clamp(min=1)
+
+
+class SemanticClusterUnaryLoss(nn.Module):
+    """SCUL with its own learned centres, to drop into anyone's training loop.
+
+    >>> loss = SemanticClusterUnaryLoss(num_classes=10, bits=48)
+    >>> value = loss(torch.randn(8, 48), torch.randint(10, (8,)))
+
+    Give ``loss.parameters()`` to the optimiser beside the network's. Defaults are the paper's: λ = 0.005 (CIFAR-10),
+    centres ~ N(0, 0.5). With hundreds of classes call :meth:`put_centres_on_sphere` after every step of the first
+    epochs (the paper's warm-up, s = 8 or 4), else outputs and centres may shrink to 0 together.
+    """
+
+    def __init__(
+        self,
+        num_classes: int,
+        bits: int,
+        lam: float = 0.005,
+        *,
+        form: str = "softmax",
+        margin: float = 1.0,
+        centre_std: float = 0.5,
+    ) -> None:
+        super().__init__()
+        if num_classes < 1 or bits < 1:
+            raise ConfigError(f"num_classes and bits must be at least 1, not {num_classes} and {bits}.")
+        if form not in ("softmax", "hinge"):
+            raise ConfigError(unknown_name("form of the cluster loss", form, ("softmax", "hinge")))
+        self.lam, self.form, self.margin = lam, form, margin
+        self.centres = nn.Parameter(torch.randn(num_classes, bits) * centre_std)
+
+    def forward(self, u: Tensor, y: Tensor) -> Tensor:
+        if self.form == "hinge":
+            return scul_hinge(u, y, self.centres, self.lam, self.margin)
+        return scul(u, y, self.centres, self.lam)
+
+    @torch.no_grad()
+    def put_centres_on_sphere(self, norm: float) -> None:
+        """Warm-up: put every centre back to ‖c‖ = s."""
+        self.centres.mul_(norm / self.centres.norm(dim=1, keepdim=True).clamp(min=1e-12))
+
+    def extra_repr(self) -> str:
+        classes, bits = self.centres.shape
+        return f"num_classes={classes}, bits={bits}, lam={self.lam}, form={self.form!r}"

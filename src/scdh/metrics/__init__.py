@@ -1,0 +1,32 @@
+"""How good a Hamming ranking is, from two histograms per query; and how healthy the codes are."""
+
+from scdh.metrics.histograms import distance_histograms
+from scdh.metrics.labels import check_labels
+from scdh.metrics.ordered import ordered_average_precision
+from scdh.metrics.radius import precision_within_radius
+from scdh.metrics.ranking import average_precision
+from scdh.metrics.returned import precision_at_k, recall_at_k
+from scdh.metrics.statistics import (
+    bit_balance,
+    bit_correlation,
+    bit_entropy,
+    class_distances,
+    code_statistics,
+    distinct_codes,
+)
+
+__all__ = [
+    "average_precision",
+    "bit_balance",
+    "bit_correlation",
+    "bit_entropy",
+    "check_labels",
+    "class_distances",
+    "code_statistics",
+    "distance_histograms",
+    "distinct_codes",
+    "ordered_average_precision",
+    "precision_at_k",
+    "precision_within_radius",
+    "recall_at_k",
+]

@@ -1,0 +1,86 @@
+"""Labels and relevance. Two items are relevant to each other iff they share at least one label.
+
+One label per item: whole numbers [n], −1 for "unlabelled". Many labels: multi-hot [n, C]; a row of zeros is
+unlabelled. An unlabelled item is relevant to nothing, not even to another unlabelled one.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from scdh.codes import Codes
+from scdh.errors import DataError
+from scdh.index.distances import word_columns
+
+
+def check_labels(labels: ArrayLike, count: int, name: str = "labels") -> NDArray[Any]:
+    """int64 [n] or bool [n, C]; a new array, or the caller's own untouched.
+
+    >>> check_labels([2, 0, -1], 3).tolist()
+    [2, 0, -1]
+    >>> check_labels([[1, 0], [1, 1]], 2).tolist()
+    [[True, False], [True, True]]
+    """
+    try:
+        array = np.asarray(labels)
+    except (ValueError, TypeError, RuntimeError) as error:
+        raise DataError(
+            f"{name} must be an array of shape [n] or [n, C], which this is not: {error}."
+        ) from error
+    if array.ndim not in (1, 2) or (array.ndim == 2 and array.shape[1] == 0):
+        raise DataError(f"{name} must have shape [n] or multi-hot [n, C], got shape {list(array.shape)}.")
+    if len(array) != count:
+        raise DataError(f"{name} must be one per code: there are {len(array)} for {count} codes.")
+    if array.dtype.kind not in "biuf":
+        raise DataError(
+            f"{name} must be whole numbers or multi-hot 0/1, got values of type {array.dtype}; "
+            "numpy.unique(names, return_inverse=True) turns names into numbers."
+        )
+    if array.ndim == 2:
+        if not np.all((array == 0) | (array == 1)):
+            raise DataError(
+                f"{name} of shape {list(array.shape)} are multi-hot, so all values must be 0 or 1."
+            )
+        return array.astype(np.bool_)
+    if array.dtype.kind == "f" and not np.all(np.isfinite(array) & (array == np.floor(array))):
+        raise DataError(f"{name} must be whole numbers, but some are not.")
+    whole = array.astype(np.int64)
+    if whole.size and whole.min() < -1:
+        raise DataError(f"{name} must be 0 or more, or -1 for unlabelled, got {whole.min()}.")
+    return whole
+
+
+class Relevance:
+    """Who is relevant to whom, asked for block by block so that no [queries, database] table is ever held."""
+
+    def __init__(self, query: NDArray[Any], database: NDArray[Any]) -> None:
+        """Both as ``check_labels`` gives them."""
+        if query.ndim != database.ndim:
+            kinds = {1: "one label per item", 2: "multi-hot"}
+            raise DataError(
+                "Query and database labels must be of the same kind, "
+                f"got {kinds[query.ndim]} for the queries and {kinds[database.ndim]} for the database."
+            )
+        self._single = query.ndim == 1
+        if self._single:
+            # −1 must not meet −1: unlabelled queries get a number that no item has.
+            self._query, self._database = np.where(query < 0, -2, query), database
+        else:
+            if query.shape[1] != database.shape[1]:
+                raise DataError(
+                    "Multi-hot labels of queries and database must have the same number of classes, "
+                    f"got {query.shape[1]} and {database.shape[1]}."
+                )
+            # Packed label sets: a shared label is a bit that survives an "and".
+            self._query = word_columns(Codes.from_bits(query))
+            self._database = word_columns(Codes.from_bits(database))
+
+    def block(self, rows: slice, columns: slice) -> NDArray[np.bool_]:
+        """Boolean [queries, items] for one block."""
+        if self._single:
+            return self._query[rows, None] == self._database[None, columns]
+        shared = self._query[0, rows, None] & self._database[0, None, columns]
+        for ours, theirs in zip(self._query[1:, rows], self._database[1:, columns], strict=True):
+            shared |= ours[:, None] & theirs[None, :]
+        return shared != 0

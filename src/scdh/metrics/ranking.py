@@ -1,0 +1,160 @@
+"""Average precision of a Hamming ranking, without the luck of ties.
+
+A ranking by Hamming distance is a list of levels, and the order inside a level is nobody's merit. With N
+items and R relevant ones before a level of n items, ρ of them relevant, the sum of precisions at relevant
+ranks gets
+
+    expected over orders   ρ/n · Σ_{i=1..m} (R + 1 + (i−1)·a) / (N + i)        a = (ρ−1)/(n−1), 0 for n = 1
+                         = ρ/n · [ (R+1)·H + a·(m − (N+1)·H) ]                 H = H(N+m) − H(N)
+    relevant items first   Σ_{j=1..h} (R+j)/(N+j)   = h + (R−N)·H(N … N+h)     h = min(ρ, m)
+    relevant items last    the same with N + n − ρ for N                       h = max(0, m − (n−ρ))
+
+where m ≤ n is how much of the level lies in the top k (all of it, unless k falls inside). Average precision
+is the sum over levels divided by
+
+    "hits"             the relevant items in the top k; what most published code does
+    "relevant"         all relevant items
+    "min(k, relevant)" as many as the top k could hold
+
+which are the same number for the whole ranking. A query without a hit scores 0.
+
+When k cuts a level, "hits" itself depends on the order of ties: h of the m items are relevant, h
+hypergeometric. Given h, the part in the top k is an ordinary level of m items with h relevant ones, so the
+expectation over h is a finite sum. Best and worst are then the extremes over h as well, because with this
+denominator fewer hits can score higher ([+ − +] gives 5/6, [+ − −] gives 1); so worst ≤ expected ≤ best holds
+for every denominator.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scdh.errors import ConfigError, DataError, unknown_name
+from scdh.metrics.harmonic import harmonic_span
+
+DENOMINATORS = ("hits", "relevant", "min(k, relevant)")
+TIES = ("expected", "best", "worst")
+# Rows are worked on in slices of about this many cells, so that temporaries stay in the tens of megabytes.
+_SLICE_CELLS = 1 << 19
+
+Floats = NDArray[np.float64]
+Counts = NDArray[np.integer]
+
+
+def average_precision(
+    items: Counts,
+    relevant: Counts,
+    *,
+    topk: int | None = None,
+    denominator: str = "hits",
+    ties: str = "expected",
+) -> Floats:
+    """Average precision of each query, from the two tables [queries, levels] of ``distance_histograms``.
+
+    >>> items, relevant = np.array([[1, 2]]), np.array([[0, 1]])   # one miss, then a tie of a hit and a miss
+    >>> average_precision(items, relevant).round(6).tolist()       # (1/2 + 1/3) / 2
+    [0.416667]
+    >>> average_precision(items, relevant, ties="best").tolist()
+    [0.5]
+    """
+    check_histograms(items, relevant)
+    check_topk(topk)
+    if denominator not in DENOMINATORS:
+        raise ConfigError(unknown_name("denominator", denominator, DENOMINATORS) + ".")
+    if ties not in TIES:
+        raise ConfigError(unknown_name("order of ties", ties, TIES) + ".")
+    scores = np.zeros(len(items))
+    for part in row_slices(items):
+        scores[part] = _slice_scores(
+            items[part].astype(np.int64), relevant[part].astype(np.int64), topk, denominator, ties
+        )
+    return scores
+
+
+def _slice_scores(n: Counts, rho: Counts, topk: int | None, denominator: str, ties: str) -> Floats:
+    before, relevant_before = np.cumsum(n, axis=1) - n, np.cumsum(rho, axis=1) - rho
+    total = rho.sum(axis=1)
+    if topk is None:
+        return _divide(_level_sums(n, rho, n, before, relevant_before, ties).sum(axis=1), total)
+    taken = np.clip(topk - before, 0, n)
+    sums = _level_sums(n, rho, taken, before, relevant_before, ties)
+    if denominator == "relevant":
+        return _divide(sums.sum(axis=1), total)
+    if denominator == "min(k, relevant)":
+        return _divide(sums.sum(axis=1), np.minimum(topk, total))
+    cut = (taken > 0) & (taken < n)
+    whole_sum = np.where(cut, 0.0, sums).sum(axis=1)
+    scores = _divide(whole_sum, np.where(taken == n, rho, 0).sum(axis=1))
+    for query, level in np.argwhere(cut):
+        at = (query, level)
+        scores[query] = _cut_level_score(
+            float(whole_sum[query]), int(before[at]), int(relevant_before[at]),
+            int(n[at]), int(rho[at]), int(taken[at]), ties,
+        )  # fmt: skip
+    return scores
+
+
+def _level_sums(
+    n: Counts, rho: Counts, taken: Counts, before: Counts | int, relevant_before: Counts | int, ties: str
+) -> Floats:
+    """What the first ``taken`` items of each level add to the sum of precisions: the three formulas above."""
+    if ties == "expected":
+        spread = (rho - 1) / np.maximum(n - 1, 1)
+        span = harmonic_span(before, taken)
+        inner = (relevant_before + 1) * span + spread * (taken - (before + 1) * span)
+        return rho / np.maximum(n, 1) * inner
+    if ties == "best":
+        hits, start = np.minimum(rho, taken), before
+    else:
+        hits, start = np.maximum(0, taken - (n - rho)), before + n - rho
+    return hits + (relevant_before - start) * harmonic_span(start, hits)
+
+
+def _cut_level_score(before_sum: float, N: int, R: int, n: int, rho: int, m: int, ties: str) -> float:
+    """Average precision over "hits" when only m of the n items of the last level are in the top k."""
+    hits = np.arange(max(0, m - (n - rho)), min(m, rho) + 1)
+    # Given the hits, the part inside the top k is a level of m items that is taken whole.
+    added = _level_sums(np.full_like(hits, m), hits, np.full_like(hits, m), N, R, ties)
+    scores = _divide(before_sum + added, R + hits)
+    if ties == "expected":
+        return float(_hypergeometric(n, rho, m, hits) @ scores)
+    return float(scores.max() if ties == "best" else scores.min())
+
+
+def _hypergeometric(n: int, rho: int, m: int, hits: Counts) -> Floats:
+    """P(h) of h relevant items among m drawn out of n with ρ relevant, for all h that can be.
+
+    From the ratio P(h+1)/P(h) = (ρ−h)(m−h) / ((h+1)(n−ρ−m+h+1)), summed as logarithms, so nothing overflows.
+    """
+    h = hits[:-1].astype(np.float64)
+    steps = np.log((rho - h) * (m - h)) - np.log((h + 1) * (n - rho - m + h + 1))
+    logs = np.concatenate([[0.0], np.cumsum(steps)])
+    weights = np.exp(logs - logs.max())
+    return weights / weights.sum()
+
+
+def _divide(sums: Floats, counts: Counts) -> Floats:
+    """Sums over counts, 0 where there is nothing to divide by."""
+    return np.where(counts > 0, sums / np.maximum(counts, 1), 0.0)
+
+
+def row_slices(items: Counts) -> Iterator[slice]:
+    """Slices of rows with about the same number of cells each."""
+    step = max(1, _SLICE_CELLS // max(1, items.shape[1]))
+    return (slice(start, start + step) for start in range(0, len(items), step))
+
+
+def check_histograms(items: Counts, relevant: Counts) -> None:
+    if items.ndim != 2 or items.shape != relevant.shape:
+        raise DataError(
+            "The two histograms must have the same shape [queries, levels], "
+            f"got {list(items.shape)} and {list(relevant.shape)}."
+        )
+
+
+def check_topk(topk: int | None, name: str = "topk") -> None:
+    if topk is None:
+        return
+    if isinstance(topk, bool) or not isinstance(topk, int | np.integer) or topk < 1:
+        raise ConfigError(f"{name} must be a whole number of at least 1, got {topk!r}; None means all.")

@@ -1,0 +1,40 @@
+"""Precision and recall of the first k items returned, expected over the order of ties."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scdh.metrics.ranking import check_histograms, check_topk, row_slices
+
+
+def expected_hits(items: NDArray[np.integer], relevant: NDArray[np.integer], k: int) -> NDArray[np.float64]:
+    """E[relevant items in the top k] = Σ_levels ρ · m/n, with m of the level's n items in the top k.
+
+    A level that k cuts gives each of its items the same chance m/n to be returned.
+    """
+    check_histograms(items, relevant)
+    check_topk(k, "k")
+    hits = np.zeros(len(items))
+    for part in row_slices(items):
+        n = items[part].astype(np.int64)
+        taken = np.clip(k - (np.cumsum(n, axis=1) - n), 0, n)
+        hits[part] = (relevant[part] * (taken / np.maximum(n, 1))).sum(axis=1)
+    return hits
+
+
+def precision_at_k(items: NDArray[np.integer], relevant: NDArray[np.integer], k: int) -> NDArray[np.float64]:
+    """Share of relevant items among the first k of each query; among all, if there are fewer than k.
+
+    >>> precision_at_k(np.array([[1, 4]]), np.array([[1, 2]]), 3).tolist()      # (1 + 2 · 2/4) / 3
+    [0.6666666666666666]
+    """
+    returned = np.minimum(k, items.sum(axis=1))
+    return expected_hits(items, relevant, k) / np.maximum(returned, 1)
+
+
+def recall_at_k(items: NDArray[np.integer], relevant: NDArray[np.integer], k: int) -> NDArray[np.float64]:
+    """Share of all relevant items that the first k hold, for each query; 0 where nothing is relevant.
+
+    >>> recall_at_k(np.array([[1, 4]]), np.array([[1, 2]]), 3).round(4).tolist()
+    [0.6667]
+    """
+    return expected_hits(items, relevant, k) / np.maximum(relevant.sum(axis=1), 1)

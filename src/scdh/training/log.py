@@ -1,0 +1,72 @@
+"""What a run writes while it goes: steps.csv, log.csv, TensorBoard where it is installed, and a line or bar to look at."""
+
+import csv
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+
+class RunLog:
+    """Per-step and per-epoch figures as CSV; on resume rows of epochs that will be run again are dropped."""
+
+    def __init__(self, folder: Path | None, epochs_done: int, quiet: bool) -> None:
+        self.folder, self.quiet = folder, quiet
+        self.board: Any = None
+        if folder is None:
+            return
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in ("steps.csv", "log.csv"):
+            _keep_epochs(folder / name, epochs_done)
+        try:
+            from torch.utils.tensorboard import SummaryWriter
+        except ImportError:
+            return
+        self.board = SummaryWriter(str(folder / "tensorboard"), purge_step=epochs_done)
+
+    def epoch(self, steps: Sequence[dict[str, float]], figures: dict[str, float]) -> None:
+        if self.folder is not None:
+            _append(self.folder / "steps.csv", steps)
+            _append(self.folder / "log.csv", [figures])
+        if self.board is not None:
+            for name, value in figures.items():
+                self.board.add_scalar(name, value, int(figures["epoch"]))
+            self.board.flush()
+        if not self.quiet:
+            words = [f"{k} {v:.4g}" for k, v in figures.items() if k not in ("epoch", "epochs", "seconds")]
+            line = f"epoch {int(figures['epoch'])}  " + "  ".join(words) + f"  ({figures['seconds']:.1f} s)"
+            print(line, file=sys.stderr, flush=True)
+
+    def close(self) -> None:
+        if self.board is not None:
+            self.board.close()
+
+
+def _append(path: Path, rows: Sequence[dict[str, float]]) -> None:
+    if not rows:
+        return
+    columns = list(rows[0])
+    new = not path.exists()
+    if not new:
+        with open(path, newline="") as handle:
+            columns = next(csv.reader(handle))
+    with open(path, "a", newline="") as handle:
+        writer = csv.DictWriter(handle, columns, extrasaction="ignore", restval="")
+        if new:
+            writer.writeheader()
+        writer.writerows(rows)
+
+
+def _keep_epochs(path: Path, epochs_done: int) -> None:
+    if not path.exists():
+        return
+    with open(path, newline="") as handle:
+        reader = csv.DictReader(handle)
+        columns, rows = list(reader.fieldnames or []), [r for r in reader if float(r["epoch"] or 0) <= epochs_done]
+    if not rows:
+        path.unlink()
+        return
+    with open(path, "w", newline="") as handle:
+        writer = csv.DictWriter(handle, columns)
+        writer.writeheader()
+        writer.writerows(rows)

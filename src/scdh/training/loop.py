@@ -1,0 +1,152 @@
+"""The training loop, flat: readable in one sitting, one comment per step saying why."""
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from scdh.config import TrainSettings
+from scdh.data.loaders import Batch
+from scdh.errors import TrainingError
+from scdh.methods.base import Method
+from scdh.nets.network import Network
+from scdh.progress import track
+from scdh.training.collapse import CollapseWatch
+from scdh.training.log import RunLog
+from scdh.training.optim import build_optimiser, build_schedule
+from scdh.training.state import Progress, load_checkpoint, save_checkpoint
+from scdh.training.teacher import MovingAverage
+
+
+class TrainingStep(nn.Module):
+    """Network and method as one module, so that a wrapper for several processes sees one forward per step."""
+
+    def __init__(self, net: Network, method: Method) -> None:
+        super().__init__()
+        self.net, self.method = net, method
+
+    def forward(self, batch: Batch) -> dict[str, Tensor]:
+        return self.method.step(self.net, batch)
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """The network to take codes from (averaged weights where asked for) and how it got there."""
+
+    net: Network
+    progress: Progress
+
+
+def fit(
+    net: Network,
+    method: Method,
+    batches: Callable[[int], Iterator[Batch]],
+    steps_per_epoch: int,
+    settings: TrainSettings,
+    *,
+    accelerator: Any,
+    folder: Path | None = None,
+    resume: bool = False,
+    validate: Callable[[Network], dict[str, float]] | None = None,
+    keep_best: Callable[[Network], None] | None = None,
+    quiet: bool = False,
+) -> Fitted:
+    """Train ``net`` with ``method`` on ``batches(epoch)``.
+
+    ``folder`` receives logs and ``last.safetensors`` after every epoch; ``validate`` gives figures of which ``map``
+    decides what is best, and ``keep_best`` is called when it improved.
+    """
+    if accelerator.device.type != "cpu" or any(p.ndim == 4 for p in net.parameters()):
+        net.to(accelerator.device, memory_format=torch.channels_last)  # convolutions run faster on this layout
+    average = MovingAverage(net, settings.ema) if settings.ema else None
+    optimiser = build_optimiser(net, settings)
+    schedule = build_schedule(optimiser, settings, steps_per_epoch)
+    modules: dict[str, nn.Module] = {"net": net, "method": method}
+    if average is not None:
+        modules["average"] = average.net
+
+    # Everything random from here on (dropout) comes from torch's generator, which the checkpoint restores.
+    progress, last = Progress(), None if folder is None else folder / "last.safetensors"
+    if resume and last is not None and last.exists():
+        progress, counters = load_checkpoint(last, modules, optimiser, schedule)
+        if average is not None:
+            average.steps = counters["average"]
+    main = accelerator.is_main_process
+    watch = CollapseWatch(net)
+    log = RunLog(folder if main else None, progress.epochs_done, quiet or not main)
+    step, optimiser = accelerator.prepare(TrainingStep(net, method), optimiser)
+    scored = net if average is None else average.net
+
+    for epoch in range(progress.epochs_done, settings.epochs):
+        started, rows = time.perf_counter(), []
+        images = 0
+        net.train()
+        shown = batches(epoch)
+        if main and not quiet:
+            shown = track(shown, steps_per_epoch, f"epoch {epoch + 1}/{settings.epochs}", unit="steps")
+        for batch in shown:
+            batch = batch.to(accelerator.device)
+            with accelerator.autocast():
+                losses = step(batch)
+            # A loss that is no number would poison the weights at the update below: look before, not after.
+            figures = accelerator.reduce(torch.stack([v.detach().float() for v in losses.values()]), "mean").tolist()
+            if not all(abs(f) < float("inf") for f in figures):
+                raise TrainingError(_not_finite(dict(zip(losses, figures, strict=True)), epoch, len(rows), last))
+            optimiser.zero_grad(set_to_none=True)
+            accelerator.backward(losses["loss"])
+            if settings.clip_norm is not None:
+                accelerator.clip_grad_norm_(net.parameters(), settings.clip_norm)
+            optimiser.step()
+            schedule.step()
+            method.after_step(net, epoch)  # centre norms in the warm-up, moving averages of a teacher
+            if average is not None:
+                average.update(net)
+            rows.append({"epoch": epoch + 1, "step": len(rows) + 1, **dict(zip(losses, figures, strict=True))})
+            images += len(batch.labels) * accelerator.num_processes
+
+        if not rows:
+            raise TrainingError(f"Epoch {epoch + 1} had no batch to train on; check the data's size and its images.")
+        seconds = time.perf_counter() - started
+        figures_of_epoch = _mean_of(rows) | {"lr": schedule.get_last_lr()[-1], "items_per_second": images / seconds}
+        figures_of_epoch |= method.end_epoch(net, epoch)
+        with torch.no_grad():
+            net.eval()
+            watch.look(net, method.real_codes(net(batch.inputs)), batch.labels)
+
+        if main and validate is not None and ((epoch + 1) % settings.validate_every == 0 or epoch + 1 == settings.epochs):
+            figures_of_epoch |= {f"validation_{k}": v for k, v in validate(scored.eval()).items()}
+            score = figures_of_epoch["validation_map"]
+            if progress.best_score is None or score > progress.best_score:
+                progress.best_score, progress.best_epoch = score, epoch + 1
+                if keep_best is not None:
+                    keep_best(scored)
+        progress.epochs_done = epoch + 1
+        figures_of_epoch |= {"epoch": epoch + 1, "seconds": time.perf_counter() - started}
+        progress.history.append(figures_of_epoch)
+        # Logs first: a kill between the two lines repeats an epoch, and its log rows are then dropped and rewritten.
+        log.epoch(rows, figures_of_epoch)
+        if main and last is not None:
+            counters = {} if average is None else {"average": average.steps}
+            save_checkpoint(last, modules, optimiser, schedule, progress, counters)
+        accelerator.wait_for_everyone()
+    log.close()
+    return Fitted(scored.eval(), progress)
+
+
+def _mean_of(rows: list[dict[str, float]]) -> dict[str, float]:
+    return {k: sum(r[k] for r in rows) / len(rows) for k in rows[0] if k not in ("epoch", "step")}
+
+
+def _not_finite(losses: dict[str, float], epoch: int, step: int, last: Path | None) -> str:
+    parts = ", ".join(f"{k} {v:.3g}" for k, v in losses.items())
+    kept = ""
+    if last is not None and last.exists():
+        kept = f" the last good checkpoint is {str(last)!r};"
+    return (
+        f"The loss is not a finite number in epoch {epoch + 1}, step {step + 1} ({parts});{kept} "
+        "lower train.lr_head and train.lr_trunk, or set train.clip_norm=1."
+    )

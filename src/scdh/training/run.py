@@ -1,0 +1,250 @@
+"""From a configuration to a trained model: data, protocol, network, loop, folder."""
+
+import json
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from scdh.config import RunConfig
+from scdh.data.arrays import ArraySource
+from scdh.data.batch import BadImages
+from scdh.data.draw import take_per_class
+from scdh.data.loaders import Batch, evaluation_batches, steps_per_epoch, training_batches
+from scdh.data.open import open_source
+from scdh.data.protocol import Protocol
+from scdh.data.source import Source
+from scdh.encode import encode_batches, trunk_features
+from scdh.errors import ConfigError, TrainingError
+from scdh.evaluation import evaluate
+from scdh.files import replacing
+from scdh.hasher import Hasher, versions
+from scdh.nets.network import Network
+from scdh.nets.small import FeatureTrunk
+from scdh.progress import track
+from scdh.training.device import make_accelerator
+from scdh.training.loop import fit
+
+
+def source_of(config: RunConfig) -> Source:
+    data = config.data
+    return open_source(
+        data.source, root=data.root, image_column=data.image_column, label_column=data.label_column, labels=data.labels
+    )
+
+
+def protocol_of(config: RunConfig, source: Source) -> Protocol:
+    """The split that ``config.data`` asks for."""
+    data = config.data
+    split = data.split
+    if split == "auto":
+        parts = set() if source.split is None else {str(s) for s in source.split}
+        split = "given" if {data.train, data.query} <= parts else "draw"
+    if split == "given":
+        return Protocol.from_split(
+            source,
+            train=data.train,
+            query=data.query,
+            database=data.train,
+            validation_per_class=data.validation_per_class,
+            seed=config.seed,
+            name=f"{source.name} as given",
+        )
+    if split == "all":
+        labelled = np.flatnonzero(source.labelled)
+        order = np.random.default_rng(config.seed).permutation(labelled)
+        held = take_per_class(source.labels, order, data.validation_per_class, "validation", source.label_names)
+        rest, nobody = np.setdiff1d(labelled, held), np.empty(0, np.int64)
+        everything, print_ = np.arange(len(source)), source.fingerprint()
+        return Protocol(f"{source.name} whole", config.seed, rest, nobody, everything, held, print_).check(len(source))
+    return Protocol.draw(
+        source.labels,
+        query_per_class=data.query_per_class,
+        train_per_class=data.train_per_class,
+        validation_per_class=data.validation_per_class,
+        seed=config.seed,
+        name=f"{source.name} {data.query_per_class}/{data.train_per_class or 'all'} a class",
+        label_names=source.label_names,
+        source_fingerprint=source.fingerprint(),
+    )
+
+
+def train(config: RunConfig, folder: Path | None, *, resume: bool = False, quiet: bool = False) -> Hasher:
+    """Train and return the model to take codes from: the best on validation where there is one, else the last."""
+    accelerator = make_accelerator(config.train.precision)
+    if folder is not None:
+        _claim(folder, config, resume, accelerator.is_main_process)
+        accelerator.wait_for_everyone()
+    source = source_of(config)
+    protocol = protocol_of(config, source)
+    if folder is not None and accelerator.is_main_process:
+        protocol.save(folder / "protocol.json")
+
+    torch.manual_seed(config.seed)
+    width = source.features.shape[1] if source.kind == "features" else None
+    hasher, method = Hasher.build(config, source.label_names, source.multi_label, width)
+    if not method.learns_by_gradient:
+        raise ConfigError(f"{method.about.title} is fitted to features at once, not trained; `scdh compare` runs it.")
+    method.prepare(source.labels[protocol.train])
+    hasher.info = {
+        "protocol": {"name": protocol.name, "fingerprint": protocol.fingerprint},
+        "source": {"name": source.name, "fingerprint": source.fingerprint()},
+    }
+    bad = BadImages()
+    data = TrainingData(config, hasher, source, protocol, accelerator, bad, quiet)
+
+    def keep_best(net: Network) -> None:
+        if folder is not None:
+            data.whole(net).save(folder / "best")
+
+    fitted = fit(
+        data.net,
+        method,
+        data.batches,
+        steps_per_epoch(len(protocol.train), config.train.batch_size),
+        config.train,
+        accelerator=accelerator,
+        folder=folder,
+        resume=resume,
+        validate=data.validate if len(protocol.validation) else None,
+        keep_best=keep_best,
+        quiet=quiet,
+    )
+    result = data.whole(fitted.net)
+    result.info["epochs"] = fitted.progress.epochs_done
+    result.info["history"] = fitted.progress.history[-1]
+    if folder is not None and accelerator.is_main_process:
+        result.save(folder / "last")
+        if (folder / "best").exists():
+            result = Hasher.load(folder / "best")
+            result.info |= {"best_epoch": fitted.progress.best_epoch, "validation_map": fitted.progress.best_score}
+        result.save(folder / "model")
+    accelerator.wait_for_everyone()
+    if bad.paths:
+        warnings.warn(f"{len(bad)} broken images were skipped in training, the first is {bad.paths[0]}.", stacklevel=2)
+    return result
+
+
+class TrainingData:
+    """What the loop is fed with: augmented images for a learning trunk, cached features for a frozen one."""
+
+    def __init__(
+        self,
+        config: RunConfig,
+        hasher: Hasher,
+        source: Source,
+        protocol: Protocol,
+        accelerator: Any,
+        bad: BadImages,
+        quiet: bool,
+    ) -> None:
+        self.config, self.hasher, self.accelerator, self.bad, self.quiet = config, hasher, accelerator, bad, quiet
+        self.source, self.train_rows, self.validation_rows = source, protocol.train, protocol.validation
+        self.net, self.preprocess, self.views = hasher.network, hasher.preprocess, [source]
+        self.augmentation = config.train.augmentation if hasher.preprocess is not None else "none"
+        if config.net.freeze and hasher.preprocess is not None:
+            self._cache_features()
+
+    def _cache_features(self) -> None:
+        """Run the trunk once over plain and augmented copies of the rows in use; the heads then train on vectors."""
+        config, whole = self.config, self.hasher.network
+        whole.to(self.accelerator.device, memory_format=torch.channels_last)
+        rows = np.concatenate([self.train_rows, self.validation_rows])
+        count = 1 if self.augmentation == "none" else config.net.views
+        views = []
+        for view in range(count):
+            batches: Any = evaluation_batches(
+                self.source,
+                rows,
+                preprocess=self.preprocess,
+                batch_size=config.train.batch_size,
+                workers=config.train.workers,
+                on_bad_image=config.data.on_bad_image,
+                bad_images=self.bad,
+                augmentation=self.augmentation if view else "none",
+                chance=(config.seed, view) if view else None,
+            )
+            if not self.quiet and self.accelerator.is_main_process:
+                title = f"features of the frozen trunk {view + 1}/{count}"
+                batches = track(batches, len(rows), title, "images", lambda b: len(b.rows))
+            found, features = trunk_features(whole, batches)
+            views.append(ArraySource(features, self.source.labels[found], self.source.label_names, name="features"))
+        self.views = views
+        self.train_rows = np.flatnonzero(np.isin(found, self.train_rows))
+        self.validation_rows = np.flatnonzero(np.isin(found, self.validation_rows))
+        heads = Network(FeatureTrunk(whole.width, []), whole.width, whole.bits)
+        heads.hash_layer, heads.fc8, heads.centres = whole.hash_layer, whole.fc8, whole.centres
+        self.net, self.preprocess, self.augmentation = heads, None, "none"
+
+    def batches(self, epoch: int) -> Iterator[Batch]:
+        return training_batches(
+            self.views[epoch % len(self.views)],
+            self.train_rows,
+            preprocess=self.preprocess,
+            augmentation=self.augmentation,
+            batch_size=self.config.train.batch_size,
+            seed=self.config.seed,
+            epoch=epoch,
+            rank=self.accelerator.process_index,
+            world=self.accelerator.num_processes,
+            balanced=self.config.train.balanced,
+            workers=self.config.train.workers,
+            on_bad_image=self.config.data.on_bad_image,
+            bad_images=self.bad,
+        )
+
+    def validate(self, net: Network) -> dict[str, float]:
+        """MAP of the validation items against each other, each left out of its own ranking: neither side was trained on."""
+        source, rows = self.views[0], self.validation_rows
+        batches = evaluation_batches(
+            source,
+            rows,
+            preprocess=self.preprocess,
+            batch_size=self.config.train.batch_size,
+            workers=self.config.train.workers,
+            on_bad_image=self.config.data.on_bad_image,
+            bad_images=self.bad,
+        )
+        codes = encode_batches(net, batches, self.hasher._real_codes)
+        labels = source.labels[codes.ids]
+        scores = evaluate(codes, labels, codes, labels, leave_one_out=True)
+        return {"map": scores.map}
+
+    def whole(self, net: Network) -> Hasher:
+        """The model with ``net``'s weights and, where the trunk was frozen, the trunk put back below its heads."""
+        hasher = self.hasher
+        if net.trunk is not hasher.network.trunk and isinstance(net.trunk, FeatureTrunk) and hasher.preprocess is not None:
+            complete = hasher.network
+            complete.hash_layer, complete.fc8, complete.centres = net.hash_layer, net.fc8, net.centres
+            net = complete
+        info = dict(hasher.info)
+        return Hasher(
+            net, hasher.config, hasher.label_names, hasher.multi_label, hasher.preprocess, hasher.feature_width, info
+        )
+
+
+def _claim(folder: Path, config: RunConfig, resume: bool, write: bool) -> None:
+    """Make ``folder`` this run's own: refuse another run's, or to resume with other settings."""
+    file, wanted = folder / "config.json", config.model_dump(mode="json")
+    if file.exists():
+        if not resume and (folder / "last.safetensors").exists():
+            raise TrainingError(f"{str(folder)!r} already holds a run; add --resume to go on with it, or choose another folder.")
+        found = json.loads(file.read_text("utf-8"))["config"]
+        if resume and (difference := _first_difference(found, wanted)):
+            raise TrainingError(f"The run in {str(folder)!r} has another {difference}; resume with the same settings.")
+    if write:
+        folder.mkdir(parents=True, exist_ok=True)
+        with replacing(file) as temporary:
+            temporary.write_text(json.dumps({"config": wanted, "versions": versions()}, indent=1), "utf-8")
+
+
+def _first_difference(found: Any, wanted: Any, key: str = "") -> str | None:
+    if isinstance(found, dict) and isinstance(wanted, dict):
+        for name in sorted(found.keys() | wanted.keys()):
+            if difference := _first_difference(found.get(name), wanted.get(name), f"{key}.{name}".lstrip(".")):
+                return difference
+        return None
+    return None if found == wanted else f"{key} ({found!r}, not {wanted!r})"

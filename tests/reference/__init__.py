@@ -1,0 +1,1 @@
+"""Slow, obvious twins of the fast code: plain loops, written to be read and believed."""
