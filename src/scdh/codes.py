@@ -7,6 +7,7 @@ the end of a row are 0, so zero padding to 16, 64, … bits never changes a Hamm
 
 import json
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -253,8 +254,8 @@ def read_tensors(
     header = _read_header(Path(path), form)
     metadata = dict(header.get("__metadata__", {}))
     missing = [name for name in required if name not in header]
-    bits = metadata.get("bits", "")
-    if missing or not (bits.isascii() and bits.isdigit()):
+    bits = str(metadata.get("bits", ""))
+    if missing or not re.fullmatch("[0-9]{1,9}", bits):
         what = f"the tensor {missing[0]!r}" if missing else "the number of bits"
         raise CodesError(f"{path} says it is a {form} file, but {what} is missing from it.")
     try:

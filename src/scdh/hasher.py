@@ -54,14 +54,23 @@ class Hasher:
 
     @classmethod
     def build(
-        cls, config: RunConfig, label_names: list[str], multi_label: bool, feature_width: int | None, pretrained: bool | None = None
+        cls,
+        config: RunConfig,
+        label_names: list[str],
+        multi_label: bool,
+        feature_width: int | None,
+        pretrained: bool | None = None,
     ) -> "tuple[Hasher, Any]":
         """An untrained model and its method, wired as ``config`` says."""
         backbone = build_backbone(config.net, feature_width, pretrained)
         pre = backbone.preprocess
         shades = {} if pre is None else {"mean": pre.mean, "std": pre.std}
         net = Network(
-            backbone.trunk, backbone.width, config.method.bits, frozen_batch_norm=config.net.frozen_batch_norm, **shades
+            backbone.trunk,
+            backbone.width,
+            config.method.bits,
+            frozen_batch_norm=config.net.frozen_batch_norm,
+            **shades,
         )
         settings = method_settings(config.method.name, config.method.own)
         method = method_class(config.method.name)(settings, config.method.bits, len(label_names), multi_label)
@@ -69,7 +78,9 @@ class Hasher:
         return cls(net, config, label_names, multi_label, pre, feature_width), method
 
     @classmethod
-    def train(cls, config: RunConfig, folder: str | Path | None = None, *, resume: bool = False, quiet: bool = False) -> "Hasher":
+    def train(
+        cls, config: RunConfig, folder: str | Path | None = None, *, resume: bool = False, quiet: bool = False
+    ) -> "Hasher":
         """Train as ``config`` says; ``folder`` receives logs, checkpoints and the model (none: nothing is written)."""
         from scdh.training.run import train
 
@@ -97,7 +108,12 @@ class Hasher:
 
     def real_outputs(self, items: Any, *, batch_size: int = 128, workers: int = 2) -> np.ndarray:
         """u [n, r] before the sign, for looking at how far outputs are from 0."""
-        parts = [u for _, u in run_network(self.network, self._batches(items, batch_size, workers, "fail"), self._real_codes)]
+        parts = [
+            u
+            for _, u in run_network(
+                self.network, self._batches(items, batch_size, workers, "fail"), self._real_codes
+            )
+        ]
         return np.concatenate(parts) if parts else np.zeros((0, self.bits), np.float32)
 
     def encode_rows(
@@ -113,17 +129,32 @@ class Hasher:
         """Codes of some rows of a source, with the row numbers as ids; ``progress`` is the bar's title."""
         self.check_fits(source)
         batches: Iterable[Batch] = evaluation_batches(
-            source, rows, preprocess=self.preprocess, batch_size=batch_size, workers=workers, on_bad_image=on_bad_image
+            source,
+            rows,
+            preprocess=self.preprocess,
+            batch_size=batch_size,
+            workers=workers,
+            on_bad_image=on_bad_image,
         )
         if progress is not None:
             batches = track(batches, len(rows), progress, "items", lambda b: len(b.rows))
         return encode_batches(self.network, batches, self._real_codes)
 
+    def encode_features(self, features: np.ndarray, ids: np.ndarray | None = None) -> Codes:
+        """Codes from fc7 features that the trunk gave before (:func:`scdh.training.features.cached_trunk_features`): heads only."""
+        self.network.eval()
+        device = next(self.network.parameters()).device
+        with torch.inference_mode():
+            u = self._real_codes(self.network.read(torch.from_numpy(features).to(device)))
+        return Codes.from_signs(u.float().cpu().numpy(), ids=ids)
+
     def check_fits(self, source: Source) -> None:
         """Refuse data of the wrong kind or width before any work is done."""
         wanted = "images" if self.feature_width is None else "features"
         if source.kind != wanted:
-            raise DataError(f"This model encodes {_word(wanted)}, but {source.name} holds {_word(source.kind)}.")
+            raise DataError(
+                f"This model encodes {_word(wanted)}, but {source.name} holds {_word(source.kind)}."
+            )
         if self.feature_width is not None and source.features.shape[1] != self.feature_width:
             raise DataError(
                 f"This model encodes embeddings of width {self.feature_width}, but {source.name} has width "
@@ -137,12 +168,22 @@ class Hasher:
         def of(chunk: Any, start: int) -> Iterator[Batch]:
             source = ItemsSource(chunk, start=start)
             self.check_fits(source)
-            kwargs: dict[str, Any] = {"batch_size": batch_size, "workers": workers, "on_bad_image": on_bad_image}
-            for batch in evaluation_batches(source, np.arange(len(source)), preprocess=self.preprocess, **kwargs):
+            kwargs: dict[str, Any] = {
+                "batch_size": batch_size,
+                "workers": workers,
+                "on_bad_image": on_bad_image,
+            }
+            for batch in evaluation_batches(
+                source, np.arange(len(source)), preprocess=self.preprocess, **kwargs
+            ):
                 batch.rows.add_(start)
                 yield batch
 
-        if isinstance(items, (str, os.PathLike)) or _is_pil(items) or (isinstance(items, np.ndarray) and self._single(items)):
+        if (
+            isinstance(items, (str, os.PathLike))
+            or _is_pil(items)
+            or (isinstance(items, np.ndarray) and self._single(items))
+        ):
             items = [items] if not isinstance(items, np.ndarray) else items[None]
         if isinstance(items, np.ndarray):
             if len(items):
@@ -154,7 +195,11 @@ class Hasher:
             start += len(chunk)
 
     def _single(self, array: np.ndarray) -> bool:
-        return array.ndim == 1 if self.feature_width is not None else array.ndim == 3 and array.shape[2] in (1, 3)
+        return (
+            array.ndim == 1
+            if self.feature_width is not None
+            else array.ndim == 3 and array.shape[2] in (1, 3)
+        )
 
     def save(self, folder: str | Path) -> None:
         """Write the folder whole or not at all: weights as safetensors, everything else as JSON, and a model card."""
@@ -185,15 +230,21 @@ class Hasher:
             if said.get("format") != FORMAT:
                 raise ModelError(f"{str(folder)!r} does not hold a model of scdh.")
             config = parse_config(said["config"])
-            model, _ = cls.build(config, said["label_names"], said["multi_label"], said["feature_width"], pretrained=False)
+            model, _ = cls.build(
+                config, said["label_names"], said["multi_label"], said["feature_width"], pretrained=False
+            )
             model.network.load_state_dict(load_file(folder / WEIGHTS))
             pre = said["preprocess"]
             model.preprocess = None if pre is None else Preprocess.from_dict(pre)
             model.info = said["info"]
         except FileNotFoundError as error:
-            raise ModelError(f"The model folder {str(folder)!r} has no {Path(error.filename).name}.") from None
+            raise ModelError(
+                f"The model folder {str(folder)!r} has no {Path(error.filename).name}."
+            ) from None
         except (SafetensorError, json.JSONDecodeError, KeyError, RuntimeError) as error:
-            raise ModelError(f"The model in {str(folder)!r} is broken or of another version: {error}.") from None
+            raise ModelError(
+                f"The model in {str(folder)!r} is broken or of another version: {error}."
+            ) from None
         model.network.to(device or ("cuda" if torch.cuda.is_available() else "cpu"))
         model.network.eval()
         return model
@@ -249,7 +300,9 @@ def _find(folder_or_hub_id: str | Path) -> Path:
         return Path(snapshot_download(text, allow_patterns=[WEIGHTS, DESCRIPTION]))
     except Exception as error:  # the hub's client has many kinds of errors; all mean that it cannot be had
         reason = type(error).__name__
-        raise ModelError(f"There is no folder {text!r}, and the hub did not give a model of that name ({reason}).") from error
+        raise ModelError(
+            f"There is no folder {text!r}, and the hub did not give a model of that name ({reason})."
+        ) from error
 
 
 def versions() -> dict[str, str]:
@@ -264,5 +317,3 @@ def versions() -> dict[str, str]:
         except PackageNotFoundError:
             continue
     return found
-
-

@@ -35,7 +35,11 @@ def progress_bar(unit: str = "items") -> Any:
 
 
 def track(
-    items: Iterable[T], total: int, description: str, unit: str = "items", size: Callable[[T], int] | None = None
+    items: Iterable[T],
+    total: int,
+    description: str,
+    unit: str = "items",
+    size: Callable[[T], int] | None = None,
 ) -> Iterator[T]:
     """Iterate with a bar; ``size(item)`` says how many units an item is (default 1)."""
     with progress_bar(unit) as bar:

@@ -1,4 +1,6 @@
-"""One source for every kind of table: parquet, CSV, and Hugging Face data sets are all Arrow tables in the end."""
+"""One source for every kind of table: parquet, CSV, and Hugging Face data sets are all Arrow tables in the
+end.
+"""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -25,7 +27,8 @@ PROBED_PATHS = 20
 class ArrowSource(Source):
     """Images in a column of a table, as struct{bytes, path}, plain bytes, or paths relative to ``folder``.
 
-    ``parts`` names the files the rows came from with their numbers of rows, so that a bad image can be found again.
+    ``parts`` names the files the rows came from with their numbers of rows, so that a bad image can be found
+    again.
     """
 
     kind: Literal["images", "features"] = "images"
@@ -93,7 +96,7 @@ class ArrowSource(Source):
         return f"{self._parts[part][0]} row {row - int(self._part_starts[part])}"
 
     def _refuse_a_wrong_folder(self) -> None:
-        """Paths that all lead nowhere are a wrong folder, not bad images; better said now than after an hour."""
+        """Paths that all lead nowhere are a wrong folder, not bad images; better said now than later."""
         probed = [self._cell(row)[1] for row in range(min(PROBED_PATHS, len(self)))]
         if not any(path and (self._folder / path).is_file() for path in probed):
             raise DataError(

@@ -1,4 +1,6 @@
-"""The random changes a picture may get in training, by name. All chance comes from the generator that is given."""
+"""The random changes a picture may get in training, by name. All chance comes from the generator that is
+given.
+"""
 
 from dataclasses import dataclass
 
@@ -24,7 +26,9 @@ AUGMENTATIONS: dict[str, Augmentation] = {
     "flip": Augmentation(flip=True),
     "shift": Augmentation(flip=True, shift=True),  # small pictures: the object nearly fills them
     "crop": Augmentation(flip=True, scale=0.35),  # photos
-    "strong": Augmentation(flip=True, scale=0.5, colour=0.3, erase=0.5),  # little data, or two views of one picture
+    "strong": Augmentation(
+        flip=True, scale=0.5, colour=0.3, erase=0.5
+    ),  # little data, or two views of one picture
 }
 RATIO = 4 / 3  # a random crop is at most this much wider than high, or the reverse
 SHIFT = 8  # a shift moves by at most 1/8 of the side
@@ -38,7 +42,9 @@ def augmentation(name: str) -> Augmentation:
     return AUGMENTATIONS[name]
 
 
-def random_box(size: tuple[int, int], scale: float, rng: np.random.Generator) -> tuple[float, float, float, float]:
+def random_box(
+    size: tuple[int, int], scale: float, rng: np.random.Generator
+) -> tuple[float, float, float, float]:
     """A box of ``scale`` … 1 of the area with a random shape, always inside the picture."""
     width, height = size
     area = rng.uniform(scale, 1.0) * width * height
@@ -50,9 +56,8 @@ def random_box(size: tuple[int, int], scale: float, rng: np.random.Generator) ->
 
 
 def shifted(pixels: np.ndarray, down: int, right: int) -> np.ndarray:
-    """[H, W, 3] moved, the bared edge filled with its mirror image; the same as padding by reflection and cropping,
-
-    without building the padded picture.
+    """[H, W, 3] moved, the bared edge filled with its mirror image; the same as padding by reflection and
+    cropping, without building the padded picture.
     """
     return _shifted_rows(_shifted_rows(pixels, down).swapaxes(0, 1), right).swapaxes(0, 1)
 

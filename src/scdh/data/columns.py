@@ -1,7 +1,7 @@
 """Which column of a table holds the image, the label and the split, and what its values mean.
 
-Hugging Face writes the meaning of columns into the table's metadata (ClassLabel with its names); plain tables are
-read by their Arrow types.
+Hugging Face writes the meaning of columns into the table's metadata (ClassLabel with its names); plain tables
+are read by their Arrow types.
 """
 
 import json

@@ -36,7 +36,9 @@ def decode(encoded: bytes | memoryview | Path, where: str, at_least: int | None 
 
 
 def to_rgb(image: Image.Image) -> Image.Image:
-    """Three channels of 8 bits. 16-bit grey is scaled; Pillow's own conversion would clip nearly all of it to white."""
+    """Three channels of 8 bits. 16-bit grey is scaled; Pillow's own conversion would clip nearly all of it to
+    white.
+    """
     if image.mode == "RGB":
         return image
     if image.mode.startswith("I"):

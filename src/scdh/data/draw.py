@@ -11,9 +11,9 @@ def take_per_class(
     """``count`` rows of every class, taken from ``order`` from its front.
 
     One label a row: exactly the first ``count`` rows of each class. Several labels a row: papers say "100 per
-    class" and leave open what that means. We walk along ``order``, and a row counts for one of its labels only, the
-    rarest whose quota is still open. So the part has exactly ``count`` × C rows, as the published sizes do, and rare
-    labels are filled before common ones use up their rows.
+    class" and leave open what that means. We walk along ``order``, and a row counts for one of its labels
+    only, the rarest whose quota is still open. So the part has exactly ``count`` × C rows, as the published
+    sizes do, and rare labels are filled before common ones use up their rows.
     """
     if count < 0:
         raise DataError(f"The number of {part} rows per class must be 0 or more, not {count}.")
@@ -64,9 +64,9 @@ def _take_multi(
 def balanced_order(labels: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Positions 0 … n−1 in random order, n of them, with the classes evened out ("balance by sampling").
 
-    One label a row: every class comes equally often (±1); rows of small classes repeat, those of large ones take
-    turns. Several labels: a row is drawn in proportion to the mean of 1/frequency of its labels, with evenly spaced
-    draws so that no row misses its share by more than one. Unlabelled rows come once each.
+    One label a row: every class comes equally often (±1); rows of small classes repeat, those of large ones
+    take turns. Several labels: a row is drawn in proportion to the mean of 1/frequency of its labels, with
+    evenly spaced draws so that no row misses its share by more than one. Unlabelled rows come once each.
     """
     labelled = labels.any(axis=1) if labels.ndim == 2 else labels >= 0
     known = np.flatnonzero(labelled)
@@ -93,4 +93,6 @@ def _name(number: int, label_names: list[str] | None) -> str:
 
 
 def _too_few(name: str, found: int, count: int, part: str) -> str:
-    return f"Class {name} has only {found} rows left for the {part} part, but {count} per class were asked for."
+    return (
+        f"Class {name} has only {found} rows left for the {part} part, but {count} per class were asked for."
+    )

@@ -1,8 +1,8 @@
 """Columns of labels as people keep them → the two forms that the rest of the program knows.
 
-One label a row: int64 [n], −1 for none. Several: uint8 multi-hot [n, C], a row of zeros for none. Values without
-given names are numbered in sorted order (numbers by size, words by alphabet), so the numbering does not depend on
-the order of the rows.
+One label a row: int64 [n], −1 for none. Several: uint8 multi-hot [n, C], a row of zeros for none. Values
+without given names are numbered in sorted order (numbers by size, words by alphabet), so the numbering does
+not depend on the order of the rows.
 """
 
 from collections.abc import Iterable, Sequence
@@ -16,7 +16,7 @@ Encoded = tuple[np.ndarray, list[str]]
 
 
 def encode_single(values: Sequence[Any], names: list[str] | None = None, *, what: str = "labels") -> Encoded:
-    """One value a row: None, "" and −1 mean "no label"; with ``names`` the values are numbers or words of it."""
+    """One value a row: None, "" and −1 mean "no label"; ``names`` are what numbers stand for."""
     if names is not None:
         return _checked([-1 if _missing(v) else v for v in values], names, what), list(names)
     present = {v for v in values if not _missing(v)}
@@ -45,12 +45,13 @@ def encode_lists(
 
 def encode_columns(columns: dict[str, Encoded]) -> Encoded:
     """One label from each of several columns → multi-hot. Names get their column in front ("coarse=Orange"),
-
-    because the same word may stand in two columns and mean two things. Columns of nothing but 0 and 1 are taken as
-    the multi-hot form itself, one label a column.
+    because the same word may stand in two columns and mean two things. Columns of nothing but 0 and 1 are
+    taken as the multi-hot form itself, one label a column.
     """
     if all(names in (["0", "1"], ["0"], ["1"]) for _, names in columns.values()):
-        flags = [(numbers >= 0) & (np.array([*names, "0"])[numbers] == "1") for numbers, names in columns.values()]
+        flags = [
+            (numbers >= 0) & (np.array([*names, "0"])[numbers] == "1") for numbers, names in columns.values()
+        ]
         return np.stack(flags, axis=1).astype(np.uint8), list(columns)
     parts, all_names = [], []
     for column, (numbers, names) in columns.items():
@@ -107,7 +108,9 @@ def _checked(values: Any, names: list[str], what: str, where: np.ndarray | None 
         place = {name: i for i, name in enumerate(names)}
         stranger = next((v for v in values if isinstance(v, str) and v not in place), None)
         if stranger is not None:
-            raise DataError(f"{what} has the label {stranger!r}, which is not among the {len(names)} label names.")
+            raise DataError(
+                f"{what} has the label {stranger!r}, which is not among the {len(names)} label names."
+            )
         values = [place.get(v, v) for v in values]
     try:
         numbers = np.asarray(values, dtype=np.int64).reshape(-1)

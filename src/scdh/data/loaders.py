@@ -1,9 +1,9 @@
 """Rows in the right order as batches, the same on one process or many, from the start or after a resume.
 
 Measured on two cores, JPEG 32² → 128² and 348² → 224²: one thread decodes 4,500 and 560 images a second, two
-threads the same (Pillow holds the interpreter's lock while it decodes), two processes 5,900 and 1,120 including
-their start of 0.1 s. So ``workers`` are processes, and 0 decodes in the caller's own thread: on a CPU the network
-takes nearly all the time anyway.
+threads the same (Pillow holds the interpreter's lock while it decodes), two processes 5,900 and 1,120
+including their start of 0.1 s. So ``workers`` are processes, and 0 decodes in the caller's own thread: on a
+CPU the network takes nearly all the time anyway.
 """
 
 import sys
@@ -51,16 +51,19 @@ def training_batches(
 ) -> Iterator[Batch]:
     """One epoch in random order. ``batch_size`` counts the rows of all processes together.
 
-    The order depends only on (seed, epoch). Process ``rank`` of ``world`` takes every world-th row of each batch.
-    What chance does to a picture depends only on (seed, epoch, row, view, how often the row came before in this
-    epoch). So neither the number of processes, nor of workers, nor a resume at ``first_step`` changes anything.
+    The order depends only on (seed, epoch). Process ``rank`` of ``world`` takes every world-th row of each
+    batch. What chance does to a picture depends only on (seed, epoch, row, view, how often the row came
+    before in this epoch). So neither the number of processes, nor of workers, nor a resume at ``first_step``
+    changes anything.
     """
     _check(source, preprocess, augmentation, batch_size, on_bad_image)
     if batch_size % world or not 0 <= rank < world:
-        raise DataError(f"batch_size {batch_size} must divide by the {world} processes (this is number {rank}).")
+        raise DataError(
+            f"batch_size {batch_size} must divide by the {world} processes (this is number {rank})."
+        )
     if seed < 0 or epoch < 0 or views < 1 or first_step < 0:
         raise DataError(
-            f"seed {seed}, epoch {epoch} and first_step {first_step} must be 0 or more, views {views} 1 or more."
+            f"seed {seed}, epoch {epoch}, first_step {first_step} must be 0 or more, views {views} 1 or more."
         )
     order, times = epoch_order(source.labels, np.asarray(rows, dtype=np.int64), seed, epoch, balanced)
     size = min(batch_size, len(order) - len(order) % world)
@@ -68,7 +71,9 @@ def training_batches(
         raise DataError(f"{source.name} gives {len(order)} rows to train on, too few for {world} processes.")
     starts = range(first_step * size, steps_per_epoch(len(order), batch_size) * size, size)
     shares = [slice(start + rank, start + size, world) for start in starts]
-    work = _Work(source, preprocess, augmentation, [(order[s], times[s]) for s in shares], (seed, epoch), views)
+    work = _Work(
+        source, preprocess, augmentation, [(order[s], times[s]) for s in shares], (seed, epoch), views
+    )
     return _batches(work, workers, on_bad_image, bad_images, keep_step=True)
 
 
@@ -115,7 +120,6 @@ def epoch_order(
 @dataclass(frozen=True)
 class _Work(Dataset):
     """Item i is the decoded batch i. Bad images come back as words, since an error loses its parts on the way
-
     from a worker process.
     """
 
@@ -137,7 +141,8 @@ class _Work(Dataset):
             return [vectors] * self.views, rows, []
         side = preprocess.needed_side(self.augmentation)
         out = np.empty((self.views, len(rows), preprocess.size, preprocess.size, 3), np.uint8)
-        good, bad = [], []
+        good: list[int] = []
+        bad: list[tuple[int, str, str]] = []
         for place, (row, time) in enumerate(zip(rows.tolist(), times.tolist(), strict=True)):
             try:
                 image = self.source.image(row, side)
@@ -166,11 +171,15 @@ def _batches(
     for inputs, rows, bad in _decoded(work, workers):
         if bad and on_bad_image == "fail":
             raise BadImage(*bad[0][1:])
-        report.found.update({row: BadImage(where, reason) for row, where, reason in bad if row not in report.found})
+        report.found.update(
+            {row: BadImage(where, reason) for row, where, reason in bad if row not in report.found}
+        )
         if len(rows):
             yield Batch(inputs[0], torch.from_numpy(labels[rows]), torch.from_numpy(rows), tuple(inputs[1:]))
         elif keep_step:  # leaving the whole step out would put this process out of step with the others
-            raise DataError(f"None of the {len(bad)} images of a batch can be read, the first is {bad[0][1]}.")
+            raise DataError(
+                f"None of the {len(bad)} images of a batch can be read, the first is {bad[0][1]}."
+            )
     if len(report) > known:
         report.warn()
 

@@ -1,7 +1,9 @@
-"""Which rows are trained on, which are queries, which are searched: drawn with a seed, checked, saved and named.
+"""Which rows are trained on, which are queries, which are searched: drawn with a seed, checked, saved and
+named.
 
-Published numbers differ because splits were drawn anew at each start, or shared rows between training and queries.
-Here a split is an object with a fingerprint; runs with the same fingerprint can be compared, others cannot.
+Published numbers differ because splits were drawn anew at each start, or shared rows between training and
+queries. Here a split is an object with a fingerprint; runs with the same fingerprint can be compared, others
+cannot.
 """
 
 import hashlib
@@ -24,7 +26,9 @@ FORMAT = "scdh protocol 1"
 
 @dataclass(frozen=True, eq=False)
 class Protocol:
-    """Sorted row numbers of a source. ``validation`` may be empty; it is for choosing, the query part never is."""
+    """Sorted row numbers of a source. ``validation`` may be empty; it is for choosing, the query part never
+    is.
+    """
 
     name: str
     seed: int
@@ -123,8 +127,8 @@ class Protocol:
         """Query rows first, then training rows from the rest; the database is everything but the queries.
 
         ``train_per_class=None`` trains on the whole labelled database. Validation rows are taken out of the
-        training rows and stay in the database. Unlabelled rows are only in the database. With several labels a
-        row "100 per class" is read as in :func:`scdh.data.draw.take_per_class`.
+        training rows and stay in the database. Unlabelled rows are only in the database. With several labels
+        a row "100 per class" is read as in :func:`scdh.data.draw.take_per_class`.
         """
         labels = np.asarray(labels)
         rng = np.random.default_rng(seed)
@@ -141,7 +145,9 @@ class Protocol:
         train = train[~np.isin(train, validation)]
         if not len(train):
             raise DataError(f"Protocol {name!r} leaves no rows to train on.")
-        return cls(name, seed, train, query, np.flatnonzero(kept), validation, source_fingerprint).check(len(labels))
+        return cls(name, seed, train, query, np.flatnonzero(kept), validation, source_fingerprint).check(
+            len(labels)
+        )
 
     @classmethod
     def from_split(
@@ -156,9 +162,9 @@ class Protocol:
         seed: int = 0,
         name: str = "split",
     ) -> "Protocol":
-        """The division that comes with the data. ``validation`` names a part of it, or ``validation_per_class``
-
-        rows a class are taken out of the training rows. Unlabelled rows are searched but neither asked nor trained.
+        """The division that comes with the data. ``validation`` names a part of it, or
+        ``validation_per_class`` rows a class are taken out of the training rows. Unlabelled rows are
+        searched but neither asked nor trained.
         """
         labelled = source.labelled
         parts = {"train": train, "query": query, "database": database}
@@ -170,7 +176,9 @@ class Protocol:
             held = held[labelled[held]]
         elif validation_per_class:
             order = np.random.default_rng(seed).permutation(learn)
-            held = take_per_class(source.labels, order, validation_per_class, "validation", source.label_names)
+            held = take_per_class(
+                source.labels, order, validation_per_class, "validation", source.label_names
+            )
         learn = learn[~np.isin(learn, held)]
         for part, found in (("training", learn), ("query", ask)):
             if not len(found):

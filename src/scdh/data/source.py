@@ -1,7 +1,8 @@
-"""What every source of data offers, whatever it is read from: rows with a name, a label and an image or a vector.
+"""What every source of data offers, whatever it is read from: rows with a name, a label and an image or a
+vector.
 
-Labels are held as arrays from the start, because splits, balancing and scoring all need the whole column; images
-are decoded one by one when a row is asked for.
+Labels are held as arrays from the start, because splits, balancing and scoring all need the whole column;
+images are decoded one by one when a row is asked for.
 """
 
 import hashlib
@@ -29,8 +30,9 @@ class BadImage(DataError):
 class Source(ABC):
     """Rows 0 … n−1.
 
-    ``labels`` is int64 [n] with −1 for "no label", or uint8 multi-hot [n, C] where a row of zeros means "no label".
-    ``split`` is one word per row ("train", "val", "test") where the data itself comes divided, else None.
+    ``labels`` is int64 [n] with −1 for "no label", or uint8 multi-hot [n, C] where a row of zeros means "no
+    label". ``split`` is one word per row ("train", "val", "test") where the data itself comes divided, else
+    None.
     """
 
     name: str
@@ -63,8 +65,8 @@ class Source(ABC):
     def image(self, row: int, at_least: int | None = None) -> "Image.Image":
         """The RGB image of a row.
 
-        ``at_least`` is the shorter side needed; a much larger JPEG may then be decoded at half, a quarter or an
-        eighth of its size, which is several times faster and never smaller than asked.
+        ``at_least`` is the shorter side needed; a much larger JPEG may then be decoded at half, a quarter or
+        an eighth of its size, which is several times faster and never smaller than asked.
         """
         raise DataError(f"{self.name} holds embeddings, not images.")
 
@@ -91,12 +93,18 @@ class Source(ABC):
         Two files sort their own classes, so the number 3 need not mean the same in both; names do.
         """
         place = {name: i for i, name in enumerate(label_names)}
-        used = self.labels.any(0) if self.multi_label else np.isin(np.arange(self.num_classes), self.labels)
-        unknown = [name for name, here in zip(self.label_names, used, strict=True) if here and name not in place]
+        used = (
+            np.asarray(self.labels.any(axis=0))
+            if self.multi_label
+            else np.isin(np.arange(self.num_classes), self.labels)
+        )
+        unknown = [
+            name for name, here in zip(self.label_names, used, strict=True) if here and name not in place
+        ]
         if unknown:
             raise DataError(
-                f"{self.name} has {len(unknown)} labels that are not among the {len(label_names)} expected ones, "
-                f"the first is {unknown[0]!r}."
+                f"{self.name} has {len(unknown)} labels that are not among the {len(label_names)} "
+                f"expected ones, the first is {unknown[0]!r}."
             )
         target = np.array([place.get(name, -1) for name in self.label_names], dtype=np.int64)
         if not self.multi_label:
@@ -108,4 +116,4 @@ class Source(ABC):
 
 def is_labelled(labels: np.ndarray) -> np.ndarray:
     """bool [n] for either form of labels."""
-    return labels.any(axis=1) if labels.ndim == 2 else labels >= 0
+    return np.asarray(labels.any(axis=1) if labels.ndim == 2 else labels >= 0)

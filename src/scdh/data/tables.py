@@ -1,25 +1,28 @@
 """Open parquet files, CSV files and Hugging Face data sets as one :class:`ArrowSource`."""
 
 import csv
+import re
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 
 from scdh.data.arrow import ArrowSource
-from scdh.data.columns import SPLIT_WORDS, choose_label_columns
+from scdh.data.columns import SPLIT_COLUMN, SPLIT_WORDS, choose_label_columns
 from scdh.errors import DataError
 
 LARGE = 2 * 1024**3  # bytes of parquet above which rows are mapped from disk instead of read into memory
 SEPARATORS = ";|"
 
 
-def open_parquet(files: list[Path], **columns: Any) -> ArrowSource:
-    """One or more parquet files of the same columns, in the order given."""
+def open_parquet(files: list[Path], *, folder: Path | None = None, **columns: Any) -> ArrowSource:
+    """One or more parquet files of the same columns, in the order given; names that begin with train, val or
+    test (``train-00000-of-00005.parquet``) give the split. ``folder`` is what paths are relative to, if
+    not the file's own.
+    """
     try:
         parts = [(file.name, pq.ParquetFile(file).metadata.num_rows) for file in files]
         if sum(file.stat().st_size for file in files) > LARGE:
@@ -29,11 +32,17 @@ def open_parquet(files: list[Path], **columns: Any) -> ArrowSource:
             table = pa.concat_tables([pq.read_table(file) for file in files])
     except (pa.ArrowException, OSError) as error:
         raise DataError(f"{_names(files)} cannot be read as parquet: {_first_line(error)}.") from error
-    return ArrowSource(table, name=_names(files), parts=parts, folder=files[0].parent, **columns)
+    split = columns.pop("split", None)
+    if split is None and len(files) > 1 and SPLIT_COLUMN not in table.column_names:
+        split = _split_of_names(parts)
+    folder = folder or files[0].parent
+    return ArrowSource(table, name=_names(files), parts=parts, folder=folder, split=split, **columns)
 
 
-def open_csv(file: Path, *, label_column: str | None = None, **columns: Any) -> ArrowSource:
-    """A CSV file with a column of paths and one of labels; several labels in a cell are separated by ; or |."""
+def open_csv(
+    file: Path, *, folder: Path | None = None, label_column: str | None = None, **columns: Any
+) -> ArrowSource:
+    """A column of paths and one of labels; several labels in a cell are separated by ; or |."""
     try:
         with open(file, newline="", encoding="utf-8-sig") as handle:
             header = next(csv.reader(handle), [])
@@ -49,23 +58,35 @@ def open_csv(file: Path, *, label_column: str | None = None, **columns: Any) -> 
         place = table.column_names.index(column)
         table = table.set_column(place, column, pa.chunked_array([_label_cells(table[column])]))
     label_column = ",".join(chosen) if chosen else "none"
-    return ArrowSource(table, name=file.name, folder=file.parent, label_column=label_column, **columns)
+    folder = folder or file.parent
+    return ArrowSource(table, name=file.name, folder=folder, label_column=label_column, **columns)
 
 
 def open_hub(spec: str, **columns: Any) -> ArrowSource:
-    """"owner/name" or "owner/name:split" from the Hugging Face hub; without a split all of them, kept apart."""
+    """The hub's owner/name, or owner/name:split; without a split all of them, kept apart in ``split``."""
     repository, _, split = spec.partition(":")
     datasets = _datasets()
     try:
         loaded = datasets.load_dataset(repository, split=split or None)
     except Exception as error:  # the hub raises many kinds: no network, no such name, no such split, gated
-        raise DataError(f"The Hugging Face data set {spec!r} cannot be loaded: {_first_line(error)}.") from error
+        raise DataError(
+            f"The Hugging Face data set {spec!r} cannot be loaded: {_first_line(error)}."
+        ) from error
     splits = {split: loaded} if split else dict(loaded)
     table = pa.concat_tables([_arrow_table(part) for part in splits.values()])
     words = [SPLIT_WORDS.get(name, name) for name, part in splits.items() for _ in range(len(part))]
     parts = [(f"{repository} {name}", len(part)) for name, part in splits.items()]
     kept = None if split else np.array(words)
     return ArrowSource(table, name=f"hf:{spec}", parts=parts, split=kept, **columns)
+
+
+def _split_of_names(parts: list[tuple[str, int]]) -> np.ndarray | None:
+    """The parts that the files' names say, when all of them do."""
+    words = [re.split(r"[-_.]", name.lower())[0] for name, _ in parts]
+    words = [SPLIT_WORDS.get(word, word) for word in words]
+    if not set(words) <= {"train", "val", "test"}:
+        return None
+    return np.repeat(words, [rows for _, rows in parts])
 
 
 def _label_cells(cells: pa.ChunkedArray) -> pa.Array:
@@ -75,8 +96,7 @@ def _label_cells(cells: pa.ChunkedArray) -> pa.Array:
         lists = [
             [word.strip() for word in value.replace("|", ";").split(";") if word.strip()] for value in values
         ]
-        flat = pc.list_flatten(pa.array(lists, pa.list_(pa.string()))).to_pylist()
-        if _all_whole(flat):
+        if _all_whole([word for row in lists for word in row]):
             return pa.array([[int(word) for word in row] for row in lists], pa.list_(pa.int64()))
         return pa.array(lists, pa.list_(pa.string()))
     present = [value for value in values if value]

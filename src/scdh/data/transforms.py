@@ -1,6 +1,6 @@
-"""From a picture of any size to what a network takes. The same object is saved with a model, so that encoding sees
-
-exactly what training saw. Pictures stay uint8 until they are on the device: a quarter of the bytes to move.
+"""From a picture of any size to what a network takes. The same object is saved with a model, so that encoding
+sees exactly what training saw. Pictures stay uint8 until they are on the device: a quarter of the bytes to
+move.
 """
 
 import math
@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from PIL import Image
 
-from scdh.data.augment import SHIFT, augmentation, erased, jittered, random_box, shifted
+from scdh.data.augment import RATIO, SHIFT, augmentation, erased, jittered, random_box, shifted
 from scdh.errors import ConfigError, unknown_name
 
 INTERPOLATIONS = {"bilinear": Image.Resampling.BILINEAR, "bicubic": Image.Resampling.BICUBIC}
@@ -19,7 +19,9 @@ INTERPOLATIONS = {"bilinear": Image.Resampling.BILINEAR, "bicubic": Image.Resamp
 
 @dataclass(frozen=True)
 class Preprocess:
-    """``crop_fraction`` is the share of the shorter side that the centre square of an evaluation picture keeps."""
+    """``crop_fraction`` is the share of the shorter side that the centre square of an evaluation picture
+    keeps.
+    """
 
     size: int
     mean: tuple[float, float, float] = (0.485, 0.456, 0.406)
@@ -35,9 +37,15 @@ class Preprocess:
                 values = tuple(float(v) for v in getattr(self, name))
             except (TypeError, ValueError):
                 values = ()
-            if len(values) != 3 or not all(map(math.isfinite, values)) or (name == "std" and min(values) <= 0):
-                raise ConfigError(f"{name} must be three numbers{' above 0' * (name == 'std')}, "
-                                  f"not {getattr(self, name)!r}.")
+            if (
+                len(values) != 3
+                or not all(map(math.isfinite, values))
+                or (name == "std" and min(values) <= 0)
+            ):
+                raise ConfigError(
+                    f"{name} must be three numbers{' above 0' * (name == 'std')}, "
+                    f"not {getattr(self, name)!r}."
+                )
             object.__setattr__(self, name, values)
         if self.interpolation not in INTERPOLATIONS:
             raise ConfigError(unknown_name("interpolation", self.interpolation, INTERPOLATIONS) + ".")
@@ -46,7 +54,9 @@ class Preprocess:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON or TOML."""
-        return {key: list(value) if isinstance(value, tuple) else value for key, value in asdict(self).items()}
+        return {
+            key: list(value) if isinstance(value, tuple) else value for key, value in asdict(self).items()
+        }
 
     @classmethod
     def from_dict(cls, settings: dict[str, Any]) -> "Preprocess":
@@ -62,15 +72,19 @@ class Preprocess:
     def needed_side(self, augmentation_name: str = "none") -> int:
         """The shorter side below which a picture would be enlarged; larger JPEGs may be decoded smaller."""
         scale = augmentation(augmentation_name).scale
-        share = self.crop_fraction if scale == 1 else math.sqrt(scale / RATIO_SLACK)
+        share = self.crop_fraction if scale == 1 else math.sqrt(scale / RATIO)
         return math.ceil(self.size / share)
 
     def evaluation_image(self, image: Image.Image) -> np.ndarray:
-        """uint8 [3, size, size]: the centre square, resized. The array is a view with the colours last in memory."""
+        """uint8 [3, size, size]: the centre square, resized. The array is a view with the colours last in
+        memory.
+        """
         return _channels_first(np.asarray(self._resized(image, self._centre(image.size))))
 
-    def training_image(self, image: Image.Image, rng: np.random.Generator, augmentation_name: str) -> np.ndarray:
-        """As :meth:`evaluation_image` with random changes; the same generator state gives the same picture."""
+    def training_image(
+        self, image: Image.Image, rng: np.random.Generator, augmentation_name: str
+    ) -> np.ndarray:
+        """As :meth:`evaluation_image` with random changes; the same generator gives the same picture."""
         chosen = augmentation(augmentation_name)
         whole = chosen.scale == 1
         box = self._centre(image.size) if whole else random_box(image.size, chosen.scale, rng)
@@ -89,7 +103,9 @@ class Preprocess:
         return _channels_first(pixels)
 
     def normalise(self, images: torch.Tensor) -> torch.Tensor:
-        """uint8 [B, 3, H, W] → (x/255 − mean)/std as float32, colours last in memory, which convolutions prefer."""
+        """uint8 [B, 3, H, W] → (x/255 − mean)/std as float32, colours last in memory, which convolutions
+        prefer.
+        """
         if images.dtype != torch.uint8 or images.ndim != 4 or images.shape[1] != 3:
             raise ConfigError(f"normalise takes uint8 [B, 3, H, W], not {images.dtype} {list(images.shape)}.")
         mean = torch.tensor(self.mean, device=images.device).view(1, 3, 1, 1)
@@ -107,10 +123,9 @@ class Preprocess:
         """Crop and resize in one step, so no cropped copy is made."""
         if image.size == (self.size, self.size) and box == (0, 0, self.size, self.size):
             return image
-        return image.resize((self.size, self.size), INTERPOLATIONS[self.interpolation], box=box, reducing_gap=3.0)
-
-
-RATIO_SLACK = 4 / 3  # the narrow side of a random crop of the most stretched shape
+        return image.resize(
+            (self.size, self.size), INTERPOLATIONS[self.interpolation], box=box, reducing_gap=3.0
+        )
 
 
 def _channels_first(pixels: np.ndarray) -> np.ndarray:

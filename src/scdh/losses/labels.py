@@ -13,10 +13,14 @@ def label_mask(y: Tensor, num_classes: int) -> Tensor:
     """Y_i as a bool matrix [B, C]: entry (i, s) says whether s ∈ Y_i."""
     if y.ndim == 2:
         if y.shape[1] != num_classes:
-            raise DataError(f"Labels have {y.shape[1]} columns but there are {num_classes} centres or classes.")
+            raise DataError(
+                f"Labels have {y.shape[1]} columns but there are {num_classes} centres or classes."
+            )
         return y > 0
     if y.ndim != 1 or y.is_floating_point() or y.dtype == torch.bool:
-        raise DataError(f"Labels must be whole numbers [B] or multi-hot [B, C], not {y.dtype} of shape {tuple(y.shape)}.")
+        raise DataError(
+            f"Labels must be whole numbers [B] or multi-hot [B, C], not {y.dtype} of shape {tuple(y.shape)}."
+        )
     # The check reads the values, which would make a GPU wait at every step; there the data layer's own check stands.
     if y.device.type == "cpu" and y.numel() and (int(y.max()) >= num_classes or int(y.min()) < -1):
         wrong = int(y.max()) if int(y.max()) >= num_classes else int(y.min())

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 from torch import Tensor, nn
 
+from scdh.codes import Codes
 from scdh.config import Settings
 from scdh.data.loaders import Batch
 from scdh.errors import ConfigError
@@ -39,10 +40,17 @@ class Method(nn.Module):
 
     def __init__(self, settings: Any, bits: int, num_classes: int, multi_label: bool) -> None:
         super().__init__()
-        self.settings, self.bits, self.num_classes, self.multi_label = settings, bits, num_classes, multi_label
+        self.settings, self.bits, self.num_classes, self.multi_label = (
+            settings,
+            bits,
+            num_classes,
+            multi_label,
+        )
         kind = "multi" if multi_label else "single"
         if kind not in self.about.labels:
-            raise ConfigError(f"{self.about.title} learns from {self.about.labels[0]}-label data only, not {kind}-label data.")
+            raise ConfigError(
+                f"{self.about.title} learns from {self.about.labels[0]}-label data only, not {kind}-label data."
+            )
 
     def build(self, net: Network) -> None:
         """Add heads to the network; what is added there learns, and is saved with it."""
@@ -69,3 +77,7 @@ class Method(nn.Module):
     def fit(self, features: np.ndarray, labels: np.ndarray | None, seed: int) -> "Method":
         """For methods without gradient training: learn from features [n, d] at once."""
         raise TypeError(f"{type(self).__name__} has no fit; it is trained step by step.")
+
+    def encode(self, features: np.ndarray) -> Codes:
+        """For methods that were fitted: the codes of features [n, d]."""
+        raise TypeError(f"{type(self).__name__} has no encode of its own; the network gives its codes.")

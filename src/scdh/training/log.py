@@ -62,7 +62,10 @@ def _keep_epochs(path: Path, epochs_done: int) -> None:
         return
     with open(path, newline="") as handle:
         reader = csv.DictReader(handle)
-        columns, rows = list(reader.fieldnames or []), [r for r in reader if float(r["epoch"] or 0) <= epochs_done]
+        columns, rows = (
+            list(reader.fieldnames or []),
+            [r for r in reader if float(r["epoch"] or 0) <= epochs_done],
+        )
     if not rows:
         path.unlink()
         return

@@ -61,7 +61,9 @@ def fit(
     decides what is best, and ``keep_best`` is called when it improved.
     """
     if accelerator.device.type != "cpu" or any(p.ndim == 4 for p in net.parameters()):
-        net.to(accelerator.device, memory_format=torch.channels_last)  # convolutions run faster on this layout
+        net.to(
+            accelerator.device, memory_format=torch.channels_last
+        )  # convolutions run faster on this layout
     average = MovingAverage(net, settings.ema) if settings.ema else None
     optimiser = build_optimiser(net, settings)
     schedule = build_schedule(optimiser, settings, steps_per_epoch)
@@ -93,9 +95,13 @@ def fit(
             with accelerator.autocast():
                 losses = step(batch)
             # A loss that is no number would poison the weights at the update below: look before, not after.
-            figures = accelerator.reduce(torch.stack([v.detach().float() for v in losses.values()]), "mean").tolist()
+            figures = accelerator.reduce(
+                torch.stack([v.detach().float() for v in losses.values()]), "mean"
+            ).tolist()
             if not all(abs(f) < float("inf") for f in figures):
-                raise TrainingError(_not_finite(dict(zip(losses, figures, strict=True)), epoch, len(rows), last))
+                raise TrainingError(
+                    _not_finite(dict(zip(losses, figures, strict=True)), epoch, len(rows), last)
+                )
             optimiser.zero_grad(set_to_none=True)
             accelerator.backward(losses["loss"])
             if settings.clip_norm is not None:
@@ -105,19 +111,30 @@ def fit(
             method.after_step(net, epoch)  # centre norms in the warm-up, moving averages of a teacher
             if average is not None:
                 average.update(net)
-            rows.append({"epoch": epoch + 1, "step": len(rows) + 1, **dict(zip(losses, figures, strict=True))})
+            rows.append(
+                {"epoch": epoch + 1, "step": len(rows) + 1, **dict(zip(losses, figures, strict=True))}
+            )
             images += len(batch.labels) * accelerator.num_processes
 
         if not rows:
-            raise TrainingError(f"Epoch {epoch + 1} had no batch to train on; check the data's size and its images.")
+            raise TrainingError(
+                f"Epoch {epoch + 1} had no batch to train on; check the data's size and its images."
+            )
         seconds = time.perf_counter() - started
-        figures_of_epoch = _mean_of(rows) | {"lr": schedule.get_last_lr()[-1], "items_per_second": images / seconds}
+        figures_of_epoch = _mean_of(rows) | {
+            "lr": schedule.get_last_lr()[-1],
+            "items_per_second": images / seconds,
+        }
         figures_of_epoch |= method.end_epoch(net, epoch)
         with torch.no_grad():
             net.eval()
             watch.look(net, method.real_codes(net(batch.inputs)), batch.labels)
 
-        if main and validate is not None and ((epoch + 1) % settings.validate_every == 0 or epoch + 1 == settings.epochs):
+        if (
+            main
+            and validate is not None
+            and ((epoch + 1) % settings.validate_every == 0 or epoch + 1 == settings.epochs)
+        ):
             figures_of_epoch |= {f"validation_{k}": v for k, v in validate(scored.eval()).items()}
             score = figures_of_epoch["validation_map"]
             if progress.best_score is None or score > progress.best_score:

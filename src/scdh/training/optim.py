@@ -42,5 +42,7 @@ def rate_factor(step: int, steps_per_epoch: int, settings: TrainSettings) -> flo
     return 1.0
 
 
-def build_schedule(optimiser: torch.optim.Optimizer, settings: TrainSettings, steps_per_epoch: int) -> LambdaLR:
+def build_schedule(
+    optimiser: torch.optim.Optimizer, settings: TrainSettings, steps_per_epoch: int
+) -> LambdaLR:
     return LambdaLR(optimiser, partial(rate_factor, steps_per_epoch=steps_per_epoch, settings=settings))

@@ -17,22 +17,26 @@ from scdh.data.loaders import Batch, evaluation_batches, steps_per_epoch, traini
 from scdh.data.open import open_source
 from scdh.data.protocol import Protocol
 from scdh.data.source import Source
-from scdh.encode import encode_batches, trunk_features
+from scdh.encode import encode_batches
 from scdh.errors import ConfigError, TrainingError
 from scdh.evaluation import evaluate
 from scdh.files import replacing
 from scdh.hasher import Hasher, versions
 from scdh.nets.network import Network
 from scdh.nets.small import FeatureTrunk
-from scdh.progress import track
 from scdh.training.device import make_accelerator
+from scdh.training.features import cached_trunk_features
 from scdh.training.loop import fit
 
 
 def source_of(config: RunConfig) -> Source:
     data = config.data
     return open_source(
-        data.source, root=data.root, image_column=data.image_column, label_column=data.label_column, labels=data.labels
+        data.source,
+        root=data.root,
+        image_column=data.image_column,
+        label_column=data.label_column,
+        labels=data.labels,
     )
 
 
@@ -56,10 +60,14 @@ def protocol_of(config: RunConfig, source: Source) -> Protocol:
     if split == "all":
         labelled = np.flatnonzero(source.labelled)
         order = np.random.default_rng(config.seed).permutation(labelled)
-        held = take_per_class(source.labels, order, data.validation_per_class, "validation", source.label_names)
+        held = take_per_class(
+            source.labels, order, data.validation_per_class, "validation", source.label_names
+        )
         rest, nobody = np.setdiff1d(labelled, held), np.empty(0, np.int64)
         everything, print_ = np.arange(len(source)), source.fingerprint()
-        return Protocol(f"{source.name} whole", config.seed, rest, nobody, everything, held, print_).check(len(source))
+        return Protocol(f"{source.name} whole", config.seed, rest, nobody, everything, held, print_).check(
+            len(source)
+        )
     return Protocol.draw(
         source.labels,
         query_per_class=data.query_per_class,
@@ -72,8 +80,18 @@ def protocol_of(config: RunConfig, source: Source) -> Protocol:
     )
 
 
-def train(config: RunConfig, folder: Path | None, *, resume: bool = False, quiet: bool = False) -> Hasher:
-    """Train and return the model to take codes from: the best on validation where there is one, else the last."""
+def train(
+    config: RunConfig,
+    folder: Path | None,
+    *,
+    resume: bool = False,
+    feature_cache: Path | None = None,
+    quiet: bool = False,
+) -> Hasher:
+    """Train and return the model to take codes from: the best on validation where there is one, else the last.
+
+    ``feature_cache`` is where a frozen trunk's features are kept for other runs (default: the run's own folder).
+    """
     accelerator = make_accelerator(config.train.precision)
     if folder is not None:
         _claim(folder, config, resume, accelerator.is_main_process)
@@ -87,14 +105,17 @@ def train(config: RunConfig, folder: Path | None, *, resume: bool = False, quiet
     width = source.features.shape[1] if source.kind == "features" else None
     hasher, method = Hasher.build(config, source.label_names, source.multi_label, width)
     if not method.learns_by_gradient:
-        raise ConfigError(f"{method.about.title} is fitted to features at once, not trained; `scdh compare` runs it.")
+        raise ConfigError(
+            f"{method.about.title} is fitted to features at once, not trained; `scdh compare` runs it."
+        )
     method.prepare(source.labels[protocol.train])
     hasher.info = {
         "protocol": {"name": protocol.name, "fingerprint": protocol.fingerprint},
         "source": {"name": source.name, "fingerprint": source.fingerprint()},
     }
     bad = BadImages()
-    data = TrainingData(config, hasher, source, protocol, accelerator, bad, quiet)
+    cache = feature_cache or (None if folder is None else folder / "features")
+    data = TrainingData(config, hasher, source, protocol, accelerator, bad, cache, quiet)
 
     def keep_best(net: Network) -> None:
         if folder is not None:
@@ -120,11 +141,16 @@ def train(config: RunConfig, folder: Path | None, *, resume: bool = False, quiet
         result.save(folder / "last")
         if (folder / "best").exists():
             result = Hasher.load(folder / "best")
-            result.info |= {"best_epoch": fitted.progress.best_epoch, "validation_map": fitted.progress.best_score}
+            result.info |= {
+                "best_epoch": fitted.progress.best_epoch,
+                "validation_map": fitted.progress.best_score,
+            }
         result.save(folder / "model")
     accelerator.wait_for_everyone()
     if bad.paths:
-        warnings.warn(f"{len(bad)} broken images were skipped in training, the first is {bad.paths[0]}.", stacklevel=2)
+        warnings.warn(
+            f"{len(bad)} broken images were skipped in training, the first is {bad.paths[0]}.", stacklevel=2
+        )
     return result
 
 
@@ -139,9 +165,11 @@ class TrainingData:
         protocol: Protocol,
         accelerator: Any,
         bad: BadImages,
+        cache: Path | None,
         quiet: bool,
     ) -> None:
-        self.config, self.hasher, self.accelerator, self.bad, self.quiet = config, hasher, accelerator, bad, quiet
+        self.config, self.hasher, self.accelerator, self.bad = config, hasher, accelerator, bad
+        self.cache, self.quiet = cache, quiet
         self.source, self.train_rows, self.validation_rows = source, protocol.train, protocol.validation
         self.net, self.preprocess, self.views = hasher.network, hasher.preprocess, [source]
         self.augmentation = config.train.augmentation if hasher.preprocess is not None else "none"
@@ -156,22 +184,23 @@ class TrainingData:
         count = 1 if self.augmentation == "none" else config.net.views
         views = []
         for view in range(count):
-            batches: Any = evaluation_batches(
+            title = f"features of the frozen trunk {view + 1}/{count}"
+            found, features = cached_trunk_features(
+                self.hasher,
                 self.source,
                 rows,
-                preprocess=self.preprocess,
+                folder=self.cache,
+                augmentation=self.augmentation if view else "none",
+                chance=(config.seed, view) if view else None,
                 batch_size=config.train.batch_size,
                 workers=config.train.workers,
                 on_bad_image=config.data.on_bad_image,
                 bad_images=self.bad,
-                augmentation=self.augmentation if view else "none",
-                chance=(config.seed, view) if view else None,
+                progress=None if self.quiet or not self.accelerator.is_main_process else title,
             )
-            if not self.quiet and self.accelerator.is_main_process:
-                title = f"features of the frozen trunk {view + 1}/{count}"
-                batches = track(batches, len(rows), title, "images", lambda b: len(b.rows))
-            found, features = trunk_features(whole, batches)
-            views.append(ArraySource(features, self.source.labels[found], self.source.label_names, name="features"))
+            views.append(
+                ArraySource(features, self.source.labels[found], self.source.label_names, name="features")
+            )
         self.views = views
         self.train_rows = np.flatnonzero(np.isin(found, self.train_rows))
         self.validation_rows = np.flatnonzero(np.isin(found, self.validation_rows))
@@ -216,13 +245,23 @@ class TrainingData:
     def whole(self, net: Network) -> Hasher:
         """The model with ``net``'s weights and, where the trunk was frozen, the trunk put back below its heads."""
         hasher = self.hasher
-        if net.trunk is not hasher.network.trunk and isinstance(net.trunk, FeatureTrunk) and hasher.preprocess is not None:
+        if (
+            net.trunk is not hasher.network.trunk
+            and isinstance(net.trunk, FeatureTrunk)
+            and hasher.preprocess is not None
+        ):
             complete = hasher.network
             complete.hash_layer, complete.fc8, complete.centres = net.hash_layer, net.fc8, net.centres
             net = complete
         info = dict(hasher.info)
         return Hasher(
-            net, hasher.config, hasher.label_names, hasher.multi_label, hasher.preprocess, hasher.feature_width, info
+            net,
+            hasher.config,
+            hasher.label_names,
+            hasher.multi_label,
+            hasher.preprocess,
+            hasher.feature_width,
+            info,
         )
 
 
@@ -231,10 +270,14 @@ def _claim(folder: Path, config: RunConfig, resume: bool, write: bool) -> None:
     file, wanted = folder / "config.json", config.model_dump(mode="json")
     if file.exists():
         if not resume and (folder / "last.safetensors").exists():
-            raise TrainingError(f"{str(folder)!r} already holds a run; add --resume to go on with it, or choose another folder.")
+            raise TrainingError(
+                f"{str(folder)!r} already holds a run; add --resume to go on with it, or choose another folder."
+            )
         found = json.loads(file.read_text("utf-8"))["config"]
         if resume and (difference := _first_difference(found, wanted)):
-            raise TrainingError(f"The run in {str(folder)!r} has another {difference}; resume with the same settings.")
+            raise TrainingError(
+                f"The run in {str(folder)!r} has another {difference}; resume with the same settings."
+            )
     if write:
         folder.mkdir(parents=True, exist_ok=True)
         with replacing(file) as temporary:
@@ -244,7 +287,9 @@ def _claim(folder: Path, config: RunConfig, resume: bool, write: bool) -> None:
 def _first_difference(found: Any, wanted: Any, key: str = "") -> str | None:
     if isinstance(found, dict) and isinstance(wanted, dict):
         for name in sorted(found.keys() | wanted.keys()):
-            if difference := _first_difference(found.get(name), wanted.get(name), f"{key}.{name}".lstrip(".")):
+            if difference := _first_difference(
+                found.get(name), wanted.get(name), f"{key}.{name}".lstrip(".")
+            ):
                 return difference
         return None
     return None if found == wanted else f"{key} ({found!r}, not {wanted!r})"

@@ -1,0 +1,222 @@
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scdh.codes import Codes
+from scdh.errors import CodesError
+from scdh.index import HammingIndex, distances, exact
+from tests.reference import slow_search
+
+LENGTHS = [1, 7, 8, 12, 13, 48, 63, 64, 65, 128, 1000]
+
+
+def random_bits(rows, bits, seed, flip=0.1):
+    """Rows near a few centres, so that there are many ties and many different distances."""
+    rng = np.random.default_rng(seed)
+    centres = rng.random((3, bits)) < 0.5
+    return centres[rng.integers(0, 3, rows)] ^ (rng.random((rows, bits)) < flip)
+
+
+def random_ids(rows, seed):
+    return np.random.default_rng(seed).choice(np.arange(-1000, 1000), size=rows, replace=False)
+
+
+def assert_same(hits, expected):
+    assert hits.ids.tolist() == [[i for _, i in answer] for answer in expected]
+    assert hits.distances.tolist() == [[d for d, _ in answer] for answer in expected]
+
+
+@pytest.mark.parametrize("bits", LENGTHS)
+def test_search_equals_sorting_everything(bits):
+    base, asked, ids = random_bits(60, bits, 1), random_bits(7, bits, 2), random_ids(60, 3)
+    index = HammingIndex(Codes.from_signs(base), ids=ids)
+    for k in (1, 2, 59, 60, 61, 10**6):
+        hits = index.search(Codes.from_signs(asked), k=k)
+        assert hits.ids.dtype == np.int64
+        assert hits.distances.dtype == np.int32
+        assert hits.ids.shape == (7, min(k, 60))
+        assert_same(hits, slow_search.search(asked, base, ids, k))
+
+
+@pytest.mark.parametrize("bits", LENGTHS)
+def test_within_equals_looking_at_everything(bits):
+    base, asked, ids = random_bits(60, bits, 4), random_bits(7, bits, 5), random_ids(60, 6)
+    index = HammingIndex(Codes.from_signs(base), ids=ids)
+    for radius in (0, 2, bits // 3, bits, bits + 5):
+        hits = index.within(Codes.from_signs(asked), radius=radius)
+        expected = slow_search.within(asked, base, ids, radius)
+        assert hits.counts.tolist() == [len(answer) for answer in expected]
+        assert hits.ids.tolist() == [i for answer in expected for _, i in answer]
+        assert hits.distances.tolist() == [d for answer in expected for d, _ in answer]
+        for query in (0, 3, -1):
+            found_ids, found_distances = hits.of(query)
+            assert list(zip(found_distances.tolist(), found_ids.tolist(), strict=True)) == expected[query]
+        assert hits.distances.dtype == np.int32
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    bits=st.sampled_from([1, 3, 12, 64, 65]),
+    rows=st.integers(1, 90),
+    block=st.integers(1, 40),
+    pairs=st.integers(1, 300),
+    k=st.integers(1, 20),
+    seed=st.integers(0, 10**6),
+)
+def test_answers_do_not_depend_on_blocks(bits, rows, block, pairs, k, seed):
+    base, asked, ids = random_bits(rows, bits, seed), random_bits(5, bits, seed + 1), random_ids(rows, seed)
+    index = HammingIndex(Codes.from_signs(base), ids=ids)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(exact, "_BLOCK_ROWS", block)
+        patch.setattr(exact, "BLOCK_PAIRS", pairs)
+        assert_same(index.search(Codes.from_signs(asked), k), slow_search.search(asked, base, ids, k))
+        near = index.within(Codes.from_signs(asked), 2)
+    expected = [pair for answer in slow_search.within(asked, base, ids, 2) for pair in answer]
+    assert list(zip(near.distances.tolist(), near.ids.tolist(), strict=True)) == expected
+
+
+def test_many_rows_against_one_stable_sort():
+    rng = np.random.default_rng(0)
+    base, asked = rng.random((30_000, 20)) < 0.5, rng.random((40, 20)) < 0.5
+    ids = rng.permutation(30_000) * 3 - 5
+    hits = HammingIndex(Codes.from_signs(base), ids=ids).search(Codes.from_signs(asked), k=50)
+    for i, query in enumerate(asked):
+        distance = (base != query).sum(axis=1)
+        order = np.lexsort((ids, distance))[:50]
+        assert np.array_equal(hits.ids[i], ids[order])
+        assert np.array_equal(hits.distances[i], distance[order])
+
+
+def test_all_codes_equal_gives_the_smallest_ids():
+    index = HammingIndex(Codes.from_signs(np.ones((50, 9), dtype=bool)), ids=np.arange(50)[::-1])
+    hits = index.search(Codes.from_signs(np.zeros((2, 9), dtype=bool)), k=4)
+    assert hits.ids.tolist() == [[0, 1, 2, 3]] * 2
+    assert (hits.distances == 9).all()
+    assert index.search(index.codes[:1], k=3).of(0)[0].tolist() == [0, 1, 2]
+
+
+def test_nothing_in_nothing_out():
+    some, none = Codes.from_signs(random_bits(5, 13, 0)), Codes.from_signs(np.zeros((0, 13)))
+    for index, queries in (
+        (HammingIndex(some), none),
+        (HammingIndex(none), some),
+        (HammingIndex(none), none),
+    ):
+        hits = index.search(queries, k=3)
+        assert hits.ids.shape == hits.distances.shape == (len(queries), min(3, len(index)))
+        near = index.within(queries, radius=1)
+        assert near.counts.tolist() == [0] * len(queries)
+        assert len(near.ids) == len(near.distances) == 0
+        assert len(hits) == len(near) == len(queries)
+
+
+@settings(max_examples=40, deadline=None)
+@given(data=st.data(), bits=st.sampled_from([1, 12, 13, 64, 128]))
+def test_adding_and_removing_equals_building_anew(data, bits):
+    seed = data.draw(st.integers(0, 10**6))
+    bits_of, ids = random_bits(40, bits, seed), random_ids(40, seed)
+    cut = data.draw(st.integers(0, 40))
+    gone = ids[np.array(data.draw(st.lists(st.integers(0, 39), unique=True)), dtype=int)]
+    codes = Codes.from_signs(bits_of)
+    index = HammingIndex(codes[:cut], ids=ids[:cut])
+    index.search(codes[:1])
+    index.add(codes[cut:], ids=ids[cut:])
+    index.search(codes[:1])
+    index.remove(gone)
+    kept = ~np.isin(ids, gone)
+    anew = HammingIndex(codes[kept], ids=ids[kept])
+    assert len(index) == kept.sum()
+    assert index.codes == anew.codes
+    ours, theirs = index.search(codes, k=7), anew.search(codes, k=7)
+    assert np.array_equal(ours.ids, theirs.ids)
+    assert np.array_equal(ours.distances, theirs.distances)
+
+
+def test_ids_come_from_the_argument_the_codes_or_the_count():
+    codes = Codes.from_signs(random_bits(3, 8, 0))
+    assert HammingIndex(codes).ids.tolist() == [0, 1, 2]
+    carried = Codes(codes.packed, 8, ids=[4, 9, 6])
+    index = HammingIndex(carried)
+    assert index.ids.tolist() == [4, 9, 6]
+    index.add(codes[:2])
+    assert index.ids.tolist() == [4, 9, 6, 10, 11]
+    index.add(Codes(codes.packed[:1], 8, ids=[-5]))
+    index.add(codes[:1], ids=[3])
+    index.remove(9)
+    index.remove([])
+    assert index.ids.tolist() == [4, 6, 10, 11, -5, 3]
+    assert HammingIndex(carried, ids=[1, 2, 3]).ids.tolist() == [1, 2, 3]
+    assert index.bits == 8
+    assert repr(index) == "HammingIndex(6 × 8 bits)"
+
+
+@pytest.mark.parametrize(
+    ("action", "words"),
+    [
+        (lambda index, codes: index.search(codes, k=0), "k must be .* at least 1"),
+        (lambda index, codes: index.search(codes, k=-1), "at least 1"),
+        (lambda index, codes: index.search(codes, k=2.0), "whole number"),
+        (lambda index, codes: index.within(codes, radius=-1), "at least 0"),
+        (lambda index, codes: index.search(Codes.from_signs([[1.0]])), "1 bits, but 12"),
+        (lambda index, codes: index.within(Codes.from_signs([[1.0]])), "1 bits, but 12"),
+        (lambda index, codes: index.search(codes.unpack()), "must be Codes, got ndarray"),
+        (lambda index, codes: index.add(Codes.from_signs([[1.0]])), "1 bits, but 12"),
+        (lambda index, codes: index.add(codes[:2], ids=[7, 2]), "already holds the id 2"),
+        (lambda index, codes: index.add(codes[:2], ids=[7, 7]), "id 7 is given more than once"),
+        (lambda index, codes: index.add(codes[:2], ids=[7]), "one id per code"),
+        (lambda index, codes: index.remove([0, 99]), "holds no id 99"),
+        (lambda index, codes: index.remove([1, 1]), "id 1 is given more than once"),
+        (lambda index, codes: index.remove([[1]]), "one row"),
+        (lambda index, codes: HammingIndex(codes, ids=[0] * 4), "id 0 is given more than once"),
+        (lambda index, codes: HammingIndex(codes.packed), "must be Codes"),
+    ],
+)
+def test_mistakes_get_one_sentence_and_change_nothing(action, words):
+    codes = Codes.from_signs(random_bits(4, 12, 0))
+    index = HammingIndex(codes)
+    with pytest.raises(CodesError, match=words) as caught:
+        action(index, codes)
+    assert "\n" not in str(caught.value)
+    assert index.ids.tolist() == [0, 1, 2, 3]
+
+
+def test_the_last_id_of_all_has_no_next_one():
+    codes = Codes.from_signs(random_bits(1, 12, 0))
+    index = HammingIndex(codes, ids=[2**63 - 1])
+    with pytest.raises(CodesError, match="no free ids"):
+        index.add(codes)
+
+
+@pytest.mark.parametrize("rows", [0, 5])
+def test_save_and_load(tmp_path, rows):
+    codes = Codes.from_signs(random_bits(rows, 13, 0), ids=random_ids(rows, 1), metadata={"model": "abc"})
+    HammingIndex(codes).save(tmp_path / "index")
+    back = HammingIndex.load(tmp_path / "index")
+    assert back.codes == codes
+    assert back.codes.metadata == {"model": "abc"}
+    back.add(codes[:0])
+    assert len(back) == rows
+
+
+def test_distances_at_the_edges_of_their_types():
+    for bits in (254, 255, 256):
+        a, b = (
+            Codes.from_signs(np.zeros((1, bits), dtype=bool)),
+            Codes.from_signs(np.ones((1, bits), dtype=bool)),
+        )
+        found = distances.hamming(distances.word_columns(a), distances.word_columns(b), bits)
+        assert found.tolist() == [[bits]]
+        assert np.iinfo(found.dtype).max > bits
+
+
+def test_searching_never_waits_for_torch():
+    program = (
+        "import sys, numpy, scdh; c = scdh.Codes.from_signs(numpy.ones((2, 9)));"
+        "scdh.HammingIndex(c).search(c); scdh.evaluate(c, [0, 1], c, [0, 1]);"
+        "assert not {'torch', 'rich', 'numba'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
