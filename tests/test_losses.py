@@ -95,11 +95,7 @@ def test_corner_vectors_stay_finite(case, dtype):
         u, y = u[:0], y[:0]
     u = u.to(dtype).requires_grad_()
     centres.requires_grad_()
-    value = (
-        losses.scul(u, y, centres, 0.01)
-        + losses.scul_hinge(u, y, centres, 0.01)
-        + losses.quantization_loss(u)
-    )
+    value = losses.scul(u, y, centres, 0.01) + losses.scul_hinge(u, y, centres, 0.01) + losses.quantization_loss(u)
     value = value + losses.softmax_loss(u @ centres.to(dtype).T, y)
     value.backward()
     assert torch.isfinite(value)
@@ -124,9 +120,7 @@ def test_quantization_loss_is_zero_only_for_equal_magnitudes_and_scale_free():
     assert losses.quantization_loss(signs * 7).item() == pytest.approx(0, abs=1e-6)
     u = torch.randn(5, 20)
     assert losses.quantization_loss(u).item() > 0.01
-    assert losses.quantization_loss(u * 1e6).item() == pytest.approx(
-        losses.quantization_loss(u).item(), rel=1e-5
-    )
+    assert losses.quantization_loss(u * 1e6).item() == pytest.approx(losses.quantization_loss(u).item(), rel=1e-5)
     with pytest.raises(ConfigError, match="p > 1"):
         losses.quantization_loss(u, p=1.0)
 
@@ -178,9 +172,7 @@ def test_multilabel_bound_equals_its_slow_twin():
     ours = losses.multilabel_upper_bound(h, y, centres, p=0.4)
     theirs = slow.multilabel_upper_bound(h.tolist(), y.tolist(), centres.tolist(), 0.4, slow.g_hinge, 1.0)
     assert ours == pytest.approx(theirs)
-    assert losses.triplet_ranking_loss(h, y) == pytest.approx(
-        slow.triplet(h.tolist(), y.tolist(), slow.g_hinge, 1.0)
-    )
+    assert losses.triplet_ranking_loss(h, y) == pytest.approx(slow.triplet(h.tolist(), y.tolist(), slow.g_hinge, 1.0))
 
 
 def test_the_module_learns_its_centres_and_can_be_warmed_up():

@@ -56,9 +56,7 @@ class Codes:
             )
         spare = 8 * width - bits
         if spare and np.any(rows[:, -1] & np.uint8((1 << spare) - 1)):
-            raise CodesError(
-                f"The last {spare} bits of each packed row of {bits} bits must be 0, but some are 1."
-            )
+            raise CodesError(f"The last {spare} bits of each packed row of {bits} bits must be 0, but some are 1.")
         self._packed = _read_only(rows)
         self._bits = bits
         self._ids = None if ids is None else _read_only(check_ids(ids, len(rows)))
@@ -74,18 +72,12 @@ class Codes:
             # Asked of booleans, "≥ 0" would be true for False as well.
             return cls(np.packbits(values, axis=1), values.shape[1], ids, metadata)
         if values.dtype.kind == "u":
-            raise CodesError(
-                f"Values of type {values.dtype} have no sign; for 0/1 bits take Codes.from_bits."
-            )
+            raise CodesError(f"Values of type {values.dtype} have no sign; for 0/1 bits take Codes.from_bits.")
         if values.dtype.kind not in "fi":
-            raise CodesError(
-                f"Codes are made from real numbers or booleans, got values of type {values.dtype}."
-            )
+            raise CodesError(f"Codes are made from real numbers or booleans, got values of type {values.dtype}.")
         if values.dtype.kind == "f" and not np.isfinite(values).all():
             row, column = np.argwhere(~np.isfinite(values))[0]
-            raise CodesError(
-                f"Codes need finite values, but row {row}, column {column} holds {values[row, column]}."
-            )
+            raise CodesError(f"Codes need finite values, but row {row}, column {column} holds {values[row, column]}.")
         return cls(np.packbits(values >= 0, axis=1), values.shape[1], ids, metadata)
 
     @classmethod
@@ -203,9 +195,7 @@ class Codes:
 def check_codes(value: object, name: str, bits: int | None = None) -> "Codes":
     """The value itself if it is ``Codes`` (of ``bits`` bits); otherwise one sentence that says what to do."""
     if not isinstance(value, Codes):
-        raise CodesError(
-            f"{name} must be Codes, got {type(value).__name__}; make them with Codes.from_signs(array)."
-        )
+        raise CodesError(f"{name} must be Codes, got {type(value).__name__}; make them with Codes.from_signs(array).")
     if bits is not None and value.bits != bits:
         raise CodesError(f"{name} have {value.bits} bits, but {bits} bits were expected.")
     return value
@@ -215,9 +205,7 @@ def check_ids(ids: ArrayLike, count: int) -> NDArray[np.int64]:
     """Ids as int64 [count]; they may come in any order."""
     array = np.asarray(ids)
     if array.ndim != 1 or len(array) != count:
-        raise CodesError(
-            f"There must be one id per code, so {count} in one row, got shape {list(array.shape)}."
-        )
+        raise CodesError(f"There must be one id per code, so {count} in one row, got shape {list(array.shape)}.")
     if array.size == 0:
         return np.empty(0, dtype=np.int64)
     if array.dtype.kind not in "iu":
@@ -294,19 +282,15 @@ def _read_header(path: Path, form: str) -> dict[str, Any]:
         ends = [entry["data_offsets"][1] for name, entry in header.items() if name != "__metadata__"]
         expected = 8 + length + int(max(ends, default=0))
         kind, version = metadata.get("format"), metadata.get("version")
-    except (ValueError, TypeError, KeyError, IndexError, AttributeError):
+    except (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError):
         raise CodesError(f"{foreign}: its header cannot be understood.") from None
     if kind != form:
         raise CodesError(f"{foreign}: its header names the format {kind!r}.")
     if version != _VERSION:
-        raise CodesError(
-            f"{path} is a {form} file of version {version!r}, but only {_VERSION!r} can be read."
-        )
+        raise CodesError(f"{path} is a {form} file of version {version!r}, but only {_VERSION!r} can be read.")
     if found != expected:
         state = "cut short" if found < expected else "too long"
-        raise CodesError(
-            f"{path} is {state}: its header promises {expected} bytes, but {found} bytes were found."
-        )
+        raise CodesError(f"{path} is {state}: its header promises {expected} bytes, but {found} bytes were found.")
     return header
 
 
@@ -314,13 +298,9 @@ def _two_dimensional(array: ArrayLike) -> NDArray[Any]:
     try:
         values = np.asarray(array)
     except (ValueError, TypeError, RuntimeError) as error:
-        raise CodesError(
-            f"Codes are made from an array of shape [n, bits], which this is not: {error}."
-        ) from error
+        raise CodesError(f"Codes are made from an array of shape [n, bits], which this is not: {error}.") from error
     if values.ndim != 2 or values.shape[1] == 0:
-        raise CodesError(
-            f"Codes need an array of shape [n, bits] with at least 1 bit, got shape {list(values.shape)}."
-        )
+        raise CodesError(f"Codes need an array of shape [n, bits] with at least 1 bit, got shape {list(values.shape)}.")
     return values
 
 
@@ -328,8 +308,7 @@ def _row_choice(rows: Any, count: int) -> NDArray[Any]:
     choice = np.asarray(rows)
     if choice.ndim != 1 or (choice.size and choice.dtype.kind not in "biu"):
         raise CodesError(
-            "Rows are chosen by a slice, whole numbers or a mask, "
-            f"got {choice.dtype} of shape {list(choice.shape)}."
+            f"Rows are chosen by a slice, whole numbers or a mask, got {choice.dtype} of shape {list(choice.shape)}."
         )
     if choice.dtype == np.bool_:
         if len(choice) != count:

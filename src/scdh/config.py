@@ -24,14 +24,10 @@ class Settings(BaseModel):
 class DataSettings(Settings):
     """Where items and labels come from, and how they are split (see :mod:`scdh.data`)."""
 
-    source: str = Field(
-        "digits", description="built-in name, folder, .parquet/.csv/.npy/.npz path, or hf:owner/name"
-    )
+    source: str = Field("digits", description="built-in name, folder, .parquet/.csv/.npy/.npz path, or hf:owner/name")
     root: str | None = Field(None, description="folder that holds a named benchmark")
     image_column: str | None = None
-    label_column: str | None = Field(
-        None, description="one column, or several joined by commas (many labels)"
-    )
+    label_column: str | None = Field(None, description="one column, or several joined by commas (many labels)")
     labels: str | None = Field(None, description=".npy file with the labels of a .npy embedding file")
     split: Literal["auto", "draw", "given", "all"] = Field(
         "auto", description="draw by seed; the data's own train/test; or all rows train and none are queries"
@@ -50,9 +46,7 @@ class NetSettings(Settings):
     backbone: str = "efficientnet_lite0"
     pretrained: bool = True
     image_size: int | None = Field(None, ge=8, description="none: the backbone's own")
-    hidden: list[int] = Field(
-        [], description="MLP widths of the trunk for backbone 'features'; empty: identity"
-    )
+    hidden: list[int] = Field([], description="MLP widths of the trunk for backbone 'features'; empty: identity")
     dropout: float | None = Field(None, ge=0, lt=1, description="none: the backbone's own")
     drop_path: float | None = Field(None, ge=0, lt=1, description="none: the backbone's own")
     frozen_batch_norm: bool = Field(False, description="keep the trunk's batch-norm statistics as pretrained")
@@ -71,18 +65,12 @@ class TrainSettings(Settings):
     momentum: float = Field(0.9, ge=0, lt=1)
     weight_decay: float = Field(5e-4, ge=0)
     schedule: Literal["constant", "step", "cosine"] = "step"
-    lr_steps: list[int] = Field(
-        [100, 140], description="epochs after which the step schedule lowers the rate"
-    )
+    lr_steps: list[int] = Field([100, 140], description="epochs after which the step schedule lowers the rate")
     lr_factor: float = Field(0.2, gt=0, le=1)
     lr_warm_up: float = Field(0.0, ge=0, description="epochs of linear rise of the learning rate from 0")
     clip_norm: float | None = Field(None, gt=0)
-    ema: float = Field(
-        0.0, ge=0, lt=1, description="decay of averaged weights used for validation and codes; 0: off"
-    )
-    precision: Literal["auto", "fp32", "bf16", "fp16"] = Field(
-        "auto", description="auto: mixed where there is a GPU"
-    )
+    ema: float = Field(0.0, ge=0, lt=1, description="decay of averaged weights used for validation and codes; 0: off")
+    precision: Literal["auto", "fp32", "bf16", "fp16"] = Field("auto", description="auto: mixed where there is a GPU")
     augmentation: str = "crop"
     balanced: bool = Field(False, description="draw every class equally often")
     workers: int = Field(2, ge=0, description="threads that decode images")

@@ -60,25 +60,18 @@ class SCDHTransformer(TransformerMixin, BaseEstimator):
         from scdh.training.device import make_accelerator
         from scdh.training.loop import fit
 
-        many = (
-            y is not None
-            and np.asarray(y).ndim == 2
-            and type_of_target(np.asarray(y)) == "multilabel-indicator"
-        )
+        many = y is not None and np.asarray(y).ndim == 2 and type_of_target(np.asarray(y)) == "multilabel-indicator"
         X, y = validate_data(self, X, y, dtype=np.float64, multi_output=many)
         if many:
-            labels, self.classes_ = np.asarray(y, np.uint8), np.arange(y.shape[1])
+            labels: np.ndarray = np.asarray(y, np.uint8)
+            self.classes_ = np.arange(y.shape[1])
         else:
             if type_of_target(y).startswith("continuous"):
-                raise ValueError(
-                    f"Unknown label type: {type_of_target(y)}; SCDHTransformer needs class labels."
-                )
+                raise ValueError(f"Unknown label type: {type_of_target(y)}; SCDHTransformer needs class labels.")
             self.classes_, labels = np.unique(y, return_inverse=True)
         self.mean_, self.scale_ = X.mean(0), np.where((spread := X.std(0)) > 0, spread, 1.0)
         seed = (
-            np.random.RandomState(self.random_state).randint(2**31)
-            if self.random_state is None
-            else self.random_state
+            np.random.RandomState(self.random_state).randint(2**31) if self.random_state is None else self.random_state
         )
         seed = seed.randint(2**31) if isinstance(seed, np.random.RandomState) else int(seed)
         config = self._config(seed)
@@ -91,9 +84,7 @@ class SCDHTransformer(TransformerMixin, BaseEstimator):
             fit(
                 self.hasher_.network,
                 method,
-                lambda epoch: training_batches(
-                    source, rows, batch_size=self.batch_size, seed=seed, epoch=epoch
-                ),
+                lambda epoch: training_batches(source, rows, batch_size=self.batch_size, seed=seed, epoch=epoch),
                 steps_per_epoch(len(rows), self.batch_size),
                 config.train,
                 accelerator=make_accelerator("fp32"),

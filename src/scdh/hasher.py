@@ -17,7 +17,7 @@ from scdh._version import __version__
 from scdh.codes import Codes
 from scdh.config import RunConfig, parse_config
 from scdh.data.items import ItemsSource
-from scdh.data.loaders import Batch, evaluation_batches
+from scdh.data.loaders import Batch, OnBadImage, evaluation_batches
 from scdh.data.source import Source
 from scdh.data.transforms import Preprocess
 from scdh.encode import encode_batches, run_network
@@ -92,7 +92,7 @@ class Hasher:
         *,
         batch_size: int = 128,
         workers: int = 2,
-        on_bad_image: str = "fail",
+        on_bad_image: OnBadImage = "fail",
         progress: bool = False,
     ) -> Codes:
         """Codes of paths, PIL images or uint8 arrays (one, a sequence, or any iterator), or of embeddings [n, d].
@@ -109,10 +109,7 @@ class Hasher:
     def real_outputs(self, items: Any, *, batch_size: int = 128, workers: int = 2) -> np.ndarray:
         """u [n, r] before the sign, for looking at how far outputs are from 0."""
         parts = [
-            u
-            for _, u in run_network(
-                self.network, self._batches(items, batch_size, workers, "fail"), self._real_codes
-            )
+            u for _, u in run_network(self.network, self._batches(items, batch_size, workers, "fail"), self._real_codes)
         ]
         return np.concatenate(parts) if parts else np.zeros((0, self.bits), np.float32)
 
@@ -123,7 +120,7 @@ class Hasher:
         *,
         batch_size: int = 128,
         workers: int = 2,
-        on_bad_image: str = "fail",
+        on_bad_image: OnBadImage = "fail",
         progress: str | None = None,
     ) -> Codes:
         """Codes of some rows of a source, with the row numbers as ids; ``progress`` is the bar's title."""
@@ -141,7 +138,7 @@ class Hasher:
         return encode_batches(self.network, batches, self._real_codes)
 
     def encode_features(self, features: np.ndarray, ids: np.ndarray | None = None) -> Codes:
-        """Codes from fc7 features that the trunk gave before (:func:`scdh.training.features.cached_trunk_features`): heads only."""
+        """Codes from fc7 features that the trunk gave before (see ``training.features``): runs the heads only."""
         self.network.eval()
         device = next(self.network.parameters()).device
         with torch.inference_mode():
@@ -152,9 +149,7 @@ class Hasher:
         """Refuse data of the wrong kind or width before any work is done."""
         wanted = "images" if self.feature_width is None else "features"
         if source.kind != wanted:
-            raise DataError(
-                f"This model encodes {_word(wanted)}, but {source.name} holds {_word(source.kind)}."
-            )
+            raise DataError(f"This model encodes {_word(wanted)}, but {source.name} holds {_word(source.kind)}.")
         if self.feature_width is not None and source.features.shape[1] != self.feature_width:
             raise DataError(
                 f"This model encodes embeddings of width {self.feature_width}, but {source.name} has width "
@@ -164,7 +159,7 @@ class Hasher:
     def _real_codes(self, outputs: Any) -> torch.Tensor:
         return method_class(self.config.method.name).real_codes(outputs)
 
-    def _batches(self, items: Any, batch_size: int, workers: int, on_bad_image: str) -> Iterator[Batch]:
+    def _batches(self, items: Any, batch_size: int, workers: int, on_bad_image: OnBadImage) -> Iterator[Batch]:
         def of(chunk: Any, start: int) -> Iterator[Batch]:
             source = ItemsSource(chunk, start=start)
             self.check_fits(source)
@@ -173,9 +168,7 @@ class Hasher:
                 "workers": workers,
                 "on_bad_image": on_bad_image,
             }
-            for batch in evaluation_batches(
-                source, np.arange(len(source)), preprocess=self.preprocess, **kwargs
-            ):
+            for batch in evaluation_batches(source, np.arange(len(source)), preprocess=self.preprocess, **kwargs):
                 batch.rows.add_(start)
                 yield batch
 
@@ -195,11 +188,7 @@ class Hasher:
             start += len(chunk)
 
     def _single(self, array: np.ndarray) -> bool:
-        return (
-            array.ndim == 1
-            if self.feature_width is not None
-            else array.ndim == 3 and array.shape[2] in (1, 3)
-        )
+        return array.ndim == 1 if self.feature_width is not None else array.ndim == 3 and array.shape[2] in (1, 3)
 
     def save(self, folder: str | Path) -> None:
         """Write the folder whole or not at all: weights as safetensors, everything else as JSON, and a model card."""
@@ -223,7 +212,10 @@ class Hasher:
 
     @classmethod
     def load(cls, folder_or_hub_id: str | Path, *, device: str | None = None) -> "Hasher":
-        """A folder that :meth:`save` wrote (or a run's folder), or the id of one on the Hugging Face hub. Never unpickles."""
+        """A folder that :meth:`save` wrote, a run's folder, or the id of a model on the Hugging Face hub.
+
+        Weights are safetensors and the rest is JSON: loading never unpickles.
+        """
         folder = _find(folder_or_hub_id)
         try:
             said = json.loads((folder / DESCRIPTION).read_text("utf-8"))
@@ -238,13 +230,9 @@ class Hasher:
             model.preprocess = None if pre is None else Preprocess.from_dict(pre)
             model.info = said["info"]
         except FileNotFoundError as error:
-            raise ModelError(
-                f"The model folder {str(folder)!r} has no {Path(error.filename).name}."
-            ) from None
+            raise ModelError(f"The model folder {str(folder)!r} has no {Path(error.filename).name}.") from None
         except (SafetensorError, json.JSONDecodeError, KeyError, RuntimeError) as error:
-            raise ModelError(
-                f"The model in {str(folder)!r} is broken or of another version: {error}."
-            ) from None
+            raise ModelError(f"The model in {str(folder)!r} is broken or of another version: {error}.") from None
         model.network.to(device or ("cuda" if torch.cuda.is_available() else "cpu"))
         model.network.eval()
         return model
@@ -271,7 +259,8 @@ class Hasher:
             "---\nlibrary_name: scdh\ntags: [hashing, image-retrieval]\n---\n\n"
             f"# {self.bits}-bit codes by {method_class(method.name).about.title}\n\n"
             f"Encodes {what} with `{net.backbone}`; learned from {len(self.label_names)} labels.\n\n"
-            "```python\nimport scdh\nhasher = scdh.Hasher.load('this folder or hub id')\ncodes = hasher.encode(items)\n```\n"
+            "```python\nimport scdh\nhasher = scdh.Hasher.load('this folder or hub id')\n"
+            "codes = hasher.encode(items)\n```\n"
         )
 
 

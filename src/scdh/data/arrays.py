@@ -31,9 +31,7 @@ class ArraySource(Source):
         self.kind = "images" if data.dtype == np.uint8 and data.ndim >= 3 else "features"
         if self.kind == "images":
             if data.ndim > 4 or (data.ndim == 4 and data.shape[3] != 3):
-                raise DataError(
-                    f"{name}: images must be uint8 [n, H, W] or [n, H, W, 3], not {list(data.shape)}."
-                )
+                raise DataError(f"{name}: images must be uint8 [n, H, W] or [n, H, W, 3], not {list(data.shape)}.")
             self._data = data
         else:
             self._data = finite_features(data, name)
@@ -69,9 +67,7 @@ class ArraySource(Source):
 def finite_features(data: np.ndarray, name: str) -> np.ndarray:
     """float32 [n, d] with at least one row and no NaN or infinity; a float32 file map is left on disk."""
     if data.ndim != 2 or data.dtype.kind not in "fiub":
-        raise DataError(
-            f"{name}: embeddings must be numbers [n, d], not {data.dtype} of shape {list(data.shape)}."
-        )
+        raise DataError(f"{name}: embeddings must be numbers [n, d], not {data.dtype} of shape {list(data.shape)}.")
     if 0 in data.shape:
         raise DataError(f"{name}: embeddings of shape {list(data.shape)} are empty.")
     with np.errstate(over="ignore"):

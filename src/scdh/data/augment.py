@@ -26,9 +26,7 @@ AUGMENTATIONS: dict[str, Augmentation] = {
     "flip": Augmentation(flip=True),
     "shift": Augmentation(flip=True, shift=True),  # small pictures: the object nearly fills them
     "crop": Augmentation(flip=True, scale=0.35),  # photos
-    "strong": Augmentation(
-        flip=True, scale=0.5, colour=0.3, erase=0.5
-    ),  # little data, or two views of one picture
+    "strong": Augmentation(flip=True, scale=0.5, colour=0.3, erase=0.5),  # little data, or two views of one picture
 }
 RATIO = 4 / 3  # a random crop is at most this much wider than high, or the reverse
 SHIFT = 8  # a shift moves by at most 1/8 of the side
@@ -42,9 +40,7 @@ def augmentation(name: str) -> Augmentation:
     return AUGMENTATIONS[name]
 
 
-def random_box(
-    size: tuple[int, int], scale: float, rng: np.random.Generator
-) -> tuple[float, float, float, float]:
+def random_box(size: tuple[int, int], scale: float, rng: np.random.Generator) -> tuple[float, float, float, float]:
     """A box of ``scale`` … 1 of the area with a random shape, always inside the picture."""
     width, height = size
     area = rng.uniform(scale, 1.0) * width * height

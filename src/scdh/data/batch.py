@@ -45,7 +45,9 @@ class BadImages:
     def warn(self) -> None:
         """One warning with the number and the first path."""
         if self.found:
-            many = f"{len(self)} images" if len(self) > 1 else "1 image"
-            warnings.warn(
-                f"{many} could not be read and were left out, the first is {self.paths[0]}.", stacklevel=3
+            many = (
+                f"{len(self)} images could not be read and were"
+                if len(self) > 1
+                else "1 image could not be read and was"
             )
+            warnings.warn(f"{many} left out, the first is {self.paths[0]}.", stacklevel=3)

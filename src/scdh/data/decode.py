@@ -10,6 +10,8 @@ from scdh.data.source import BadImage
 
 EXTENSIONS = frozenset((".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm"))
 
+DRAFT_GAP = 2
+
 
 def decode(encoded: bytes | memoryview | Path, where: str, at_least: int | None = None) -> Image.Image:
     """Open, decode and turn upright; see :meth:`scdh.data.source.Source.image` for ``at_least``."""
@@ -20,7 +22,7 @@ def decode(encoded: bytes | memoryview | Path, where: str, at_least: int | None 
         raise BadImage(where, "it has 0 bytes")
     try:
         with Image.open(encoded if isinstance(encoded, Path) else io.BytesIO(encoded)) as image:
-            if at_least is not None and min(image.size) >= 2 * at_least:
+            if at_least is not None and min(image.size) >= 2 * DRAFT_GAP * at_least:
                 image.draft("RGB", _scaled(image.size, at_least))
             image.load()
             # Telephones store photos lying on their side with a note how to turn them.
@@ -50,6 +52,9 @@ def to_rgb(image: Image.Image) -> Image.Image:
 
 
 def _scaled(size: tuple[int, int], at_least: int) -> tuple[int, int]:
-    """The picture's own shape with the shorter side ``at_least``: Pillow's draft never goes below it."""
+    """The picture's own shape with the shorter side twice ``at_least``; Pillow's draft never goes below it.
+
+    Twice, so that the proper resizing that follows decides how the result looks, not the decoder's shortcut.
+    """
     shorter = min(size)
-    return max(1, size[0] * at_least // shorter), max(1, size[1] * at_least // shorter)
+    return tuple(max(1, side * DRAFT_GAP * at_least // shorter) for side in size)  # type: ignore[return-value]

@@ -5,6 +5,13 @@ import numpy as np
 from scdh.errors import DataError
 
 
+def seeded(seed: int) -> np.random.Generator:
+    """The generator of a seed, which must be a whole number from 0 on."""
+    if not isinstance(seed, int | np.integer) or seed < 0:
+        raise DataError(f"The seed must be a whole number, 0 or more, not {seed!r}.")
+    return np.random.default_rng(seed)
+
+
 def take_per_class(
     labels: np.ndarray, order: np.ndarray, count: int, part: str, label_names: list[str] | None = None
 ) -> np.ndarray:
@@ -88,11 +95,25 @@ def balanced_order(labels: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     return rng.permutation(np.concatenate(picks))
 
 
+def epoch_order(
+    labels: np.ndarray, rows: np.ndarray, seed: int, epoch: int, balanced: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """The rows of an epoch, and for each how often it came before (only balancing repeats rows)."""
+    rng = np.random.default_rng([seed, epoch])
+    if not balanced:
+        return rng.permutation(rows), np.zeros(len(rows), np.int64)
+    order = rows[balanced_order(labels[rows], rng)]
+    by_row = np.argsort(order, kind="stable")
+    grouped = order[by_row]
+    first = np.searchsorted(grouped, grouped, side="left")
+    times = np.empty(len(order), np.int64)
+    times[by_row] = np.arange(len(order)) - first
+    return order, times
+
+
 def _name(number: int, label_names: list[str] | None) -> str:
     return repr(label_names[number]) if label_names is not None else str(number)
 
 
 def _too_few(name: str, found: int, count: int, part: str) -> str:
-    return (
-        f"Class {name} has only {found} rows left for the {part} part, but {count} per class were asked for."
-    )
+    return f"Class {name} has only {found} rows left for the {part} part, but {count} per class were asked for."

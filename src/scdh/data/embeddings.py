@@ -20,9 +20,7 @@ def open_embeddings(path: Path, labels: Path | None = None) -> ArraySource:
         vectors, y, names = _read_npz(path)
     if labels is not None:
         if y is not None:
-            raise DataError(
-                f"{path.name} holds labels of its own, so {labels.name} cannot be given beside it."
-            )
+            raise DataError(f"{path.name} holds labels of its own, so {labels.name} cannot be given beside it.")
         y = _read(labels)
     return ArraySource(vectors, y, names, name=path.name)
 

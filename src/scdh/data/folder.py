@@ -109,6 +109,4 @@ def _classes(root: Path, folder: str) -> list[tuple[str, str | None]]:
 
 
 def _sub_folders(folder: Path) -> list[str]:
-    return sorted(
-        entry.name for entry in os.scandir(folder) if entry.is_dir() and not entry.name.startswith(".")
-    )
+    return sorted(entry.name for entry in os.scandir(folder) if entry.is_dir() and not entry.name.startswith("."))

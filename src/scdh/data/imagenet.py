@@ -44,7 +44,5 @@ def _label_flat(source: FolderSource, rows: np.ndarray, folders: list[Path]) -> 
     for row in rows:
         name = Path(source.item_name(int(row))).stem
         if wnid.get(name) not in place:
-            raise DataError(
-                f"{file} gives {name} the class {wnid.get(name)!r}, which is no folder of train/."
-            )
+            raise DataError(f"{file} gives {name} the class {wnid.get(name)!r}, which is no folder of train/.")
         source.labels[row] = place[wnid[name]]

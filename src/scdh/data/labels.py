@@ -49,9 +49,7 @@ def encode_columns(columns: dict[str, Encoded]) -> Encoded:
     taken as the multi-hot form itself, one label a column.
     """
     if all(names in (["0", "1"], ["0"], ["1"]) for _, names in columns.values()):
-        flags = [
-            (numbers >= 0) & (np.array([*names, "0"])[numbers] == "1") for numbers, names in columns.values()
-        ]
+        flags = [(numbers >= 0) & (np.array([*names, "0"])[numbers] == "1") for numbers, names in columns.values()]
         return np.stack(flags, axis=1).astype(np.uint8), list(columns)
     parts, all_names = [], []
     for column, (numbers, names) in columns.items():
@@ -108,9 +106,7 @@ def _checked(values: Any, names: list[str], what: str, where: np.ndarray | None 
         place = {name: i for i, name in enumerate(names)}
         stranger = next((v for v in values if isinstance(v, str) and v not in place), None)
         if stranger is not None:
-            raise DataError(
-                f"{what} has the label {stranger!r}, which is not among the {len(names)} label names."
-            )
+            raise DataError(f"{what} has the label {stranger!r}, which is not among the {len(names)} label names.")
         values = [place.get(v, v) for v in values]
     try:
         numbers = np.asarray(values, dtype=np.int64).reshape(-1)

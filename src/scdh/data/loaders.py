@@ -9,7 +9,7 @@ CPU the network takes nearly all the time anyway.
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -17,7 +17,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from scdh.data.augment import augmentation as find_augmentation
 from scdh.data.batch import BadImages, Batch
-from scdh.data.draw import balanced_order
+from scdh.data.draw import epoch_order
 from scdh.data.source import BadImage, Source
 from scdh.data.transforms import Preprocess
 from scdh.errors import DataError
@@ -58,22 +58,18 @@ def training_batches(
     """
     _check(source, preprocess, augmentation, batch_size, on_bad_image)
     if batch_size % world or not 0 <= rank < world:
-        raise DataError(
-            f"batch_size {batch_size} must divide by the {world} processes (this is number {rank})."
-        )
+        raise DataError(f"batch_size {batch_size} must divide by the {world} processes (this is number {rank}).")
     if seed < 0 or epoch < 0 or views < 1 or first_step < 0:
         raise DataError(
             f"seed {seed}, epoch {epoch}, first_step {first_step} must be 0 or more, views {views} 1 or more."
         )
-    order, times = epoch_order(source.labels, np.asarray(rows, dtype=np.int64), seed, epoch, balanced)
+    order, times = epoch_order(source.labels, _checked_rows(source, rows), seed, epoch, balanced)
     size = min(batch_size, len(order) - len(order) % world)
     if size == 0:
         raise DataError(f"{source.name} gives {len(order)} rows to train on, too few for {world} processes.")
     starts = range(first_step * size, steps_per_epoch(len(order), batch_size) * size, size)
     shares = [slice(start + rank, start + size, world) for start in starts]
-    work = _Work(
-        source, preprocess, augmentation, [(order[s], times[s]) for s in shares], (seed, epoch), views
-    )
+    work = _Work(source, preprocess, augmentation, [(order[s], times[s]) for s in shares], (seed, epoch), views)
     return _batches(work, workers, on_bad_image, bad_images, keep_step=True)
 
 
@@ -95,26 +91,12 @@ def evaluation_batches(
     augmentation: a frozen trunk's features are cached for a few such versions of every row.
     """
     _check(source, preprocess, augmentation, batch_size, on_bad_image)
-    rows = np.asarray(rows, dtype=np.int64)
+    if (chance is None) != (augmentation == "none"):
+        raise DataError(f"augmentation {augmentation!r} and chance {chance} must be given together or not at all.")
+    rows = _checked_rows(source, rows)
     parts = [rows[start : start + batch_size] for start in range(0, len(rows), batch_size)]
     work = _Work(source, preprocess, augmentation, [(part, np.zeros_like(part)) for part in parts], chance, 1)
     return _batches(work, workers, on_bad_image, bad_images, keep_step=False)
-
-
-def epoch_order(
-    labels: np.ndarray, rows: np.ndarray, seed: int, epoch: int, balanced: bool
-) -> tuple[np.ndarray, np.ndarray]:
-    """The rows of an epoch, and for each how often it came before (only balancing repeats rows)."""
-    rng = np.random.default_rng([seed, epoch])
-    if not balanced:
-        return rng.permutation(rows), np.zeros(len(rows), np.int64)
-    order = rows[balanced_order(labels[rows], rng)]
-    by_row = np.argsort(order, kind="stable")
-    grouped = order[by_row]
-    first = np.searchsorted(grouped, grouped, side="left")
-    times = np.empty(len(order), np.int64)
-    times[by_row] = np.arange(len(order)) - first
-    return order, times
 
 
 @dataclass(frozen=True)
@@ -143,7 +125,7 @@ class _Work(Dataset):
         out = np.empty((self.views, len(rows), preprocess.size, preprocess.size, 3), np.uint8)
         good: list[int] = []
         bad: list[tuple[int, str, str]] = []
-        for place, (row, time) in enumerate(zip(rows.tolist(), times.tolist(), strict=True)):
+        for place, (row, before) in enumerate(zip(rows.tolist(), times.tolist(), strict=True)):
             try:
                 image = self.source.image(row, side)
             except BadImage as error:
@@ -153,7 +135,7 @@ class _Work(Dataset):
                 if self.chance is None:
                     pixels = preprocess.evaluation_image(image)
                 else:
-                    rng = np.random.default_rng([*self.chance, row, view, time])
+                    rng = np.random.default_rng([*self.chance, row, view, before])
                     pixels = preprocess.training_image(image, rng, self.augmentation)
                 out[view, len(good)] = pixels.transpose(1, 2, 0)
             good.append(place)
@@ -171,15 +153,12 @@ def _batches(
     for inputs, rows, bad in _decoded(work, workers):
         if bad and on_bad_image == "fail":
             raise BadImage(*bad[0][1:])
-        report.found.update(
-            {row: BadImage(where, reason) for row, where, reason in bad if row not in report.found}
-        )
+        report.found.update({row: BadImage(where, reason) for row, where, reason in bad if row not in report.found})
         if len(rows):
-            yield Batch(inputs[0], torch.from_numpy(labels[rows]), torch.from_numpy(rows), tuple(inputs[1:]))
+            # Copies: whoever changes a batch must not change the source or the caller's rows.
+            yield Batch(inputs[0], torch.tensor(labels[rows]), torch.tensor(rows), tuple(inputs[1:]))
         elif keep_step:  # leaving the whole step out would put this process out of step with the others
-            raise DataError(
-                f"None of the {len(bad)} images of a batch can be read, the first is {bad[0][1]}."
-            )
+            raise DataError(f"None of the {len(bad)} images of a batch can be read, the first is {bad[0][1]}.")
     if len(report) > known:
         report.warn()
 
@@ -203,7 +182,7 @@ def _decoded(work: _Work, workers: int) -> Iterator[Decoded]:
     yield from loader
 
 
-def _as_is(item: Decoded) -> Decoded:
+def _as_is(item: Any) -> Any:
     return item
 
 
@@ -219,3 +198,10 @@ def _check(
         raise DataError(f"{source.name} holds images, so a Preprocess is needed to bring them to one size.")
     if source.kind == "features" and (preprocess is not None or augmentation != "none"):
         raise DataError(f"{source.name} holds embeddings, which take no Preprocess and no augmentation.")
+
+
+def _checked_rows(source: Source, rows: np.ndarray) -> np.ndarray:
+    rows = np.ascontiguousarray(rows, dtype=np.int64)
+    if len(rows) and not (rows.min() >= 0 and rows.max() < len(source)):
+        raise DataError(f"Rows {rows.min()} to {rows.max()} are outside {source.name}, which has {len(source)} rows.")
+    return rows

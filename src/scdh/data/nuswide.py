@@ -18,9 +18,7 @@ IMAGE_FOLDERS = ("Flickr", "images")
 
 def open_nuswide(root: Path) -> FolderSource:
     """``root`` holds ImageList/Imagelist.txt, Groundtruth/AllLabels/Labels_*.txt, and Flickr/ or images/."""
-    root = next(
-        (r for r in (root, root / "nuswide21", root / "NUS-WIDE") if (r / "ImageList").is_dir()), root
-    )
+    root = next((r for r in (root, root / "nuswide21", root / "NUS-WIDE") if (r / "ImageList").is_dir()), root)
     listed = [PureWindowsPath(line).as_posix() for line in _lines(root / "ImageList" / "Imagelist.txt")]
     names, hot = _most_frequent(root / "Groundtruth" / "AllLabels", len(listed))
     bases = [folder for folder in IMAGE_FOLDERS if (root / folder).is_dir()]

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from scdh.data.draw import take_per_class
+from scdh.data.draw import seeded, take_per_class
 from scdh.data.source import Source, is_labelled
 from scdh.errors import DataError
 from scdh.files import replacing
@@ -131,7 +131,7 @@ class Protocol:
         a row "100 per class" is read as in :func:`scdh.data.draw.take_per_class`.
         """
         labels = np.asarray(labels)
-        rng = np.random.default_rng(seed)
+        rng = seeded(seed)
         order = rng.permutation(np.flatnonzero(is_labelled(labels)))
         query = take_per_class(labels, order, query_per_class, "query", label_names)
         rest = order[~np.isin(order, query)]
@@ -145,9 +145,7 @@ class Protocol:
         train = train[~np.isin(train, validation)]
         if not len(train):
             raise DataError(f"Protocol {name!r} leaves no rows to train on.")
-        return cls(name, seed, train, query, np.flatnonzero(kept), validation, source_fingerprint).check(
-            len(labels)
-        )
+        return cls(name, seed, train, query, np.flatnonzero(kept), validation, source_fingerprint).check(len(labels))
 
     @classmethod
     def from_split(
@@ -175,10 +173,8 @@ class Protocol:
             held = _rows_of(source, validation)
             held = held[labelled[held]]
         elif validation_per_class:
-            order = np.random.default_rng(seed).permutation(learn)
-            held = take_per_class(
-                source.labels, order, validation_per_class, "validation", source.label_names
-            )
+            order = seeded(seed).permutation(learn)
+            held = take_per_class(source.labels, order, validation_per_class, "validation", source.label_names)
         learn = learn[~np.isin(learn, held)]
         for part, found in (("training", learn), ("query", ask)):
             if not len(found):

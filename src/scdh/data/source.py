@@ -66,7 +66,7 @@ class Source(ABC):
         """The RGB image of a row.
 
         ``at_least`` is the shorter side needed; a much larger JPEG may then be decoded at half, a quarter or
-        an eighth of its size, which is several times faster and never smaller than asked.
+        an eighth of its size, which is several times faster and never below twice what is asked.
         """
         raise DataError(f"{self.name} holds embeddings, not images.")
 
@@ -98,9 +98,7 @@ class Source(ABC):
             if self.multi_label
             else np.isin(np.arange(self.num_classes), self.labels)
         )
-        unknown = [
-            name for name, here in zip(self.label_names, used, strict=True) if here and name not in place
-        ]
+        unknown = [name for name, here in zip(self.label_names, used, strict=True) if here and name not in place]
         if unknown:
             raise DataError(
                 f"{self.name} has {len(unknown)} labels that are not among the {len(label_names)} "

@@ -11,7 +11,14 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from scdh.data.arrow import ArrowSource
-from scdh.data.columns import SPLIT_COLUMN, SPLIT_WORDS, choose_label_columns
+from scdh.data.columns import (
+    SPLIT_COLUMN,
+    SPLIT_WORDS,
+    choose_image_column,
+    choose_label_columns,
+    class_names,
+    hugging_face_features,
+)
 from scdh.errors import DataError
 
 LARGE = 2 * 1024**3  # bytes of parquet above which rows are mapped from disk instead of read into memory
@@ -29,7 +36,9 @@ def open_parquet(files: list[Path], *, folder: Path | None = None, **columns: An
             dataset = _datasets().load_dataset("parquet", data_files=[str(f) for f in files], split="train")
             table = _arrow_table(dataset)
         else:
-            table = pa.concat_tables([pq.read_table(file) for file in files])
+            tables = [pq.read_table(file) for file in files]
+            _refuse_other_names(files, tables)
+            table = pa.concat_tables(tables)
     except (pa.ArrowException, OSError) as error:
         raise DataError(f"{_names(files)} cannot be read as parquet: {_first_line(error)}.") from error
     split = columns.pop("split", None)
@@ -39,9 +48,7 @@ def open_parquet(files: list[Path], *, folder: Path | None = None, **columns: An
     return ArrowSource(table, name=_names(files), parts=parts, folder=folder, split=split, **columns)
 
 
-def open_csv(
-    file: Path, *, folder: Path | None = None, label_column: str | None = None, **columns: Any
-) -> ArrowSource:
+def open_csv(file: Path, *, folder: Path | None = None, label_column: str | None = None, **columns: Any) -> ArrowSource:
     """A column of paths and one of labels; several labels in a cell are separated by ; or |."""
     try:
         with open(file, newline="", encoding="utf-8-sig") as handle:
@@ -53,7 +60,8 @@ def open_csv(
         raise DataError(f"{file} cannot be read as CSV: {_first_line(error)}.") from error
     if len(set(header)) != len(header):
         raise DataError(f"{file.name} names a column twice: {', '.join(header)}.")
-    chosen = choose_label_columns(table, file.name, label_column, columns.get("image_column") or "path")
+    image_column = choose_image_column(table, file.name, columns.get("image_column"))
+    chosen = choose_label_columns(table, file.name, label_column, image_column)
     for column in chosen:
         place = table.column_names.index(column)
         table = table.set_column(place, column, pa.chunked_array([_label_cells(table[column])]))
@@ -69,15 +77,22 @@ def open_hub(spec: str, **columns: Any) -> ArrowSource:
     try:
         loaded = datasets.load_dataset(repository, split=split or None)
     except Exception as error:  # the hub raises many kinds: no network, no such name, no such split, gated
-        raise DataError(
-            f"The Hugging Face data set {spec!r} cannot be loaded: {_first_line(error)}."
-        ) from error
+        raise DataError(f"The Hugging Face data set {spec!r} cannot be loaded: {_first_line(error)}.") from error
     splits = {split: loaded} if split else dict(loaded)
     table = pa.concat_tables([_arrow_table(part) for part in splits.values()])
     words = [SPLIT_WORDS.get(name, name) for name, part in splits.items() for _ in range(len(part))]
     parts = [(f"{repository} {name}", len(part)) for name, part in splits.items()]
     kept = None if split else np.array(words)
     return ArrowSource(table, name=f"hf:{spec}", parts=parts, split=kept, **columns)
+
+
+def _refuse_other_names(files: list[Path], tables: list[pa.Table]) -> None:
+    """Numbers of classes mean the names of their own file, so files with other names cannot be put together."""
+    first = {c: class_names(f) for c, f in hugging_face_features(tables[0].schema).items()}
+    for file, table in zip(files, tables, strict=True):
+        for column, feature in hugging_face_features(table.schema).items():
+            if first.get(column) != class_names(feature):
+                raise DataError(f"{files[0].name} and {file.name} name the classes of {column!r} differently.")
 
 
 def _split_of_names(parts: list[tuple[str, int]]) -> np.ndarray | None:
@@ -93,9 +108,7 @@ def _label_cells(cells: pa.ChunkedArray) -> pa.Array:
     """Cells of words → lists where a separator occurs, whole numbers where all are, else words."""
     values = [(cell or "").strip() for cell in cells.to_pylist()]
     if any(sign in value for value in values for sign in SEPARATORS):
-        lists = [
-            [word.strip() for word in value.replace("|", ";").split(";") if word.strip()] for value in values
-        ]
+        lists = [[word.strip() for word in value.replace("|", ";").split(";") if word.strip()] for value in values]
         if _all_whole([word for row in lists for word in row]):
             return pa.array([[int(word) for word in row] for row in lists], pa.list_(pa.int64()))
         return pa.array(lists, pa.list_(pa.string()))
@@ -119,9 +132,7 @@ def _datasets() -> Any:
     try:
         import datasets
     except ImportError as error:
-        raise DataError(
-            "Hub names and parquet above 2 GB need the package datasets: pip install scdh[hub]."
-        ) from error
+        raise DataError("Hub names and parquet above 2 GB need the package datasets: pip install scdh[hub].") from error
     return datasets
 
 

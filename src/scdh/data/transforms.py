@@ -37,14 +37,9 @@ class Preprocess:
                 values = tuple(float(v) for v in getattr(self, name))
             except (TypeError, ValueError):
                 values = ()
-            if (
-                len(values) != 3
-                or not all(map(math.isfinite, values))
-                or (name == "std" and min(values) <= 0)
-            ):
+            if len(values) != 3 or not all(map(math.isfinite, values)) or (name == "std" and min(values) <= 0):
                 raise ConfigError(
-                    f"{name} must be three numbers{' above 0' * (name == 'std')}, "
-                    f"not {getattr(self, name)!r}."
+                    f"{name} must be three numbers{' above 0' * (name == 'std')}, not {getattr(self, name)!r}."
                 )
             object.__setattr__(self, name, values)
         if self.interpolation not in INTERPOLATIONS:
@@ -54,9 +49,7 @@ class Preprocess:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON or TOML."""
-        return {
-            key: list(value) if isinstance(value, tuple) else value for key, value in asdict(self).items()
-        }
+        return {key: list(value) if isinstance(value, tuple) else value for key, value in asdict(self).items()}
 
     @classmethod
     def from_dict(cls, settings: dict[str, Any]) -> "Preprocess":
@@ -81,9 +74,7 @@ class Preprocess:
         """
         return _channels_first(np.asarray(self._resized(image, self._centre(image.size))))
 
-    def training_image(
-        self, image: Image.Image, rng: np.random.Generator, augmentation_name: str
-    ) -> np.ndarray:
+    def training_image(self, image: Image.Image, rng: np.random.Generator, augmentation_name: str) -> np.ndarray:
         """As :meth:`evaluation_image` with random changes; the same generator gives the same picture."""
         chosen = augmentation(augmentation_name)
         whole = chosen.scale == 1
@@ -123,9 +114,7 @@ class Preprocess:
         """Crop and resize in one step, so no cropped copy is made."""
         if image.size == (self.size, self.size) and box == (0, 0, self.size, self.size):
             return image
-        return image.resize(
-            (self.size, self.size), INTERPOLATIONS[self.interpolation], box=box, reducing_gap=3.0
-        )
+        return image.resize((self.size, self.size), INTERPOLATIONS[self.interpolation], box=box, reducing_gap=3.0)
 
 
 def _channels_first(pixels: np.ndarray) -> np.ndarray:

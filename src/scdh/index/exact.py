@@ -69,9 +69,7 @@ class HammingIndex:
         _refuse_repeated(chosen)
         known = chosen[np.isin(chosen, self.ids)]
         if known.size:
-            raise CodesError(
-                f"The index already holds the id {known[0]} ({known.size} of the ids to add are known)."
-            )
+            raise CodesError(f"The index already holds the id {known[0]} ({known.size} of the ids to add are known).")
         new = Codes(codes.packed, codes.bits, chosen, self._codes.metadata)
         self._take(Codes.concatenate([self._codes, new]))
 
@@ -81,9 +79,7 @@ class HammingIndex:
         _refuse_repeated(gone)
         unknown = gone[~np.isin(gone, self.ids)]
         if unknown.size:
-            raise CodesError(
-                f"The index holds no id {unknown[0]} ({unknown.size} of the ids to remove are unknown)."
-            )
+            raise CodesError(f"The index holds no id {unknown[0]} ({unknown.size} of the ids to remove are unknown).")
         self._take(self._codes[~np.isin(self.ids, gone)])
 
     def search(self, query_codes: Codes, k: int = 10) -> Hits:
@@ -181,9 +177,7 @@ def _nearest(
     return row, distance
 
 
-def _keys(
-    block: NDArray[Any], pairs: NDArray[np.intp], first: int, bits: int, total: int
-) -> NDArray[np.int64]:
+def _keys(block: NDArray[Any], pairs: NDArray[np.intp], first: int, bits: int, total: int) -> NDArray[np.int64]:
     """One sortable number per pair: (query · (bits + 1) + distance) · total + row.
 
     Blocks have at most a few dozen queries, so this fits 63 bits beyond 10^12 codes of 1000 bits.

@@ -50,8 +50,9 @@ def triplet_ranking_loss(h: Any, y: Any, g: str = "hinge", margin: float = 1.0) 
 
 
 def unary_upper_bound(h: Any, y: Any, centres: Any, g: str = "hinge", margin: float = 1.0) -> float:
-    """(n/C)² (C−1) Σ_i [l_c + 2 d_{i,y_i}], l_c = 1/(C−1) Σ_{l≠y} g(d_iy, d_il); ≥ the triplet loss for balanced labels.
+    """(n/C)² (C−1) Σ_i [l_c + 2 d_{i,y_i}], l_c = 1/(C−1) Σ_{l≠y} g(d_iy, d_il).
 
+    For balanced labels it is never below the triplet loss, whatever the centres are.
     Multi-hot ``y`` gives Proposition 1's bound with p estimated as the share of ones.
     """
     centres = torch.as_tensor(centres, dtype=torch.float64)
@@ -70,10 +71,11 @@ def unary_upper_bound(h: Any, y: Any, centres: Any, g: str = "hinge", margin: fl
 def multilabel_upper_bound(
     h: Any, y: Any, centres: Any, p: float | None = None, g: str = "hinge", margin: float = 1.0
 ) -> float:
-    """Proposition 1: (C−1) p² n² Σ_i [q(|Y_i|) l_mc + (Q + q(|Y_i|)) Σ_{s∈Y_i} d_is]; bounds the triplet loss's expectation.
+    """Proposition 1: (C−1) p² n² Σ_i [q(|Y_i|) l_mc + (Q + q(|Y_i|)) Σ_{s∈Y_i} d_is].
 
-    q(x) = (C−x)/(C−1) · (1−p)^x, Q = (1−p)²(1−p²)^{C−2}, l_mc = 1/(C−|Y|) Σ_{s∈Y} Σ_{t∉Y} g(d_is, d_it), where each label
-    is present with probability p independently (estimated from ``y`` when not given).
+    It bounds the expectation of the triplet loss. q(x) = (C−x)/(C−1) · (1−p)^x, Q = (1−p)²(1−p²)^{C−2},
+    l_mc = 1/(C−|Y|) Σ_{s∈Y} Σ_{t∉Y} g(d_is, d_it), where each label is present with
+    probability p independently (estimated from ``y`` when not given).
     """
     centres = torch.as_tensor(centres, dtype=torch.float64)
     h = torch.as_tensor(h, dtype=torch.float64)

@@ -13,9 +13,7 @@ def label_mask(y: Tensor, num_classes: int) -> Tensor:
     """Y_i as a bool matrix [B, C]: entry (i, s) says whether s ∈ Y_i."""
     if y.ndim == 2:
         if y.shape[1] != num_classes:
-            raise DataError(
-                f"Labels have {y.shape[1]} columns but there are {num_classes} centres or classes."
-            )
+            raise DataError(f"Labels have {y.shape[1]} columns but there are {num_classes} centres or classes.")
         return y > 0
     if y.ndim != 1 or y.is_floating_point() or y.dtype == torch.bool:
         raise DataError(

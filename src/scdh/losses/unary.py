@@ -48,9 +48,7 @@ def scul_hinge(u: Tensor, y: Tensor, centres: Tensor, lam: float, margin: float 
     mask = label_mask(y, centres.shape[0])
     wrong = (~mask).sum(1).clamp(min=1)
     cluster = torch.zeros_like(distances)
-    for s in (
-        mask.any(0).nonzero().flatten().tolist()
-    ):  # a label at a time: [B, C] stays the largest tensor held
+    for s in mask.any(0).nonzero().flatten().tolist():  # a label at a time: [B, C] stays the largest tensor held
         violation = (margin + distances[:, s : s + 1] - distances).clamp(min=0)
         column = torch.where(mask, 0, violation).sum(1) / wrong
         cluster = cluster + column.unsqueeze(1) * (torch.arange(mask.shape[1], device=u.device) == s)

@@ -27,9 +27,7 @@ class Lsh(Method):
         """b = sign(W (x − mean)), W ~ N(0, 1). Centring is the one thing taken from the data: without it most bits of
         non-negative features would be constant, which would make the floor too easy to beat."""
         self.mean = features.mean(0)
-        self.projections = (
-            np.random.default_rng(seed).normal(size=(features.shape[1], self.bits)).astype(np.float32)
-        )
+        self.projections = np.random.default_rng(seed).normal(size=(features.shape[1], self.bits)).astype(np.float32)
         return self
 
     def encode(self, features: np.ndarray) -> Codes:

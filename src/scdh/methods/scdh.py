@@ -21,21 +21,17 @@ from scdh.nets.network import Network
 
 
 class ScdhSettings(Settings):
-    """Paper's values: CIFAR-10 λ .005 μ .2 α .05; NUS-WIDE .001 .1 1; ImageNet .001 .1 4 with warm-up s = 8, 5 epochs."""
+    """Defaults are the paper's for CIFAR-10; NUS-WIDE: λ .001, μ .1, α 1; ImageNet: λ .001, μ .1, α 4 and warm-up."""
 
     lam: float = Field(0.005, ge=0, description="λ, weight of the distance to the own centres")
     mu: float = Field(0.2, ge=0, description="μ, weight of the classification loss on fc8")
-    alpha: float = Field(
-        0.05, ge=0, description="α, weight of the quantisation loss; good when l_q ends in 0.1–0.2"
-    )
+    alpha: float = Field(0.05, ge=0, description="α, weight of the quantisation loss; good when l_q ends in 0.1–0.2")
     p: float = Field(3.0, gt=1, description="norm of the quantisation loss")
     form: Literal["softmax", "hinge"] = Field("softmax", description="form of the cluster loss l_c")
     margin: float = Field(1.0, ge=0, description="margin of the hinge form")
     centre_std: float = Field(0.5, gt=0, description="centres start from N(0, this)")
     warm_up_epochs: int = Field(0, ge=0, description="first epochs in which every centre keeps its norm")
-    warm_up_norm: float = Field(
-        8.0, gt=0, description="s, that norm (paper: 8 in the text, 4 best in the ablation)"
-    )
+    warm_up_norm: float = Field(8.0, gt=0, description="s, that norm (paper: 8 in the text, 4 best in the ablation)")
 
 
 class Scdh(Method):
@@ -56,7 +52,8 @@ class Scdh(Method):
 
     def step(self, net: Network, batch: Batch) -> dict[str, Tensor]:
         s, out = self.settings, net(batch.inputs)
-        assert net.centres is not None and out.logits is not None  # build() put them there
+        assert net.centres is not None  # build() put it there
+        assert out.logits is not None
         if s.form == "hinge":
             cluster = scul_hinge(out.u, batch.labels, net.centres, s.lam, s.margin)
         else:
@@ -73,6 +70,4 @@ class Scdh(Method):
             net.centres.mul_(self.settings.warm_up_norm / norms)
 
     def end_epoch(self, net: Network, epoch: int) -> dict[str, float]:
-        return (
-            {"centre_norm": float(net.centres.detach().norm(dim=1).mean())} if net.centres is not None else {}
-        )
+        return {"centre_norm": float(net.centres.detach().norm(dim=1).mean())} if net.centres is not None else {}

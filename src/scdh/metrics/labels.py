@@ -25,9 +25,7 @@ def check_labels(labels: ArrayLike, count: int, name: str = "labels") -> NDArray
     try:
         array = np.asarray(labels)
     except (ValueError, TypeError, RuntimeError) as error:
-        raise DataError(
-            f"{name} must be an array of shape [n] or [n, C], which this is not: {error}."
-        ) from error
+        raise DataError(f"{name} must be an array of shape [n] or [n, C], which this is not: {error}.") from error
     if array.ndim not in (1, 2) or (array.ndim == 2 and array.shape[1] == 0):
         raise DataError(f"{name} must have shape [n] or multi-hot [n, C], got shape {list(array.shape)}.")
     if len(array) != count:
@@ -39,9 +37,7 @@ def check_labels(labels: ArrayLike, count: int, name: str = "labels") -> NDArray
         )
     if array.ndim == 2:
         if not np.all((array == 0) | (array == 1)):
-            raise DataError(
-                f"{name} of shape {list(array.shape)} are multi-hot, so all values must be 0 or 1."
-            )
+            raise DataError(f"{name} of shape {list(array.shape)} are multi-hot, so all values must be 0 or 1.")
         return array.astype(np.bool_)
     if array.dtype.kind == "f" and not np.all(np.isfinite(array) & (array == np.floor(array))):
         raise DataError(f"{name} must be whole numbers, but some are not.")

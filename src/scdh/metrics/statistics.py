@@ -67,16 +67,12 @@ def bit_correlation(codes: Codes) -> float:
         return 0.0
     p = p[varies]
     deviation = np.sqrt(p * (1 - p))
-    correlation = (together[np.ix_(varies, varies)] / len(codes) - np.outer(p, p)) / np.outer(
-        deviation, deviation
-    )
+    correlation = (together[np.ix_(varies, varies)] / len(codes) - np.outer(p, p)) / np.outer(deviation, deviation)
     above = np.abs(correlation[np.triu_indices(len(p), k=1)])
     return float(np.minimum(above, 1.0).mean())
 
 
-def class_distances(
-    codes: Codes, labels: ArrayLike, *, sample: int = 4096, seed: int = 0
-) -> tuple[float, float]:
+def class_distances(codes: Codes, labels: ArrayLike, *, sample: int = 4096, seed: int = 0) -> tuple[float, float]:
     """Mean Hamming distance of pairs that share a label, and of pairs that do not: (within, between).
 
     With one label per item it is exact and linear in n: a set of n items of which o have bit j set holds

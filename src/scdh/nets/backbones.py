@@ -30,9 +30,7 @@ class Backbone:
     preprocess: Preprocess | None = field(default=None)
 
 
-def build_backbone(
-    settings: NetSettings, feature_width: int | None = None, pretrained: bool | None = None
-) -> Backbone:
+def build_backbone(settings: NetSettings, feature_width: int | None = None, pretrained: bool | None = None) -> Backbone:
     """The trunk that ``settings.backbone`` names; ``feature_width`` is the size of the embeddings, where data are such.
 
     § Names that both libraries have (resnet50, vgg16) mean torchvision's, whose nets and weights are the paper's;
@@ -88,10 +86,8 @@ def _lite(name: str, settings: NetSettings, pretrained: bool) -> Backbone:
     trunk = make(pretrained=False, num_classes=0, **_dropping(settings))
     if pretrained:
         _copy_in_order(_lite_weights(name), make(pretrained=False).state_dict(), trunk)
-    preprocess = Preprocess(
-        size=settings.image_size or LITE[name], mean=HALF, std=HALF, interpolation="bicubic"
-    )
-    return Backbone(trunk, trunk.num_features, preprocess)
+    preprocess = Preprocess(size=settings.image_size or LITE[name], mean=HALF, std=HALF, interpolation="bicubic")
+    return Backbone(trunk, _width(trunk, preprocess.size), preprocess)
 
 
 def _dropping(settings: NetSettings) -> dict[str, Any]:
@@ -109,9 +105,7 @@ def _lite_weights(name: str) -> dict[str, torch.Tensor]:
     return torch.load(file, map_location="cpu", weights_only=True)
 
 
-def _copy_in_order(
-    weights: dict[str, torch.Tensor], layout: dict[str, torch.Tensor], trunk: nn.Module
-) -> None:
+def _copy_in_order(weights: dict[str, torch.Tensor], layout: dict[str, torch.Tensor], trunk: nn.Module) -> None:
     """The package's tensors carry other names than timm's, but stand in the same order and have the same shapes."""
 
     def countless(tensors: dict[str, torch.Tensor]) -> list[tuple[str, torch.Tensor]]:
@@ -119,9 +113,7 @@ def _copy_in_order(
 
     ours, theirs = countless(layout), countless(weights)
     if [t.shape for _, t in ours] != [t.shape for _, t in theirs]:
-        raise ModelError(
-            "The weights do not fit the network: shapes differ; another version of timm may be installed."
-        )
+        raise ModelError("The weights do not fit the network: shapes differ; another version of timm may be installed.")
     wanted = trunk.state_dict()
     renamed = {name: tensor for (name, _), (_, tensor) in zip(ours, theirs, strict=True) if name in wanted}
     trunk.load_state_dict(renamed, strict=False)
@@ -132,9 +124,7 @@ def _timm(name: str, settings: NetSettings, pretrained: bool) -> Backbone:
 
     options = _dropping(settings)
     if settings.image_size:
-        options["img_size"] = (
-            settings.image_size
-        )  # transformers fix their positions to a size; others refuse the word
+        options["img_size"] = settings.image_size  # transformers fix their positions to a size; others refuse the word
     make = partial(timm.create_model, name, num_classes=0)
     try:
         trunk = _download(name, partial(make, **options), pretrained)
@@ -176,17 +166,15 @@ def _download(name: str, make: Callable[..., nn.Module], pretrained: bool) -> nn
         if not pretrained:
             raise ConfigError(f"Backbone {name!r} cannot be built: {error}") from error
         raise ModelError(
-            f"The pretrained weights of {name!r} could not be loaded ({type(error).__name__}); set net.pretrained=false, "
-            "or use efficientnet_lite0, whose weights come by pip."
+            f"The pretrained weights of {name!r} could not be loaded ({type(error).__name__}); "
+            "set net.pretrained=false, or use efficientnet_lite0, whose weights come by pip."
         ) from error
 
 
 def _last_linear(model: nn.Module) -> tuple[nn.Module, str]:
     found = [name for name, module in model.named_modules() if isinstance(module, nn.Linear)]
     if not found:
-        raise ConfigError(
-            f"{type(model).__name__} ends in no linear layer, so it has no fc7 to put the hash layer on."
-        )
+        raise ConfigError(f"{type(model).__name__} ends in no linear layer, so it has no fc7 to put the hash layer on.")
     path, _, last = found[-1].rpartition(".")
     return model.get_submodule(path), last
 

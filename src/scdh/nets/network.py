@@ -67,6 +67,11 @@ class Network(nn.Module):
                     module.eval()
         return self
 
+    def channels_last(self, device: torch.device | None = None) -> "Network":
+        """Move, with weights laid out colours-last, which convolutions on CPUs and GPUs run faster on."""
+        self.to(device)
+        return self.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+
     def parameter_groups(self) -> dict[str, list[tuple[str, nn.Parameter]]]:
         """The paper's two learning-rate groups: before fc7's output, and the rest."""
         named = [(n, p) for n, p in self.named_parameters() if p.requires_grad]

@@ -32,9 +32,7 @@ class CollapseWatch:
         norm = self._norm(net)
         sentence = None
         if norm is not None and self.start_norm is not None and norm < 0.1 * self.start_norm:
-            sentence = (
-                f"The centres are collapsing: their mean norm fell from {self.start_norm:.2g} to {norm:.2g}"
-            )
+            sentence = f"The centres are collapsing: their mean norm fell from {self.start_norm:.2g} to {norm:.2g}"
         elif len(u) >= 8 and len(torch.unique(labels, dim=0)) > 1 and len(torch.unique(u >= 0, dim=0)) == 1:
             sentence = f"All {len(u)} codes of the last batch are equal although their labels differ"
         if sentence is not None:

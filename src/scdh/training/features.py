@@ -5,7 +5,6 @@ import json
 from pathlib import Path
 
 import numpy as np
-import torch
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
@@ -36,9 +35,7 @@ def cached_trunk_features(
 
     A file's name is the hash of all that decides its content: data, rows, trunk weights, preprocessing, augmentation.
     """
-    path = (
-        None if folder is None else folder / f"{_key(hasher, source, rows, augmentation, chance)}.safetensors"
-    )
+    path = None if folder is None else folder / f"{_key(hasher, source, rows, augmentation, chance)}.safetensors"
     if path is not None and path.exists():
         try:
             kept = load_file(path)
@@ -46,7 +43,7 @@ def cached_trunk_features(
         except (SafetensorError, KeyError):
             path.unlink()  # a cache may always be made again
     net = hasher.network
-    net.to(memory_format=torch.channels_last)
+    net.channels_last()
     batches = evaluation_batches(
         source,
         rows,
@@ -58,9 +55,7 @@ def cached_trunk_features(
         augmentation=augmentation,
         chance=chance,
     )
-    shown = (
-        batches if progress is None else track(batches, len(rows), progress, "images", lambda b: len(b.rows))
-    )
+    shown = batches if progress is None else track(batches, len(rows), progress, "images", lambda b: len(b.rows))
     found, features = trunk_features(net, shown)
     if path is not None:
         with replacing(path) as temporary:
@@ -68,9 +63,7 @@ def cached_trunk_features(
     return found, features
 
 
-def _key(
-    hasher: Hasher, source: Source, rows: np.ndarray, augmentation: str, chance: tuple[int, int] | None
-) -> str:
+def _key(hasher: Hasher, source: Source, rows: np.ndarray, augmentation: str, chance: tuple[int, int] | None) -> str:
     weights = hashlib.sha256()
     for name, tensor in sorted(hasher.network.trunk.state_dict().items()):
         weights.update(name.encode())

@@ -1,4 +1,4 @@
-"""What a run writes while it goes: steps.csv, log.csv, TensorBoard where it is installed, and a line or bar to look at."""
+"""What a run writes while it goes: steps.csv, log.csv, TensorBoard where it is installed, and a line to look at."""
 
 import csv
 import sys

@@ -1,5 +1,6 @@
 """The training loop, flat: readable in one sitting, one comment per step saying why."""
 
+import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -51,22 +52,21 @@ def fit(
     accelerator: Any,
     folder: Path | None = None,
     resume: bool = False,
-    validate: Callable[[Network], dict[str, float]] | None = None,
+    validate: Callable[[Network], float] | None = None,
     keep_best: Callable[[Network], None] | None = None,
     quiet: bool = False,
 ) -> Fitted:
     """Train ``net`` with ``method`` on ``batches(epoch)``.
 
-    ``folder`` receives logs and ``last.safetensors`` after every epoch; ``validate`` gives figures of which ``map``
+    ``folder`` receives logs and ``last.safetensors`` after every epoch; ``validate`` gives the score that
     decides what is best, and ``keep_best`` is called when it improved.
     """
-    if accelerator.device.type != "cpu" or any(p.ndim == 4 for p in net.parameters()):
-        net.to(
-            accelerator.device, memory_format=torch.channels_last
-        )  # convolutions run faster on this layout
+    net.channels_last(accelerator.device)
     average = MovingAverage(net, settings.ema) if settings.ema else None
+    scored = net if average is None else average.net
     optimiser = build_optimiser(net, settings)
     schedule = build_schedule(optimiser, settings, steps_per_epoch)
+    watch = CollapseWatch(net)
     modules: dict[str, nn.Module] = {"net": net, "method": method}
     if average is not None:
         modules["average"] = average.net
@@ -78,14 +78,12 @@ def fit(
         if average is not None:
             average.steps = counters["average"]
     main = accelerator.is_main_process
-    watch = CollapseWatch(net)
     log = RunLog(folder if main else None, progress.epochs_done, quiet or not main)
     step, optimiser = accelerator.prepare(TrainingStep(net, method), optimiser)
-    scored = net if average is None else average.net
 
     for epoch in range(progress.epochs_done, settings.epochs):
-        started, rows = time.perf_counter(), []
-        images = 0
+        rows: list[dict[str, float]] = []
+        started, items = time.perf_counter(), 0
         net.train()
         shown = batches(epoch)
         if main and not quiet:
@@ -95,13 +93,10 @@ def fit(
             with accelerator.autocast():
                 losses = step(batch)
             # A loss that is no number would poison the weights at the update below: look before, not after.
-            figures = accelerator.reduce(
-                torch.stack([v.detach().float() for v in losses.values()]), "mean"
-            ).tolist()
-            if not all(abs(f) < float("inf") for f in figures):
-                raise TrainingError(
-                    _not_finite(dict(zip(losses, figures, strict=True)), epoch, len(rows), last)
-                )
+            values = accelerator.reduce(torch.stack([v.detach().float() for v in losses.values()]), "mean")
+            parts = dict(zip(losses, values.tolist(), strict=True))
+            if not all(map(math.isfinite, parts.values())):
+                raise TrainingError(_not_finite(parts, epoch, len(rows), last))
             optimiser.zero_grad(set_to_none=True)
             accelerator.backward(losses["loss"])
             if settings.clip_norm is not None:
@@ -111,41 +106,34 @@ def fit(
             method.after_step(net, epoch)  # centre norms in the warm-up, moving averages of a teacher
             if average is not None:
                 average.update(net)
-            rows.append(
-                {"epoch": epoch + 1, "step": len(rows) + 1, **dict(zip(losses, figures, strict=True))}
-            )
-            images += len(batch.labels) * accelerator.num_processes
-
+            rows.append({"epoch": epoch + 1, "step": len(rows) + 1, **parts})
+            items += len(batch) * accelerator.num_processes
         if not rows:
-            raise TrainingError(
-                f"Epoch {epoch + 1} had no batch to train on; check the data's size and its images."
-            )
-        seconds = time.perf_counter() - started
-        figures_of_epoch = _mean_of(rows) | {
-            "lr": schedule.get_last_lr()[-1],
-            "items_per_second": images / seconds,
-        }
-        figures_of_epoch |= method.end_epoch(net, epoch)
-        with torch.no_grad():
-            net.eval()
-            watch.look(net, method.real_codes(net(batch.inputs)), batch.labels)
+            raise TrainingError(f"Epoch {epoch + 1} had no batch to train on; check the data's size and its images.")
 
-        if (
-            main
-            and validate is not None
-            and ((epoch + 1) % settings.validate_every == 0 or epoch + 1 == settings.epochs)
-        ):
-            figures_of_epoch |= {f"validation_{k}": v for k, v in validate(scored.eval()).items()}
-            score = figures_of_epoch["validation_map"]
-            if progress.best_score is None or score > progress.best_score:
+        seconds = time.perf_counter() - started
+        figures: dict[str, float] = {
+            "epoch": epoch + 1,
+            "seconds": seconds,
+            "items_per_second": items / seconds,
+            **_mean_of(rows),
+        }
+        figures |= {"lr": float(schedule.get_last_lr()[-1]), **method.end_epoch(net, epoch)}
+        net.eval()
+        with torch.no_grad():
+            watch.look(net, method.real_codes(net(batch.inputs)), batch.labels)
+        if main and validate is not None:
+            due = (epoch + 1) % settings.validate_every == 0 or epoch + 1 == settings.epochs
+            score = figures["validation_map"] = validate(scored.eval()) if due else math.nan
+            if due and (progress.best_score is None or score > progress.best_score):
                 progress.best_score, progress.best_epoch = score, epoch + 1
                 if keep_best is not None:
                     keep_best(scored)
+
         progress.epochs_done = epoch + 1
-        figures_of_epoch |= {"epoch": epoch + 1, "seconds": time.perf_counter() - started}
-        progress.history.append(figures_of_epoch)
-        # Logs first: a kill between the two lines repeats an epoch, and its log rows are then dropped and rewritten.
-        log.epoch(rows, figures_of_epoch)
+        progress.history.append(figures)
+        # Logs first: a kill between the two repeats an epoch, and its log rows are then dropped and rewritten.
+        log.epoch(rows, figures)
         if main and last is not None:
             counters = {} if average is None else {"average": average.steps}
             save_checkpoint(last, modules, optimiser, schedule, progress, counters)

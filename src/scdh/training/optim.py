@@ -13,8 +13,8 @@ from scdh.nets.network import Network
 def build_optimiser(net: Network, settings: TrainSettings) -> torch.optim.Optimizer:
     """The paper's two rates: ``lr_trunk`` before fc7's output, ``lr_head`` for the rest.
 
-    § Weight decay is not in the paper. Biases, norms and centres are spared: decay would draw the centres to 0, the very
-    collapse that the warm-up is there to prevent.
+    § Weight decay is not in the paper. Biases, norms and centres are spared: decay would draw the centres to 0,
+    the very collapse that the warm-up is there to prevent.
     """
     groups = []
     for name, rate in (("trunk", settings.lr_trunk), ("head", settings.lr_head)):
@@ -42,7 +42,5 @@ def rate_factor(step: int, steps_per_epoch: int, settings: TrainSettings) -> flo
     return 1.0
 
 
-def build_schedule(
-    optimiser: torch.optim.Optimizer, settings: TrainSettings, steps_per_epoch: int
-) -> LambdaLR:
+def build_schedule(optimiser: torch.optim.Optimizer, settings: TrainSettings, steps_per_epoch: int) -> LambdaLR:
     return LambdaLR(optimiser, partial(rate_factor, steps_per_epoch=steps_per_epoch, settings=settings))

@@ -60,14 +60,10 @@ def protocol_of(config: RunConfig, source: Source) -> Protocol:
     if split == "all":
         labelled = np.flatnonzero(source.labelled)
         order = np.random.default_rng(config.seed).permutation(labelled)
-        held = take_per_class(
-            source.labels, order, data.validation_per_class, "validation", source.label_names
-        )
+        held = take_per_class(source.labels, order, data.validation_per_class, "validation", source.label_names)
         rest, nobody = np.setdiff1d(labelled, held), np.empty(0, np.int64)
         everything, print_ = np.arange(len(source)), source.fingerprint()
-        return Protocol(f"{source.name} whole", config.seed, rest, nobody, everything, held, print_).check(
-            len(source)
-        )
+        return Protocol(f"{source.name} whole", config.seed, rest, nobody, everything, held, print_).check(len(source))
     return Protocol.draw(
         source.labels,
         query_per_class=data.query_per_class,
@@ -105,9 +101,7 @@ def train(
     width = source.features.shape[1] if source.kind == "features" else None
     hasher, method = Hasher.build(config, source.label_names, source.multi_label, width)
     if not method.learns_by_gradient:
-        raise ConfigError(
-            f"{method.about.title} is fitted to features at once, not trained; `scdh compare` runs it."
-        )
+        raise ConfigError(f"{method.about.title} is fitted to features at once, not trained; `scdh compare` runs it.")
     method.prepare(source.labels[protocol.train])
     hasher.info = {
         "protocol": {"name": protocol.name, "fingerprint": protocol.fingerprint},
@@ -148,9 +142,7 @@ def train(
         result.save(folder / "model")
     accelerator.wait_for_everyone()
     if bad.paths:
-        warnings.warn(
-            f"{len(bad)} broken images were skipped in training, the first is {bad.paths[0]}.", stacklevel=2
-        )
+        warnings.warn(f"{len(bad)} broken images were skipped in training, the first is {bad.paths[0]}.", stacklevel=2)
     return result
 
 
@@ -171,7 +163,8 @@ class TrainingData:
         self.config, self.hasher, self.accelerator, self.bad = config, hasher, accelerator, bad
         self.cache, self.quiet = cache, quiet
         self.source, self.train_rows, self.validation_rows = source, protocol.train, protocol.validation
-        self.net, self.preprocess, self.views = hasher.network, hasher.preprocess, [source]
+        self.net, self.preprocess = hasher.network, hasher.preprocess
+        self.views: list[Source] = [source]
         self.augmentation = config.train.augmentation if hasher.preprocess is not None else "none"
         if config.net.freeze and hasher.preprocess is not None:
             self._cache_features()
@@ -179,10 +172,10 @@ class TrainingData:
     def _cache_features(self) -> None:
         """Run the trunk once over plain and augmented copies of the rows in use; the heads then train on vectors."""
         config, whole = self.config, self.hasher.network
-        whole.to(self.accelerator.device, memory_format=torch.channels_last)
+        whole.channels_last(self.accelerator.device)
         rows = np.concatenate([self.train_rows, self.validation_rows])
         count = 1 if self.augmentation == "none" else config.net.views
-        views = []
+        views: list[Source] = []
         for view in range(count):
             title = f"features of the frozen trunk {view + 1}/{count}"
             found, features = cached_trunk_features(
@@ -198,9 +191,7 @@ class TrainingData:
                 bad_images=self.bad,
                 progress=None if self.quiet or not self.accelerator.is_main_process else title,
             )
-            views.append(
-                ArraySource(features, self.source.labels[found], self.source.label_names, name="features")
-            )
+            views.append(ArraySource(features, self.source.labels[found], self.source.label_names, name="features"))
         self.views = views
         self.train_rows = np.flatnonzero(np.isin(found, self.train_rows))
         self.validation_rows = np.flatnonzero(np.isin(found, self.validation_rows))
@@ -225,8 +216,8 @@ class TrainingData:
             bad_images=self.bad,
         )
 
-    def validate(self, net: Network) -> dict[str, float]:
-        """MAP of the validation items against each other, each left out of its own ranking: neither side was trained on."""
+    def validate(self, net: Network) -> float:
+        """MAP of the validation items against each other, each left out of its own ranking: none was trained on."""
         source, rows = self.views[0], self.validation_rows
         batches = evaluation_batches(
             source,
@@ -239,8 +230,7 @@ class TrainingData:
         )
         codes = encode_batches(net, batches, self.hasher._real_codes)
         labels = source.labels[codes.ids]
-        scores = evaluate(codes, labels, codes, labels, leave_one_out=True)
-        return {"map": scores.map}
+        return evaluate(codes, labels, codes, labels, leave_one_out=True).map
 
     def whole(self, net: Network) -> Hasher:
         """The model with ``net``'s weights and, where the trunk was frozen, the trunk put back below its heads."""
@@ -275,9 +265,7 @@ def _claim(folder: Path, config: RunConfig, resume: bool, write: bool) -> None:
             )
         found = json.loads(file.read_text("utf-8"))["config"]
         if resume and (difference := _first_difference(found, wanted)):
-            raise TrainingError(
-                f"The run in {str(folder)!r} has another {difference}; resume with the same settings."
-            )
+            raise TrainingError(f"The run in {str(folder)!r} has another {difference}; resume with the same settings.")
     if write:
         folder.mkdir(parents=True, exist_ok=True)
         with replacing(file) as temporary:
@@ -287,9 +275,7 @@ def _claim(folder: Path, config: RunConfig, resume: bool, write: bool) -> None:
 def _first_difference(found: Any, wanted: Any, key: str = "") -> str | None:
     if isinstance(found, dict) and isinstance(wanted, dict):
         for name in sorted(found.keys() | wanted.keys()):
-            if difference := _first_difference(
-                found.get(name), wanted.get(name), f"{key}.{name}".lstrip(".")
-            ):
+            if difference := _first_difference(found.get(name), wanted.get(name), f"{key}.{name}".lstrip(".")):
                 return difference
         return None
     return None if found == wanted else f"{key} ({found!r}, not {wanted!r})"

@@ -59,9 +59,7 @@ def save_checkpoint(
     header = {"format": "scdh-checkpoint", "version": "1", "state": json.dumps(words)}
     with replacing(path) as temporary:
         # A copy each: safetensors refuses tensors that share memory, and wants them in plain row order.
-        save_file(
-            {k: v.detach().cpu().contiguous().clone() for k, v in tensors.items()}, temporary, metadata=header
-        )
+        save_file({k: v.detach().cpu().contiguous().clone() for k, v in tensors.items()}, temporary, metadata=header)
 
 
 def load_checkpoint(
@@ -73,9 +71,7 @@ def load_checkpoint(
     tensors, words = _read(path)
     for name, module in modules.items():
         prefix = f"{name}."
-        module.load_state_dict(
-            {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
-        )
+        module.load_state_dict({k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)})
     state: dict[int, dict[str, Any]] = {int(i): dict(v) for i, v in words["optimiser_plain"].items()}
     for key, value in tensors.items():
         if key.startswith("optimiser."):

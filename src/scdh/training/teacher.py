@@ -23,5 +23,5 @@ class MovingAverage:
         keep = min(1 - 1 / (self.steps + 1), self.decay)
         for mine, theirs in zip(self.net.parameters(), net.parameters(), strict=True):
             mine.lerp_(theirs, 1 - keep)
-        for mine, theirs in zip(self.net.buffers(), net.buffers(), strict=True):
-            mine.copy_(theirs)
+        for kept, seen in zip(self.net.buffers(), net.buffers(), strict=True):
+            kept.copy_(seen)

@@ -1,0 +1,47 @@
+"""``scdh demo``: the whole way once, with a report to look at."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from scdh.cli.options import Json
+from scdh.cli.show import document, result
+
+EXAMPLES = ("scdh demo", "scdh demo --data digits --out digits-demo", "scdh demo --bits 16 --bits 64 --seed 1")
+
+
+def demo(
+    data: Annotated[
+        Literal["groceries", "digits"], typer.Option(help="Shop photos (a minute or two), or digits (seconds).")
+    ] = "groceries",
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for the report (default: runs/demo-<data>).", show_default=False)
+    ] = None,
+    bits: Annotated[list[int] | None, typer.Option(help="Length of the codes; repeatable (16 and 32).")] = None,
+    seed: Annotated[int, typer.Option(help="Decides the first weights and the order.")] = 0,
+    as_json: Json = False,
+) -> None:
+    """Train, encode, index, search and score on small data, and write one HTML page about it.
+
+    Compares learned codes with LSH, ITQ and the full float features. Needs no download: pip install scdh[demo].
+    """
+    from scdh.experiments.demo import run_demo
+
+    folder = out or Path("runs") / f"demo-{data}"
+    lengths = tuple(bits or (16, 32))
+    if min(lengths) < 1:
+        from scdh.errors import ConfigError
+
+        raise ConfigError(f"--bits must be at least 1, not {min(lengths)}.")
+    report = run_demo(data, folder, lengths, seed)
+    if as_json:
+        document({"report": str(report), "data": data, "bits": list(lengths), "seed": seed})
+        return
+    result(f"The report is {report}; open it in a browser.")
+    result("Try next:")
+    if data == "groceries":
+        result("  scdh demo --data digits")
+    result("  scdh datasets                                    what else can be trained on")
+    result("  scdh train --preset demo-digits --bits 16        a run of your own")
+    result("  scdh train --data YOUR_PHOTOS/ --set net.freeze=true")

@@ -1,0 +1,71 @@
+"""``scdh encode``: a model and data → a file of codes, and the names and labels of its rows beside it."""
+
+import time
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from scdh.cli.options import BatchSize, ImageColumn, Json, LabelColumn, Labels, OnBadImage, Root, Workers
+from scdh.cli.show import document, result
+
+EXAMPLES = (
+    "scdh encode runs/digits digits --out digits.codes",
+    "scdh encode runs/digits digits --part query --out queries.codes",
+    "scdh encode runs/shop photos/ --out photos.codes --on-bad-image skip",
+    "scdh encode owner/model-on-the-hub one.jpg two.jpg --out two.codes",
+)
+
+
+def encode(
+    model: Annotated[str, typer.Argument(help="Model or run folder, or the id of a model on the hub.")],
+    data: Annotated[list[str], typer.Argument(help="Data as for `scdh train`, or image files.")],
+    out: Annotated[Path, typer.Option(help="File of codes to write.")],
+    part: Annotated[
+        Literal["all", "query", "database", "train", "validation"],
+        typer.Option(help="Only these rows of the split that the run was trained with."),
+    ] = "all",
+    root: Root = None,
+    image_column: ImageColumn = None,
+    label_column: LabelColumn = None,
+    labels: Labels = None,
+    on_bad_image: OnBadImage = "fail",
+    batch_size: BatchSize = 128,
+    workers: Workers = 2,
+    as_json: Json = False,
+) -> None:
+    """Turn images or embeddings into binary codes.
+
+    The ids of the codes are the row numbers of the data. Names and labels of the rows go into OUT.items.json, where
+    `index`, `search` and `evaluate` find them.
+    """
+    from scdh.cli.inputs import check_writable, open_inputs
+    from scdh.cli.runs import encode_part, load_model, part_rows
+
+    check_writable(out)
+    source = open_inputs(
+        data, root=root, image_column=image_column, label_column=label_column, labels=labels
+    )
+    rows = part_rows(model, source, part)
+    hasher = load_model(model)
+    started = time.perf_counter()
+    codes, items = encode_part(
+        hasher, source, rows, batch_size=batch_size, workers=workers, on_bad_image=on_bad_image, title="encoding"
+    )
+    seconds = time.perf_counter() - started
+    items.save(out)
+    codes.save(out)
+    if as_json:
+        document(
+            {
+                "codes": str(out),
+                "items": len(codes),
+                "left_out": len(rows) - len(codes),
+                "bits": codes.bits,
+                "seconds": round(seconds, 3),
+            }
+        )
+        return
+    rate = len(codes) / max(seconds, 1e-9)
+    result(f"{out}: {len(codes):,} codes of {codes.bits} bits ({seconds:.1f} s, {rate:,.0f} items/s).")
+    result(f"Next:\n  scdh index {out} --out {out.with_suffix('.index')}")

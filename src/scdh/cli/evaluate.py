@@ -1,0 +1,146 @@
+"""``scdh evaluate``: honest scores of a run, or of two files of codes."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from scdh.cli.options import Json
+from scdh.cli.show import document, remark, result, table
+from scdh.errors import ConfigError, DataError
+
+if TYPE_CHECKING:
+    from scdh.cli.items import Items
+    from scdh.codes import Codes
+    from scdh.evaluation import Scores
+
+EXAMPLES = (
+    "scdh evaluate runs/digits",
+    "scdh evaluate runs/digits --topk 1000 --denominator relevant --json",
+    "scdh evaluate --queries queries.codes --database database.codes --radius 3",
+)
+AT = (1, 10, 100, 500, 1000)
+
+
+def evaluate(
+    run: Annotated[Path | None, typer.Argument(help="Run folder that `scdh train` wrote.", show_default=False)] = None,
+    queries: Annotated[Path | None, typer.Option(help="File of codes that ask, instead of a run.")] = None,
+    database: Annotated[Path | None, typer.Option(help="File of codes that are searched.")] = None,
+    part: Annotated[
+        Literal["query", "validation"],
+        typer.Option(help="Score the run's queries, or its validation rows among themselves."),
+    ] = "query",
+    topk: Annotated[
+        str | None, typer.Option(metavar="N|all", help="Only the first N items count (all; 5000 for nuswide21).")
+    ] = None,
+    denominator: Annotated[
+        Literal["hits", "relevant", "min(k, relevant)"], typer.Option(help="What average precision is divided by.")
+    ] = "hits",
+    radius: Annotated[int, typer.Option(help="Of the ball whose precision is taken.")] = 2,
+    ties: Annotated[
+        Literal["expected", "best", "worst", "order"], typer.Option(help="How items at equal distance are ordered.")
+    ] = "expected",
+    leave_one_out: Annotated[
+        bool, typer.Option("--leave-one-out", help="The two files are the same, and no row finds itself.")
+    ] = False,
+    on_bad_image: Annotated[
+        Literal["fail", "skip"] | None, typer.Option(help="For images that cannot be read (as in training).")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Score codes: MAP with bounds for ties, precision within a radius, precision at k.
+
+    Of a run, the codes of queries and database are kept in RUN/codes; RUN/scores.json gets the scores, their definitions,
+    the settings and the split's fingerprint, RUN/per_query.npz the scores of every query.
+    """
+    options: dict[str, Any] = {"denominator": denominator, "radius": radius, "ties": ties}
+    if run is not None:
+        if queries is not None or database is not None or leave_one_out:
+            raise ConfigError("A run brings its own codes; leave out --queries, --database and --leave-one-out.")
+        from scdh.cli.score_run import score_run
+
+        content, scores = score_run(run, part, _topk(topk), topk is not None, options, on_bad_image)
+        if content["definition"]["topk"] == 5000 and topk is None and not as_json:
+            remark("MAP is over the first 5,000 items, as is usual for nuswide21; --topk all takes the whole ranking.")
+    elif queries is None or database is None:
+        raise ConfigError("Give a run folder, or both --queries and --database.")
+    elif part != "query" or on_bad_image is not None:
+        raise ConfigError("--part and --on-bad-image are for a run folder, not for files of codes.")
+    else:
+        options |= {"topk": _topk(topk), "leave_one_out": leave_one_out}
+        content, scores = _score_files(queries, database, options)
+    if as_json:
+        document(content)
+    else:
+        _print(content, scores)
+
+
+def _score_files(queries: Path, database: Path, options: dict[str, Any]) -> tuple[dict[str, Any], "Scores"]:
+    from scdh.cli.items import label_union
+    from scdh.cli.same_model import refuse_other_model
+    from scdh.evaluation import evaluate as score
+
+    (asking, asking_items), (searched, searched_items) = _load(queries), _load(database)
+    refuse_other_model(asking.metadata, searched.metadata, str(queries), str(database))
+    names, multi = label_union([asking_items, searched_items])
+    scores = score(
+        asking,
+        asking_items.labels_among(names, multi),
+        searched,
+        searched_items.labels_among(names, multi),
+        progress=sys.stderr.isatty(),
+        **options,
+    )
+    content = {"queries": str(queries), "database": str(database), **summary(scores)}
+    if "l_q" in asking.metadata:
+        content["l_q"] = float(asking.metadata["l_q"])
+    return content, scores
+
+
+def _load(path: Path) -> tuple["Codes", "Items"]:
+    from scdh.cli.items import Items, items_file
+    from scdh.codes import Codes
+
+    codes = Codes.load(path)
+    items = Items.load(path, codes.ids, len(codes))
+    if items is None:
+        raise DataError(f"The labels of {path} are missing: {items_file(path)} does not exist.")
+    if not items.labelled:
+        raise DataError(f"The rows of {path} have no labels, so nothing can be scored.")
+    return codes, items
+
+
+def summary(scores: "Scores") -> dict[str, Any]:
+    """Scores with their definition and precision at some k, ready for JSON."""
+    ks = [k for k in AT if k <= scores.definition["database"]]
+    curve = {str(k): float(p) for k, p in zip(ks, scores.precision_at_k(ks), strict=True)}
+    return {**scores.to_dict(), "precision_at_k": curve}
+
+
+def _topk(word: str | None) -> int | None:
+    if word is None or word == "all":
+        return None
+    if not word.isdigit():
+        raise ConfigError(f"--topk must be a whole number or 'all', not {word!r}.")
+    return int(word)
+
+
+def _print(content: dict[str, Any], scores: "Scores") -> None:
+    about = scores.definition
+    name = "MAP" if about["topk"] is None else f"MAP@{about['topk']}"
+    rows = [
+        (f"{name}, ties {about['ties']}", scores.map),
+        (f"{name}, best order of ties", scores.map_best),
+        (f"{name}, worst order of ties", scores.map_worst),
+        (f"precision within radius {about['radius']}", scores.precision_at_radius),
+        ("share of queries with nothing in that radius", scores.empty_balls),
+        *((f"precision@{k}", p) for k, p in content["precision_at_k"].items()),
+    ]
+    if "l_q" in content:
+        rows.append(("l_q of the query outputs", content["l_q"]))
+    what = f"{about['queries']:,} queries, {about['database']:,} items, {about['bits']} bits"
+    table(("score", "value"), [(label, f"{value:.4f}") for label, value in rows], title=what, right=("value",))
+    result(about["words"])
+    if "run" in content:
+        result(f"Written to {Path(content['run']) / content['file']} and {content['per_query']} beside it.")

@@ -1,0 +1,49 @@
+"""What a user names on the command line → a source: a data set, a file, a folder, or loose image files."""
+
+import os
+from pathlib import Path
+
+from scdh.data.decode import EXTENSIONS
+from scdh.data.items import ItemsSource
+from scdh.data.open import open_source
+from scdh.data.source import Source
+from scdh.errors import DataError
+
+
+def open_inputs(
+    words: list[str],
+    *,
+    root: Path | None = None,
+    image_column: str | None = None,
+    label_column: str | None = None,
+    labels: Path | None = None,
+) -> Source:
+    """One source, or one or several image files."""
+    options = {"root": root, "image_column": image_column, "label_column": label_column, "labels": labels}
+    if not all(_is_image(word) for word in words):
+        if len(words) > 1:
+            odd = next(word for word in words if not _is_image(word))
+            raise DataError(f"Several inputs must all be image files, and {odd!r} is none.")
+        return open_source(
+            words[0], root=root, image_column=image_column, label_column=label_column, labels=labels
+        )
+    for option, value in options.items():
+        if value is not None:
+            raise DataError(f"Image files cannot use --{option.replace('_', '-')} ({value}).")
+    missing = [word for word in words if not Path(word).is_file()]
+    if missing:
+        raise DataError(f"There is no image file {missing[0]}.")
+    return ItemsSource([Path(word) for word in words])
+
+
+def check_writable(path: Path) -> None:
+    """Refuse an output that cannot be written before the work, not after it."""
+    if path.is_dir():
+        raise DataError(f"{path} is a folder; --out needs the name of a file.")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if not os.access(path.parent, os.W_OK):
+        raise PermissionError(13, "Permission denied", str(path.parent))
+
+
+def _is_image(word: str) -> bool:
+    return Path(word).suffix.lower() in EXTENSIONS

@@ -1,0 +1,120 @@
+"""Reading run folders and encoding parts of data: what ``encode``, ``search`` and ``evaluate`` share. Needs torch."""
+
+import hashlib
+import json
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from scdh.cli.items import Items
+from scdh.codes import Codes
+from scdh.config import RunConfig, parse_config
+from scdh.data.loaders import OnBadImage, evaluation_batches
+from scdh.data.protocol import Protocol
+from scdh.data.source import Source
+from scdh.encode import run_network
+from scdh.errors import ConfigError, DataError, ModelError
+from scdh.hasher import Hasher
+from scdh.losses import quantization_loss
+from scdh.methods.registry import method_class
+from scdh.progress import track
+
+
+def load_model(where: str | Path) -> Hasher:
+    """A model; a run that has none yet is told apart from a folder that is none."""
+    folder = Path(where)
+    if (folder / "protocol.json").exists() and not (folder / "model").exists():
+        raise ModelError(
+            f"The run in {str(where)!r} holds no model yet; finish it with `scdh train --resume --out {where}`."
+        )
+    if folder.is_file():
+        raise ModelError(f"{str(where)!r} is a file, but a model is a folder.")
+    return Hasher.load(where)
+
+
+def digest(hasher: Hasher) -> str:
+    """16 hex digits of the weights: codes carry them, so that codes of two models are never compared by mistake."""
+    total = hashlib.sha256()
+    for name, tensor in sorted(hasher.network.state_dict().items()):
+        total.update(name.encode())
+        total.update(tensor.detach().cpu().contiguous().numpy().tobytes())
+    return total.hexdigest()[:16]
+
+
+def run_config(folder: Path) -> RunConfig:
+    """The settings that a run folder was made with."""
+    if not folder.exists():
+        raise DataError(f"There is no run folder {str(folder)!r}.")
+    try:
+        return parse_config(json.loads((folder / "config.json").read_text("utf-8"))["config"])
+    except (FileNotFoundError, NotADirectoryError):
+        raise DataError(f"{str(folder)!r} is not a run folder: it holds no config.json.") from None
+    except (json.JSONDecodeError, KeyError, TypeError) as error:
+        raise DataError(f"{str(folder / 'config.json')!r} does not hold the settings of a run: {error}.") from None
+
+
+def run_protocol(folder: Path, source: Source) -> Protocol:
+    """The split that a run was trained with, if ``source`` still is the data that it divides."""
+    protocol = Protocol.load(folder / "protocol.json")
+    now = source.fingerprint()
+    if now != protocol.source_fingerprint:
+        raise DataError(
+            f"{source.name} is not the data that the run in {str(folder)!r} was trained with: its fingerprint is {now}, "
+            f"the run's is {protocol.source_fingerprint}."
+        )
+    return protocol.check(len(source))
+
+
+def part_rows(model: str, source: Source, part: str) -> np.ndarray:
+    """Row numbers of a part; parts other than "all" are those of the split in the run's folder."""
+    if part == "all":
+        return np.arange(len(source))
+    folder = Path(model)
+    if folder.name in ("model", "best", "last") and not (folder / "protocol.json").exists():
+        folder = folder.parent
+    if not (folder / "protocol.json").exists():
+        raise ConfigError(f"--part {part} needs a run folder with a protocol.json, and {model!r} has none.")
+    rows: np.ndarray = getattr(run_protocol(folder, source), part)
+    if not len(rows):
+        raise DataError(f"The {part} part of the run in {str(folder)!r} is empty.")
+    return rows
+
+
+def encode_part(
+    hasher: Hasher,
+    source: Source,
+    rows: np.ndarray,
+    *,
+    title: str,
+    batch_size: int = 128,
+    workers: int = 2,
+    on_bad_image: OnBadImage = "fail",
+) -> tuple[Codes, Items]:
+    """Codes of some rows and what they stand for.
+
+    The codes' metadata name the model, and l_q of the real outputs: how far these are from the corners of the cube.
+    """
+    if workers < 0:
+        raise ConfigError(f"--workers must be 0 or more, not {workers}.")
+    hasher.check_fits(source)
+    batches = evaluation_batches(
+        source,
+        rows,
+        preprocess=hasher.preprocess,
+        batch_size=batch_size,
+        workers=workers,
+        on_bad_image=on_bad_image,
+    )
+    shown = track(batches, len(rows), title, "items", lambda batch: len(batch.rows))
+    method, p = method_class(hasher.config.method.name), float(hasher.config.method.own.get("p", 3.0))
+    pieces, loss = [], 0.0
+    for found, u in run_network(hasher.network, shown, method.real_codes):
+        pieces.append(Codes.from_signs(u, ids=found))
+        loss += float(quantization_loss(torch.from_numpy(u), p)) * len(found)
+    if not pieces:
+        raise DataError(f"None of the {len(rows)} items of {source.name} could be encoded.")
+    together = Codes.concatenate(pieces)
+    words = {"model": digest(hasher), "l_q": f"{loss / len(together):.6f}"}
+    ids = np.concatenate([piece.ids for piece in pieces if piece.ids is not None])
+    return Codes(together.packed, together.bits, ids, words), Items.of(source, ids)

@@ -1,0 +1,64 @@
+"""Presets are differences, unknown keys are refused, and every mistake is one sentence that names the key."""
+
+import pytest
+
+from scdh.config import load_config, preset_names
+from scdh.errors import ConfigError
+
+
+def test_the_papers_settings_are_presets():
+    cifar, nus, imagenet = (load_config(preset=p) for p in ("cifar10", "nuswide21", "imagenet1k"))
+    weights = [(c.method.own["lam"], c.method.own["mu"], c.method.own["alpha"]) for c in (cifar, nus, imagenet)]
+    assert weights == [(0.005, 0.2, 0.05), (0.001, 0.1, 1.0), (0.001, 0.1, 4.0)]
+    assert [(c.train.epochs, c.train.lr_steps) for c in (cifar, nus, imagenet)] == [
+        (160, [100, 140]),
+        (60, [40]),
+        (20, [12, 17]),
+    ]
+    assert imagenet.method.own["warm_up_epochs"] == 5
+    assert (cifar.data.query_per_class, cifar.data.train_per_class) == (100, 500)
+
+
+@pytest.mark.parametrize("name", preset_names())
+def test_every_preset_is_valid(name):
+    load_config(preset=name)
+
+
+def test_later_sources_win(tmp_path):
+    file = tmp_path / "mine.toml"
+    file.write_text("[train]\nepochs = 7\n[method]\nbits = 24\n")
+    config = load_config(preset="cifar10", file=file, overrides=["train.epochs=3", "net.backbone=vgg16", "seed=5"])
+    assert (config.train.epochs, config.method.bits, config.net.backbone, config.seed) == (3, 24, "vgg16", 5)
+    assert load_config(overrides={"train.clip_norm": 1.0}).train.clip_norm == 1.0
+    assert load_config(overrides=["train.clip_norm=none"]).train.clip_norm is None
+
+
+@pytest.mark.parametrize(
+    ("override", "words"),
+    [
+        ("train.epoch=3", r"Unknown setting 'train.epoch'; did you mean 'train.epochs'\?"),
+        ("method.lamb=3", r"Unknown scdh setting 'lamb'; did you mean 'lam'\?"),
+        ("method.name=scdhh", r"Unknown method 'scdhh'; did you mean 'scdh'\?"),
+        ("method.bits=0", "'method.bits' cannot be 0"),
+        ("method.alpha=-1", "'alpha' cannot be -1"),
+        ("train.optimiser=adam", "'train.optimiser' cannot be 'adam'"),
+        ("train.epochs.more=3", "goes below 'epochs'"),
+        ("train.epochs", "looks like train.epochs=20"),
+        ("trian.epochs=3", "Unknown setting 'trian'"),
+    ],
+)
+def test_mistakes_are_one_sentence(override, words):
+    start = ["train.epochs=5"] if "more" in override else []
+    with pytest.raises(ConfigError, match=words) as caught:
+        load_config(overrides=[*start, override])
+    assert "\n" not in str(caught.value)
+
+
+def test_missing_or_broken_files(tmp_path):
+    with pytest.raises(ConfigError, match="There is no configuration file"):
+        load_config(file=tmp_path / "none.toml")
+    (tmp_path / "bad.toml").write_text("[train\n")
+    with pytest.raises(ConfigError, match="is not valid TOML"):
+        load_config(file=tmp_path / "bad.toml")
+    with pytest.raises(ConfigError, match="Unknown preset 'cifar'"):
+        load_config(preset="cifar")
