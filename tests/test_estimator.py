@@ -54,5 +54,5 @@ def test_numbers_are_not_classes(digits):
     X, _ = digits
     with pytest.raises(ValueError, match="Unknown label type"):
         scdh.SCDHTransformer(bits=8, epochs=1).fit(X, np.linspace(0, 1, len(X)))
-    with pytest.raises(ValueError, match="'method.bits' cannot be 0"):
+    with pytest.raises(ValueError, match=r"'method\.bits' cannot be 0"):
         scdh.SCDHTransformer(bits=0, epochs=1).fit(X, np.arange(len(X)) % 3)

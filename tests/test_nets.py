@@ -44,7 +44,7 @@ def test_pretrained_lite0_tells_real_photos_apart():
     from scdh.data.items import ItemsSource
 
     backbone = build_backbone(NetSettings(backbone="efficientnet_lite0", image_size=128))
-    photos = [image for image in load_sample_images().images]
+    photos = list(load_sample_images().images)
     crops = [p[y : y + 300, x : x + 300] for p in photos for y, x in ((0, 0), (100, 200), (60, 320))]
     source = ItemsSource(crops)
     pixels = torch.stack(

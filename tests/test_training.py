@@ -18,8 +18,11 @@ from scdh.losses import SemanticClusterUnaryLoss
 from scdh.nets.heads import centres
 from scdh.nets.network import Network
 from scdh.training.collapse import CollapseWarning, CollapseWatch
+from scdh.training.optim import build_optimiser, build_schedule
 from scdh.training.state import load_checkpoint
 from scdh.training.teacher import MovingAverage
+
+ONE_THREAD = os.environ | {"OMP_NUM_THREADS": "1"}
 
 
 def digits(**overrides):
@@ -32,7 +35,9 @@ def command(folder, *more):
 
 
 def run(arguments):
-    subprocess.run([sys.executable, *arguments], check=True, capture_output=True, env=os.environ | {"OMP_NUM_THREADS": "1"})
+    subprocess.run(
+        [sys.executable, *arguments], check=True, capture_output=True, env=os.environ | {"OMP_NUM_THREADS": "1"}
+    )
 
 
 def steps(folder):
@@ -43,7 +48,16 @@ def steps(folder):
 def test_a_run_leaves_everything_needed_to_trace_it(tmp_path):
     hasher = Hasher.train(digits(), tmp_path / "run", quiet=True)
     names = {p.name for p in (tmp_path / "run").iterdir()}
-    assert {"config.json", "protocol.json", "log.csv", "steps.csv", "last.safetensors", "best", "last", "model"} <= names
+    assert {
+        "config.json",
+        "protocol.json",
+        "log.csv",
+        "steps.csv",
+        "last.safetensors",
+        "best",
+        "last",
+        "model",
+    } <= names
     assert hasher.info["protocol"]["fingerprint"]
     assert 1 <= hasher.info["best_epoch"] <= 2
     assert not [n for n in names if n.endswith(".tmp")]
@@ -53,9 +67,11 @@ def test_kill_and_resume_gives_bit_identical_weights(tmp_path):
     epochs = ["--set", "train.epochs=12"]
     run(command(tmp_path / "whole", *epochs))
     killed = tmp_path / "killed"
-    environment = os.environ | {"OMP_NUM_THREADS": "1"}
     process = subprocess.Popen(
-        [sys.executable, *command(killed, *epochs)], env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        [sys.executable, *command(killed, *epochs)],
+        env=ONE_THREAD,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
     )
     deadline = time.time() + 120
     while not (killed / "last.safetensors").exists() and time.time() < deadline:
@@ -110,9 +126,6 @@ def test_a_loss_that_is_no_number_stops_and_keeps_the_last_good_checkpoint(tmp_p
     finally:
         Scdh.step = original
     hasher, method = Hasher.build(config, [str(i) for i in range(10)], False, 64)
-    optimiser = torch.optim.AdamW(hasher.network.parameters())
-    from scdh.training.optim import build_optimiser, build_schedule
-
     optimiser = build_optimiser(hasher.network, config.train)
     schedule = build_schedule(optimiser, config.train, 10)
     progress, _ = load_checkpoint(

@@ -46,12 +46,21 @@ class NetSettings(Settings):
     backbone: str = "efficientnet_lite0"
     pretrained: bool = True
     image_size: int | None = Field(None, ge=8, description="none: the backbone's own")
+    evaluation_size: int | None = Field(
+        None, ge=8, description="size for validation and codes; somewhat above image_size fits random crops"
+    )
     hidden: list[int] = Field([], description="MLP widths of the trunk for backbone 'features'; empty: identity")
     dropout: float | None = Field(None, ge=0, lt=1, description="none: the backbone's own")
     drop_path: float | None = Field(None, ge=0, lt=1, description="none: the backbone's own")
     frozen_batch_norm: bool = Field(False, description="keep the trunk's batch-norm statistics as pretrained")
     freeze: bool = Field(False, description="train only the heads, on cached features of the trunk")
     views: int = Field(4, ge=1, description="augmented copies of each item to cache when the trunk is frozen")
+
+    @model_validator(mode="after")
+    def _sizes_go_together(self) -> "NetSettings":
+        if self.evaluation_size is not None and self.image_size is None:
+            raise ConfigError("net.evaluation_size needs net.image_size beside it.")
+        return self
 
 
 class TrainSettings(Settings):

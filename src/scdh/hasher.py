@@ -3,7 +3,7 @@
 import json
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -21,10 +21,11 @@ from scdh.data.loaders import Batch, OnBadImage, evaluation_batches
 from scdh.data.source import Source
 from scdh.data.transforms import Preprocess
 from scdh.encode import encode_batches, run_network
-from scdh.errors import DataError, ModelError
+from scdh.errors import ConfigError, DataError, ModelError
 from scdh.files import replacing_folder
 from scdh.methods.registry import method_class, method_settings
 from scdh.nets.backbones import build_backbone
+from scdh.nets.memory import keep_freed_memory
 from scdh.nets.network import Network
 from scdh.progress import track
 
@@ -64,6 +65,10 @@ class Hasher:
         """An untrained model and its method, wired as ``config`` says."""
         backbone = build_backbone(config.net, feature_width, pretrained)
         pre = backbone.preprocess
+        if config.net.evaluation_size is not None:
+            if pre is None:
+                raise ConfigError("net.evaluation_size is for images; the data are embeddings.")
+            pre = replace(pre, size=config.net.evaluation_size)
         shades = {} if pre is None else {"mean": pre.mean, "std": pre.std}
         net = Network(
             backbone.trunk,
@@ -233,6 +238,7 @@ class Hasher:
             raise ModelError(f"The model folder {str(folder)!r} has no {Path(error.filename).name}.") from None
         except (SafetensorError, json.JSONDecodeError, KeyError, RuntimeError) as error:
             raise ModelError(f"The model in {str(folder)!r} is broken or of another version: {error}.") from None
+        keep_freed_memory()
         model.network.to(device or ("cuda" if torch.cuda.is_available() else "cpu"))
         model.network.eval()
         return model

@@ -22,7 +22,7 @@ from scdh.cli.methods import EXAMPLES as METHODS_EXAMPLES
 from scdh.cli.methods import methods
 from scdh.cli.search import EXAMPLES as SEARCH_EXAMPLES
 from scdh.cli.search import search
-from scdh.cli.show import Stopped, examples, rank
+from scdh.cli.show import Stopped, examples, paragraphs, rank
 from scdh.cli.train import EXAMPLES as TRAIN_EXAMPLES
 from scdh.cli.train import train
 from scdh.errors import ScdhError
@@ -43,10 +43,11 @@ app = typer.Typer(
     name="scdh",
     add_completion=False,
     pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
     epilog=examples("scdh demo --data digits", "scdh train --preset demo-digits", "scdh search --help"),
 )
 for command, shown in COMMANDS:
-    app.command(epilog=examples(*shown))(command)
+    app.command(help=paragraphs(command.__doc__), epilog=examples(*shown))(command)
 
 
 def _version(asked: bool) -> None:
@@ -99,7 +100,8 @@ def explain(error: Exception) -> tuple[int, str]:
     if callable(words := getattr(error, "format_message", None)):  # typer's own: unknown option, missing argument
         context = getattr(error, "ctx", None)
         command = context.command_path if context is not None else "scdh"
-        return MISTAKE, f"Error: {' '.join(str(words()).split()).rstrip('.')}; see `{command} --help`"
+        said = str(words()).replace("Value error, ", "").strip()
+        return MISTAKE, f"Error: {said}" if said.endswith("?") else f"Error: {said.rstrip('.')}; see `{command} --help`"
     if "No space left on device" in str(error):  # an OSError from Python, another kind from safetensors
         return MISTAKE, f"Error: No space is left on the device to write to ({_plain(error)})"
     if isinstance(error, OSError):

@@ -123,7 +123,7 @@ def _print(about: dict[str, Any]) -> None:
     split = about.get("split")
     words = ", ".join(f"{part} {size:,}" for part, size in split.items()) if split else "none of its own; drawn by seed"
     rows.append(("split", words))
-    table(("", ""), rows, title=about["name"])
+    table(("source", about["name"]), rows)
     classes = list(about["classes"].items())
     if classes:
         table(("class", "rows"), [(n, f"{c:,}") for n, c in classes[:MOST_CLASSES]], right=("rows",))

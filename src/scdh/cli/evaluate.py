@@ -8,7 +8,7 @@ import typer
 
 from scdh.cli.options import Json
 from scdh.cli.show import document, remark, result, table
-from scdh.errors import ConfigError, DataError
+from scdh.errors import CodesError, ConfigError, DataError
 
 if TYPE_CHECKING:
     from scdh.cli.items import Items
@@ -51,8 +51,8 @@ def evaluate(
 ) -> None:
     """Score codes: MAP with bounds for ties, precision within a radius, precision at k.
 
-    Of a run, the codes of queries and database are kept in RUN/codes; RUN/scores.json gets the scores, their definitions,
-    the settings and the split's fingerprint, RUN/per_query.npz the scores of every query.
+    Of a run, the codes of queries and database are kept in RUN/codes; RUN/scores.json gets the scores, their
+    definitions, the settings and the split's fingerprint, RUN/per_query.npz the scores of every query.
     """
     options: dict[str, Any] = {"denominator": denominator, "radius": radius, "ties": ties}
     if run is not None:
@@ -82,6 +82,10 @@ def _score_files(queries: Path, database: Path, options: dict[str, Any]) -> tupl
     from scdh.evaluation import evaluate as score
 
     (asking, asking_items), (searched, searched_items) = _load(queries), _load(database)
+    if asking.bits != searched.bits:
+        raise CodesError(
+            f"{queries} holds codes of {asking.bits} bits, but those of {database} have {searched.bits} bits."
+        )
     refuse_other_model(asking.metadata, searched.metadata, str(queries), str(database))
     names, multi = label_union([asking_items, searched_items])
     scores = score(

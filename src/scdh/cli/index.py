@@ -51,6 +51,8 @@ def index(
         if built is None:
             built = HammingIndex(more)
             continue
+        if more.bits != built.bits:
+            raise CodesError(f"{path} holds codes of {more.bits} bits, but those before have {built.bits} bits.")
         refuse_other_model(built.codes.metadata, more.metadata, str(parts[0][0]), str(path))
         ids = None
         if renumber:

@@ -1,5 +1,6 @@
 """What a user names on the command line → a source: a data set, a file, a folder, or loose image files."""
 
+import errno
 import os
 from pathlib import Path
 
@@ -37,12 +38,19 @@ def open_inputs(
 
 
 def check_writable(path: Path) -> None:
-    """Refuse an output that cannot be written before the work, not after it."""
+    """Refuse an output file that cannot be written before the work, not after it."""
     if path.is_dir():
         raise DataError(f"{path} is a folder; --out needs the name of a file.")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if not os.access(path.parent, os.W_OK):
-        raise PermissionError(13, "Permission denied", str(path.parent))
+    check_place(path.parent)
+
+
+def check_place(folder: Path) -> None:
+    """Refuse a folder that cannot be made or written to."""
+    there = next((place for place in (folder, *folder.parents) if place.exists()), Path())
+    if not there.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(there))
+    if not os.access(there, os.W_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(there))
 
 
 def _is_image(word: str) -> bool:

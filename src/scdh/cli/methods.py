@@ -44,7 +44,7 @@ def describe(name: str) -> dict[str, Any]:
 
 
 def _list(known: list[dict[str, Any]]) -> None:
-    columns = ("name", "title", "kind", "year", "labels", "cost per step", "text", "reference")
+    columns = ("name", "title", "kind", "year", "labels", "cost per step", "fidelity", "reference")
     rows = [
         (
             about["name"],

@@ -60,8 +60,8 @@ def run_protocol(folder: Path, source: Source) -> Protocol:
     now = source.fingerprint()
     if now != protocol.source_fingerprint:
         raise DataError(
-            f"{source.name} is not the data that the run in {str(folder)!r} was trained with: its fingerprint is {now}, "
-            f"the run's is {protocol.source_fingerprint}."
+            f"The data of the run in {str(folder)!r} have changed: the fingerprint of {source.name} is {now}, "
+            f"but the run's split was made for {protocol.source_fingerprint}."
         )
     return protocol.check(len(source))
 

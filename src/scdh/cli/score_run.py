@@ -44,7 +44,7 @@ def score_run(
     if not len(asked):
         raise DataError(f"The run in {str(folder)!r} has no {part} rows to score.")
 
-    loading = {
+    loading: dict[str, Any] = {
         "batch_size": config.train.batch_size,
         "workers": config.train.workers,
         "on_bad_image": on_bad_image or config.data.on_bad_image,
@@ -94,7 +94,8 @@ def score_run(
     with replacing(folder / content["file"]) as temporary:
         temporary.write_text(json.dumps(content, indent=1, ensure_ascii=False), "utf-8")
     with replacing(folder / content["per_query"]) as temporary, open(temporary, "wb") as handle:
-        np.savez(handle, rows=queries.ids, **scores.per_query)
+        arrays: dict[str, Any] = {"rows": queries.ids, **scores.per_query}
+        np.savez(handle, **arrays)
     return content, scores
 
 

@@ -25,9 +25,12 @@ SHOWN = 20
 def search(
     index: Annotated[Path, typer.Argument(help="File that `scdh index` wrote.")],
     queries: Annotated[
-        list[str] | None, typer.Argument(metavar="[IMAGE]...", help="With --model: image files, or data as for `scdh train`.")
+        list[str] | None,
+        typer.Argument(metavar="IMAGE", help="With --model: image files, or data as for `scdh train`."),
     ] = None,
-    model: Annotated[str | None, typer.Option(help="Model that encodes the images; the one that made the index.")] = None,
+    model: Annotated[
+        str | None, typer.Option(help="Model that encodes the images; the one that made the index.")
+    ] = None,
     codes: Annotated[Path | None, typer.Option(help="File of codes to ask with.")] = None,
     row: Annotated[int | None, typer.Option(help="Ask with the item of this id; it is left out of the answer.")] = None,
     k: Annotated[int | None, typer.Option("-k", help="Nearest items to show (10, or all within --radius).")] = None,

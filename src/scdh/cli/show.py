@@ -60,4 +60,15 @@ def table(
 
 def examples(*commands: str) -> str:
     """The block below a command's options in ``--help``."""
-    return "Examples:\n" + "\n".join(f"  {command}" for command in commands)
+    return "\n".join(("[bold]Examples[/bold]", *(escaped(command) for command in commands)))
+
+
+def paragraphs(docstring: str | None) -> str:
+    """A docstring for ``--help``: lines within a paragraph flow, whatever the width of the terminal."""
+    parts = (docstring or "").split("\n\n")
+    return escaped("\n\n".join(" ".join(part.split()) for part in parts))
+
+
+def escaped(text: str) -> str:
+    """Brackets stay brackets; help texts are otherwise read as rich's markup."""
+    return text.replace("[", "\\[")

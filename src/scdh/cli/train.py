@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from scdh.cli.options import ImageColumn, Json, LabelColumn, Labels, Root
-from scdh.cli.show import Stopped, document, remark, result
+from scdh.cli.show import Stopped, document, result
 from scdh.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def train(
         typer.Option("--set", metavar="KEY=VALUE", help="Any setting, such as train.lr_head=0.01; repeatable."),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Run folder (default: runs/<data>-<method>-<bits>bit-seed<seed>).")
+        Path | None, typer.Option(help="Run folder; by default one below runs/, named after data, method, bits, seed.")
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --out.")] = False,
     on_bad_image: Annotated[
@@ -75,8 +75,8 @@ def train(
 ) -> None:
     """Learn codes from labelled images or embeddings.
 
-    Settings: defaults, then --preset, then --config, then the options here. Settings, split, logs, checkpoints and model
-    go into the run folder. Runs on several processes with `torchrun --nproc_per_node 2 -m scdh train ...`.
+    Settings are the defaults, then --preset, then --config, then the options here. Settings, split, logs, checkpoints
+    and model go into the run folder. Several processes: `torchrun --nproc_per_node 2 -m scdh train ...`.
     """
     options = {
         "data.source": data,
@@ -94,21 +94,24 @@ def train(
     pairs = _pairs(setting or [])
     for key in chosen.keys() & pairs.keys():
         raise ConfigError(f"{key} is given twice, by an option and by --set; give it once.")
-    run = _resolve(preset, config, chosen | pairs, out if resume else None)
+    run, note = _resolve(preset, config, chosen | pairs, out if resume else None)
     if show_config:
-        document(run.model_dump(mode="json")) if as_json else result(as_toml(run))
+        document(run.model_dump(mode="json")) if as_json else result((f"# {note}\n" if note else "") + as_toml(run))
         return
     folder = out or default_folder(run)
+    if not as_json:
+        result(
+            f"Training {run.method.name} with {run.method.bits} bits on {run.data.source} "
+            f"({run.net.backbone}, {run.train.epochs} epochs, seed {run.seed}) in {folder}. {note}".rstrip()
+        )
     _train(run, folder, resume, feature_cache, as_json)
 
 
 def _train(run: "RunConfig", folder: Path, resume: bool, feature_cache: Path | None, as_json: bool) -> None:
+    from scdh.cli.inputs import check_place
     from scdh.training.run import train as train_run
 
-    remark(
-        f"Training {run.method.name} with {run.method.bits} bits on {run.data.source} "
-        f"({run.net.backbone}, {run.train.epochs} epochs, seed {run.seed}) in {folder}"
-    )
+    check_place(folder)
     started = time.perf_counter()
     try:
         model = train_run(run, folder, resume=resume, feature_cache=feature_cache)
@@ -140,31 +143,31 @@ def _train(run: "RunConfig", folder: Path, resume: bool, feature_cache: Path | N
 
 def _resolve(
     preset: str | None, file: Path | None, chosen: Mapping[str, Any], resumed: Path | None
-) -> "RunConfig":
-    """The run's settings: as asked for, as the run to resume has them, or as embeddings need them."""
+) -> tuple["RunConfig", str]:
+    """Settings as asked for, as the run to resume has them, or as embeddings need them; and a note of the latter."""
     from scdh.config import load_config
 
     if preset is not None or file is not None:
-        return load_config(preset, file, chosen)
+        return load_config(preset, file, chosen), ""
     if resumed is not None:
-        return load_config(overrides={**_saved_settings(resumed), **chosen})
+        return load_config(overrides={**_saved_settings(resumed), **chosen}), ""
     if "data.source" not in chosen:
         raise ConfigError("There is nothing to train on: give --data, --preset or --config (or --resume with --out).")
     if "net.backbone" in chosen:
-        return load_config(overrides=chosen)
+        return load_config(overrides=chosen), ""
     from scdh.training.run import source_of
 
     run = load_config(overrides=chosen)
     source = source_of(run)
     if source.kind == "images":
-        return run
+        return run, ""
     wanted = dict(FOR_EMBEDDINGS)
     if run.method.name == "scdh":
         wanted["method.alpha"] = 0.5
     taken = {key: value for key, value in wanted.items() if key not in chosen}
     words = ", ".join(f"{key}={_toml_value(value)}" for key, value in taken.items())
-    remark(f"{source.name} holds embeddings, so these were chosen: {words} (change any with --set).")
-    return load_config(overrides={**taken, **chosen})
+    note = f"{source.name} holds embeddings, so these were chosen: {words} (change any with --set)."
+    return load_config(overrides={**taken, **chosen}), note
 
 
 def _saved_settings(folder: Path) -> dict[str, Any]:

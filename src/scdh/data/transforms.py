@@ -79,10 +79,13 @@ class Preprocess:
         chosen = augmentation(augmentation_name)
         whole = chosen.scale == 1
         box = self._centre(image.size) if whole else random_box(image.size, chosen.scale, rng)
+        small = image.width * image.height <= self.size**2  # colours are changed where there are fewer pixels
+        if chosen.colour and small:
+            image = jittered(image, chosen.colour, rng)
         image = self._resized(image, box)
         if chosen.flip and rng.random() < 0.5:
             image = image.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
-        if chosen.colour:
+        if chosen.colour and not small:
             image = jittered(image, chosen.colour, rng)
         pixels = np.asarray(image)
         if chosen.shift:

@@ -3,6 +3,7 @@
 import json
 import warnings
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -164,6 +165,9 @@ class TrainingData:
         self.cache, self.quiet = cache, quiet
         self.source, self.train_rows, self.validation_rows = source, protocol.train, protocol.validation
         self.net, self.preprocess = hasher.network, hasher.preprocess
+        self.training_preprocess = hasher.preprocess
+        if hasher.preprocess is not None and config.net.image_size is not None:
+            self.training_preprocess = replace(hasher.preprocess, size=config.net.image_size)
         self.views: list[Source] = [source]
         self.augmentation = config.train.augmentation if hasher.preprocess is not None else "none"
         if config.net.freeze and hasher.preprocess is not None:
@@ -197,13 +201,14 @@ class TrainingData:
         self.validation_rows = np.flatnonzero(np.isin(found, self.validation_rows))
         heads = Network(FeatureTrunk(whole.width, []), whole.width, whole.bits)
         heads.hash_layer, heads.fc8, heads.centres = whole.hash_layer, whole.fc8, whole.centres
-        self.net, self.preprocess, self.augmentation = heads, None, "none"
+        self.net, self.augmentation = heads, "none"
+        self.preprocess = self.training_preprocess = None
 
     def batches(self, epoch: int) -> Iterator[Batch]:
         return training_batches(
             self.views[epoch % len(self.views)],
             self.train_rows,
-            preprocess=self.preprocess,
+            preprocess=self.training_preprocess,
             augmentation=self.augmentation,
             batch_size=self.config.train.batch_size,
             seed=self.config.seed,

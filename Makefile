@@ -1,0 +1,38 @@
+# Everything a newcomer needs: `make demo` and `make test` each set up their own .venv first.
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test lint bench clean
+
+help:  ## list the targets
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
+
+setup: $(READY)  ## make .venv with exact versions (constraints.txt); about 2 minutes, 2.2 GB
+
+# torch goes in first: the torchvision that fits is then content with whatever build of it (CPU or CUDA) is there.
+$(READY): pyproject.toml constraints.txt
+	@echo "Setting up $(VENV) with $(PYTHON) (about 2 minutes the first time) ..."
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "scdh needs Python 3.11 or newer; set PYTHON=...")'
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt torch
+	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+demo: $(READY)  ## search real shop photos: train, encode, index, score, and write an HTML report
+	@$(BIN)/scdh demo --out demo-report
+
+lint: $(READY)  ## style and types
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+
+test: lint  ## style, types and all tests
+	@$(BIN)/python -m pytest
+
+bench: $(READY)  ## speed as ratios to named rivals, written to benchmarks/RESULTS.md
+	@$(BIN)/python -m benchmarks.run
+
+clean:  ## remove .venv and what the demo wrote
+	rm -rf $(VENV) demo-report

@@ -1,0 +1,242 @@
+"""The command line from end to end on digits."""
+
+import json
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from scdh import Codes, HammingIndex, __version__
+from scdh.cli.app import COMMANDS
+from scdh.cli.items import Items
+from scdh.config import load_config
+from tests.bad_input_table import must, run
+
+NAMES = [command.__name__ for command, _ in COMMANDS]
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder in which the examples of the help texts have been followed once."""
+    torch.set_num_threads(1)
+    d = tmp_path_factory.mktemp("work")
+    must(f"train --preset demo-digits --epochs 10 --out {d}/runs/digits")
+    must(f"encode {d}/runs/digits digits --out {d}/digits.codes")
+    must(f"encode {d}/runs/digits digits --part query --out {d}/queries.codes")
+    must(f"encode {d}/runs/digits digits --part database --out {d}/database.codes")
+    must(f"index {d}/digits.codes --out {d}/digits.index")
+    return d
+
+
+def read(command: str) -> dict:
+    """The one JSON document that a command prints."""
+    return json.loads(must(command))
+
+
+def test_evaluate_scores_a_run(work: Path) -> None:
+    content = read(f"evaluate {work}/runs/digits --json")
+    assert content["map"] > 0.8
+    assert content["map_worst"] <= content["map"] <= content["map_best"]
+    assert content["definition"]["queries"] == 300
+    assert content["definition"]["database"] == 1497
+    assert content == json.loads((work / "runs/digits/scores.json").read_text())
+    assert {"config", "versions", "seconds", "protocol", "l_q", "model"} <= content.keys()
+    with np.load(work / "runs/digits/per_query.npz", allow_pickle=False) as kept:
+        assert kept["ap"].mean() == pytest.approx(content["map"])
+        assert len(kept["rows"]) == 300
+
+
+def test_codes_of_an_evaluation_are_kept(work: Path) -> None:
+    first = read(f"evaluate {work}/runs/digits --json")
+    file = work / "runs/digits/codes/database.codes"
+    written = file.stat().st_mtime_ns
+    again = read(f"evaluate {work}/runs/digits --radius 3 --json")
+    assert file.stat().st_mtime_ns == written
+    assert again["map"] == first["map"]
+    assert again["l_q"] == first["l_q"]
+    file.write_bytes(file.read_bytes()[:-5])
+    assert read(f"evaluate {work}/runs/digits --json")["map"] == first["map"]
+
+
+def test_evaluating_files_gives_the_run_s_scores(work: Path) -> None:
+    run_scores = read(f"evaluate {work}/runs/digits --json")
+    files = read(f"evaluate --queries {work}/queries.codes --database {work}/database.codes --json")
+    for name in ("map", "map_best", "map_worst", "precision_at_radius", "precision_at_k", "definition", "l_q"):
+        assert files[name] == run_scores[name]
+    table = must(f"evaluate --queries {work}/queries.codes --database {work}/database.codes --topk 100")
+    assert "MAP@100, ties expected" in table
+    assert "precision within radius 2" in table
+    assert "300 queries" in table
+
+
+def test_validation_rows_are_scored_among_themselves(work: Path) -> None:
+    must(f"train --preset demo-digits --epochs 2 --set data.validation_per_class=10 --out {work}/held")
+    content = read(f"evaluate {work}/held --part validation --json")
+    assert content["definition"]["leave_one_out"]
+    assert content["definition"]["queries"] == 100
+    assert (work / "held/scores_validation.json").exists()
+    assert not (work / "held/scores.json").exists()
+
+
+def test_search_by_row_by_codes_and_by_model(work: Path) -> None:
+    by_row = read(f"search {work}/digits.index --row 7 -k 3 --json")["queries"]
+    assert by_row[0]["query"] == "digits row 7"
+    assert [hit["rank"] for hit in by_row[0]["hits"]] == [1, 2, 3]
+    assert all(hit["id"] != 7 for hit in by_row[0]["hits"])
+    assert {"name", "label"} <= by_row[0]["hits"][0].keys()
+
+    index, queries = HammingIndex.load(work / "digits.index"), Codes.load(work / "queries.codes")
+    expected = index.search(queries, k=4)
+    by_codes = read(f"search {work}/digits.index --codes {work}/queries.codes -k 4 --json")["queries"]
+    assert [[hit["id"] for hit in query["hits"]] for query in by_codes] == expected.ids.tolist()
+
+    by_model = read(f"search {work}/digits.index --model {work}/runs/digits digits --radius 1 --json")["queries"]
+    ball = index.within(Codes.load(work / "digits.codes"), radius=1)
+    assert [len(query["hits"]) for query in by_model] == ball.counts.tolist()
+
+    table = must(f"search {work}/digits.index --row 7")
+    assert "distance" in table
+    assert "digits row" in table
+    assert "label" in table
+
+
+def test_index_carries_names_over_several_files(work: Path) -> None:
+    must(f"index {work}/queries.codes --out {work}/grown.index")
+    about = read(f"index {work}/database.codes --out {work}/grown.index --append --json")
+    index = HammingIndex.load(work / "grown.index")
+    assert about["items"] == len(index) == 1797
+    assert about["bytes"] == (work / "grown.index").stat().st_size
+    items = Items.load(work / "grown.index", index.ids, len(index))
+    whole = Items.load(work / "digits.codes", np.arange(1797), 1797)
+    assert items is not None
+    assert whole is not None
+    assert all(items.names[i] == whole.names[row] for i, row in enumerate(index.ids))
+    assert all(items.label(i) == whole.label(row) for i, row in enumerate(index.ids))
+    both = read(f"index {work}/queries.codes {work}/queries.codes --renumber --out {work}/twice.index --json")
+    assert both["items"] == 600
+
+
+def test_resume_takes_the_run_s_own_settings(work: Path) -> None:
+    must(f"train --resume --out {work}/runs/digits")
+    must(f"train --preset demo-digits --epochs 10 --resume --out {work}/runs/digits")
+    code, _, err = run(f"train --preset demo-digits --epochs 11 --resume --out {work}/runs/digits")
+    assert code == 2
+    assert "train.epochs (10, not 11)" in err
+
+
+def test_embeddings_get_a_network_for_embeddings(work: Path) -> None:
+    shown = must("train --data digits --bits 16 --epochs 3 --show-config")
+    assert shown.startswith("# digits holds embeddings, so these were chosen: net.backbone=")
+    (work / "again.toml").write_text(shown)
+    again = load_config(file=work / "again.toml")
+    assert again.net.backbone == "features"
+    assert again.net.hidden == [256]
+    assert again.method.bits == 16
+    assert again.train.epochs == 3
+    assert again.train.optimiser == "adamw"
+    assert again.model_dump(mode="json") == read("train --data digits --bits 16 --epochs 3 --show-config --json")
+
+
+def test_default_folder_and_json_of_train(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(work)
+    content = read("train --preset demo-digits --epochs 1 --bits 8 --seed 3 --json")
+    assert content["run"] == "runs/digits-scdh-8bit-seed3"
+    assert Path(content["model"], "model.safetensors").exists()
+    assert content["config"]["method"]["bits"] == content["bits"] == 8
+
+
+def test_many_labels_and_loose_items(tmp_path: Path) -> None:
+    labels = np.zeros((4, 3), np.uint8)
+    labels[[0, 1, 1, 3], [0, 1, 2, 2]] = 1
+    items = Items(np.arange(4), ["a", "b [x]", "c", "d"], labels, ["red", "green", "blue"])
+    items.save(tmp_path / "c")
+    again = Items.load(tmp_path / "c", None, 4)
+    assert again is not None
+    assert np.array_equal(again.labels, labels)
+    assert again.label(1) == "green, blue"
+    assert again.label(2) == ""
+    assert again.names == items.names
+    other = again.labels_among(["blue", "red", "green", "black"], multi=True)
+    assert other.tolist() == [[0, 1, 0, 0], [1, 0, 1, 0], [0, 0, 0, 0], [1, 0, 0, 0]]
+
+
+def test_datasets_and_methods() -> None:
+    listed = must("datasets")
+    assert "cifar10" in listed
+    assert "nuswide21" in listed
+    assert "hf:owner/name" in listed
+    about = read("datasets digits --json")
+    assert about["rows"] == 1797
+    assert about["kind"] == "embeddings"
+    assert about["classes"]["0"] == 178
+    assert "1,797 embeddings of width 64" in must("datasets digits")
+    assert {"scdh", "lsh", "itq"} <= {method["name"] for method in json.loads(must("methods --json"))}
+    assert "SCDH" in must("methods")
+    assert "method.alpha" in must("methods scdh")
+
+
+def test_version_and_bare_call() -> None:
+    assert must("--version") == f"scdh {__version__}\n"
+    assert run([])[0] == 0
+    assert "Usage: scdh" in run([])[1]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_help_has_examples(name: str) -> None:
+    shown = must(f"{name} --help")
+    assert "Examples" in shown
+    assert shown.count(f"scdh {name}") >= 2
+
+
+def test_examples_on_digits_run(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Examples whose files exist here; those on photos, hub models and the demo take too long or need downloads."""
+    monkeypatch.chdir(work)
+    tried = 0
+    for _, examples in COMMANDS:
+        for example in examples:
+            words = shlex.split(example)[1:]
+            files = [word for word in words if word.startswith("runs/") or word.endswith((".codes", ".index", "/"))]
+            out = words[words.index("--out") + 1] if "--out" in words else None
+            if words[0] in ("demo", "train") or any(file != out and not Path(file).exists() for file in files):
+                continue
+            if any(word.endswith((".parquet", ".jpg")) for word in words):
+                continue
+            must(example.removeprefix("scdh "))
+            tried += 1
+    assert tried >= 12
+
+
+def test_light_commands_do_not_load_torch(work: Path) -> None:
+    commands = [
+        "--help",
+        "datasets",
+        "datasets digits",
+        f"index {work}/digits.codes --out {work}/light.index",
+        f"search {work}/digits.index --row 0",
+        f"search {work}/digits.index --codes {work}/queries.codes --json",
+        f"evaluate --queries {work}/queries.codes --database {work}/database.codes",
+    ]
+    script = (
+        "import sys\nfrom scdh.cli import main\n"
+        f"for command in {commands!r}:\n"
+        "    try:\n        main(command.split())\n"
+        "    except SystemExit as ending:\n        assert not ending.code, command\n"
+        "    assert 'torch' not in sys.modules, command\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_other_processes_are_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RANK", "1")
+    assert run("datasets") == (0, "", "")
+    assert run("datasets nowhere")[2].startswith("[process 1] Error: ")
+
+
+def test_module_can_be_run() -> None:
+    done = subprocess.run([sys.executable, "-m", "scdh", "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout == f"scdh {__version__}\n"

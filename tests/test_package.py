@@ -1,0 +1,97 @@
+"""The package as a whole: a light import, imports that go only downward, and documents whose code runs."""
+
+import ast
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SOURCE = ROOT / "src" / "scdh"
+
+
+def python(code, **kwargs):
+    return subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, **kwargs).stdout
+
+
+@pytest.mark.parametrize(
+    "code", ["import scdh", "import scdh; scdh.Codes; scdh.HammingIndex; scdh.evaluate", "import scdh.cli.app"]
+)
+def test_searching_and_scoring_never_wait_for_torch(code):
+    heavy = python(
+        f"{code}\nimport sys; print([m for m in ('torch', 'timm', 'sklearn', 'pydantic') if m in sys.modules])"
+    )
+    assert heavy.strip() == "[]"
+
+
+def test_public_names_are_there():
+    names = "Codes HammingIndex Hasher SCDHTransformer Scores evaluate losses __version__"
+    import scdh
+
+    for name in names.split():
+        assert getattr(scdh, name) is not None
+    assert set(names.split()) == set(dir(scdh))
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = scdh.nothing
+
+
+# The layers of the package, lowest first; a module imports only from its own layer and from those before it.
+LAYERS = [
+    ["_version", "errors", "files", "progress"],
+    ["codes", "config"],
+    ["losses", "index", "metrics"],
+    ["evaluation", "data"],
+    ["nets"],
+    ["methods"],
+    ["encode"],
+    ["hasher"],
+    ["training"],
+    ["estimator"],
+    ["experiments"],
+    ["cli"],
+    ["__init__", "__main__"],
+]
+# Late imports inside a function, where a lower layer offers a short way to a higher one.
+ALLOWED_LATE = {("config", "methods"), ("hasher", "training")}
+
+
+def imports_of(file):
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("scdh"):
+            yield ([*node.module.split("."), "__init__"])[1]
+
+
+def test_imports_go_only_downward():
+    layer = {name: i for i, names in enumerate(LAYERS) for name in names}
+    wrong = []
+    for file in SOURCE.rglob("*.py"):
+        own = file.relative_to(SOURCE).parts[0].removesuffix(".py")
+        for other in imports_of(file):
+            if other != "__init__" and layer[other] > layer[own] and (own, other) not in ALLOWED_LATE:
+                wrong.append(f"{file.relative_to(SOURCE)} imports {other}")
+    assert wrong == []
+
+
+def blocks(document, language):
+    return re.findall(rf"```{language}\n(.*?)```", (ROOT / document).read_text(), re.DOTALL)
+
+
+def test_the_python_of_the_readme_runs(tmp_path):
+    code = "\n".join(blocks("README.md", "python"))
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=tmp_path, capture_output=True)
+
+
+def test_the_commands_of_the_readme_run(tmp_path):
+    """Every `scdh …` line of the README's console blocks, in order, in one folder; `make` is what runs this test."""
+    script = os.path.join(os.path.dirname(sys.executable), "scdh")
+    lines = [line for block in blocks("README.md", "console") for line in block.replace("\\\n", " ").splitlines()]
+    commands = [line.removeprefix("$ ") for line in lines if line.startswith("$ scdh ")]
+    assert len(commands) >= 5
+    for command in commands:
+        words = [script, *shlex.split(command, comments=True)[1:]]
+        done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True)
+        assert done.returncode == 0, f"{command}\n{done.stderr}"
