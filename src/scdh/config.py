@@ -142,7 +142,7 @@ def load_config(
             raise ConfigError(f"There is no configuration file {str(file)!r}.") from None
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise ConfigError(f"Configuration file {str(file)!r} is not valid TOML: {error}.") from None
-    pairs = overrides.items() if isinstance(overrides, Mapping) else (_split_override(o) for o in overrides)
+    pairs = overrides.items() if isinstance(overrides, Mapping) else (split_override(o) for o in overrides)
     for key, value in pairs:
         *groups, name = key.split(".")
         place = values
@@ -192,7 +192,7 @@ def _merge(into: dict[str, Any], more: Mapping[str, Any]) -> None:
             into[key] = dict(value) if isinstance(value, Mapping) else value
 
 
-def _split_override(text: str) -> tuple[str, Any]:
+def split_override(text: str) -> tuple[str, Any]:
     key, equals, raw = text.partition("=")
     if not equals or not key.strip():
         raise ConfigError(f"An override looks like train.epochs=20, not {text!r}.")

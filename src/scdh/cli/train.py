@@ -186,9 +186,9 @@ def _saved_settings(folder: Path) -> dict[str, Any]:
 
 
 def _pairs(settings: list[str]) -> dict[str, Any]:
-    from scdh.config import _split_override
+    from scdh.config import split_override
 
-    return dict(_split_override(text) for text in settings)
+    return dict(split_override(text) for text in settings)
 
 
 def default_folder(run: "RunConfig") -> Path:

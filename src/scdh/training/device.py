@@ -1,5 +1,6 @@
 """Where training runs: CPU or GPU, one process or many, in which precision."""
 
+import os
 from typing import Any
 
 import torch
@@ -16,4 +17,8 @@ def make_accelerator(precision: str) -> Any:
 
     if precision == "auto":
         precision = "bf16" if torch.cuda.is_available() and torch.cuda.is_bf16_supported() else "fp32"
-    return Accelerator(mixed_precision="no" if precision == "fp32" else precision)
+    # accelerate joins CPU processes only when told to use the CPU; untold, each would train alone in the same folder.
+    several = int(os.environ.get("WORLD_SIZE", "1")) > 1
+    return Accelerator(
+        mixed_precision="no" if precision == "fp32" else precision, cpu=several and not torch.cuda.is_available()
+    )

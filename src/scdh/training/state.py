@@ -78,7 +78,8 @@ def load_checkpoint(
             _, index, entry = key.split(".", 2)
             state.setdefault(int(index), {})[entry] = value
     optimiser.load_state_dict({"state": state, "param_groups": words["optimiser_groups"]})
-    schedule.load_state_dict(words["schedule"])
+    # LambdaLR insists on an entry for its functions; ours is pure and has no state, so none was written.
+    schedule.load_state_dict({**words["schedule"], "lr_lambdas": [None] * len(optimiser.param_groups)})
     torch.set_rng_state(tensors["random.cpu"])
     if torch.cuda.is_available():
         for i in range(torch.cuda.device_count()):
