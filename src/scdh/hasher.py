@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
@@ -84,11 +84,20 @@ class Hasher:
 
     @classmethod
     def train(
-        cls, config: RunConfig, folder: str | Path | None = None, *, resume: bool = False, quiet: bool = False
+        cls,
+        config: RunConfig | Mapping[str, Any],
+        folder: str | Path | None = None,
+        *,
+        resume: bool = False,
+        quiet: bool = False,
     ) -> "Hasher":
-        """Train as ``config`` says; ``folder`` receives logs, checkpoints and the model (none: nothing is written)."""
+        """Train as ``config`` (or a nested mapping of settings) says.
+
+        ``folder`` receives logs, checkpoints and the model; without one nothing is written.
+        """
         from scdh.training.run import train
 
+        config = config if isinstance(config, RunConfig) else parse_config(config)
         return train(config, None if folder is None else Path(folder), resume=resume, quiet=quiet)
 
     def encode(

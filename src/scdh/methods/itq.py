@@ -25,17 +25,28 @@ class Itq(Method):
     learns_by_gradient = False
 
     def fit(self, features: np.ndarray, labels: np.ndarray | None, seed: int) -> "Itq":
-        import faiss
+        """b = sign(R^T W^T (x − mean)): W the first r principal axes, R the rotation that brings V = W^T (x − mean) nearest
+        to its own signs. By turns: B = sign(V R); R = U S'^T of the SVD V^T B = U Ω S'^T, which minimises ‖B − V R‖².
 
+        Written out because faiss's ITQTransform also brings rows to length 1: its codes of the grocery photos score
+        0.47 MAP at 32 bits where the published form scores 0.51, and a floor must not be easier to beat than it was.
+        """
         if self.bits > features.shape[1]:
             raise ConfigError(
                 f"ITQ gives at most {features.shape[1]} bits for features of that width, not {self.bits}."
             )
-        features = np.ascontiguousarray(features, np.float32)
-        self.transform = faiss.ITQTransform(features.shape[1], self.bits, True)
-        self.transform.itq.max_iter, self.transform.itq.seed = self.settings.iterations, seed
-        self.transform.train(features)
+        self.mean = features.mean(0)
+        centred = features - self.mean
+        _, axes = np.linalg.eigh(centred.T @ centred)  # ascending, so the principal axes stand last
+        principal = axes[:, : -self.bits - 1 : -1]
+        projected = centred @ principal
+        rotation, _ = np.linalg.qr(np.random.default_rng(seed).normal(size=(self.bits, self.bits)))
+        for _ in range(self.settings.iterations):
+            signs = np.where(projected @ rotation >= 0, 1.0, -1.0)
+            left, _, right = np.linalg.svd(projected.T @ signs)
+            rotation = left @ right
+        self.projections = principal @ rotation
         return self
 
     def encode(self, features: np.ndarray) -> Codes:
-        return Codes.from_signs(self.transform.apply(np.ascontiguousarray(features, np.float32)))
+        return Codes.from_signs((features - self.mean) @ self.projections)
