@@ -20,7 +20,6 @@ from scdh.experiments.seeds import as_markdown, run_seeds
 
 pytest.importorskip("matplotlib")
 pytest.importorskip("jinja2")
-pytest.importorskip("faiss")
 
 PER_CLASS = {"train": 3, "test": 1}
 
@@ -52,7 +51,8 @@ def groceries(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("groceries")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("scdh.training.run.open_source", lambda *_, **__: few)
-        run_demo("groceries", out, (8, 16), 0, overrides={"train.epochs": 4, "net.image_size": 64, "net.views": 2})
+        short = {"train.epochs": 4, "train.workers": 0, "net.image_size": 64, "net.views": 2}
+        run_demo("groceries", out, (8, 16), 0, overrides=short)
     return out
 
 

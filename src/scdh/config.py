@@ -82,7 +82,7 @@ class TrainSettings(Settings):
     precision: Literal["auto", "fp32", "bf16", "fp16"] = Field("auto", description="auto: mixed where there is a GPU")
     augmentation: str = "crop"
     balanced: bool = Field(False, description="draw every class equally often")
-    workers: int = Field(2, ge=0, description="threads that decode images")
+    workers: int | None = Field(None, ge=0, description="processes that decode images; none: chosen by the machine")
     validate_every: int = Field(1, ge=1, description="epochs between two validation scores")
 
 

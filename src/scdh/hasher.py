@@ -105,7 +105,7 @@ class Hasher:
         items: Any,
         *,
         batch_size: int = 128,
-        workers: int = 2,
+        workers: int | None = None,
         on_bad_image: OnBadImage = "fail",
         progress: bool = False,
     ) -> Codes:
@@ -120,7 +120,7 @@ class Hasher:
             batches = track(batches, total or 0, "encoding", "items", lambda b: len(b.rows))
         return encode_batches(self.network, batches, self._real_codes)
 
-    def real_outputs(self, items: Any, *, batch_size: int = 128, workers: int = 2) -> np.ndarray:
+    def real_outputs(self, items: Any, *, batch_size: int = 128, workers: int | None = None) -> np.ndarray:
         """u [n, r] before the sign, for looking at how far outputs are from 0."""
         parts = [
             u for _, u in run_network(self.network, self._batches(items, batch_size, workers, "fail"), self._real_codes)
@@ -133,7 +133,7 @@ class Hasher:
         rows: np.ndarray,
         *,
         batch_size: int = 128,
-        workers: int = 2,
+        workers: int | None = None,
         on_bad_image: OnBadImage = "fail",
         progress: str | None = None,
     ) -> Codes:
@@ -173,7 +173,7 @@ class Hasher:
     def _real_codes(self, outputs: Any) -> torch.Tensor:
         return method_class(self.config.method.name).real_codes(outputs)
 
-    def _batches(self, items: Any, batch_size: int, workers: int, on_bad_image: OnBadImage) -> Iterator[Batch]:
+    def _batches(self, items: Any, batch_size: int, workers: int | None, on_bad_image: OnBadImage) -> Iterator[Batch]:
         def of(chunk: Any, start: int) -> Iterator[Batch]:
             source = ItemsSource(chunk, start=start)
             self.check_fits(source)

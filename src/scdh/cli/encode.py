@@ -31,7 +31,7 @@ def encode(
     labels: Labels = None,
     on_bad_image: OnBadImage = "fail",
     batch_size: BatchSize = 128,
-    workers: Workers = 2,
+    workers: Workers = None,
     as_json: Json = False,
 ) -> None:
     """Turn images or embeddings into binary codes.

@@ -23,5 +23,5 @@ OnBadImage = Annotated[
     Literal["fail", "skip"], typer.Option(help="What to do with an image that cannot be read.")
 ]
 BatchSize = Annotated[int, typer.Option(help="Items a step of the network takes.")]
-Workers = Annotated[int, typer.Option(help="Processes that decode images.")]
+Workers = Annotated[int | None, typer.Option(help="Processes that decode images (default: by the machine).")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of a table.")]

@@ -88,14 +88,14 @@ def encode_part(
     *,
     title: str,
     batch_size: int = 128,
-    workers: int = 2,
+    workers: int | None = None,
     on_bad_image: OnBadImage = "fail",
 ) -> tuple[Codes, Items]:
     """Codes of some rows and what they stand for.
 
     The codes' metadata name the model, and l_q of the real outputs: how far these are from the corners of the cube.
     """
-    if workers < 0:
+    if workers is not None and workers < 0:
         raise ConfigError(f"--workers must be 0 or more, not {workers}.")
     hasher.check_fits(source)
     batches = evaluation_batches(

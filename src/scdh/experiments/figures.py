@@ -16,7 +16,7 @@ from scdh.experiments.comparison import Comparison, Entry
 from scdh.metrics.statistics import bit_balance
 
 INK = "#010203"  # stands for the page's text colour until the SVG is written
-FAINT, CARD = "#040506", "#070809"
+FAINT = "#040506"
 METHODS = {"SCDH": "#2f7de1", "ITQ": "#e08a1e", "LSH": "#8d939e"}
 FLOATS = "#9b5de5"
 CLASSES = (
@@ -24,7 +24,7 @@ CLASSES = (
     *("#7a8290", "#b5b52a", "#17a9c0", "#6fa8ff", "#f2b366", "#7ccf93", "#f08f8f"),
 )
 MARKERS = "osD^v"
-SIZE = (5.6, 3.7)
+SIZE = (5.6, 4.0)
 _STYLE: Any = {
     "svg.fonttype": "none",
     "svg.hashsalt": "scdh",
@@ -73,25 +73,16 @@ def bit_shares(entry: Entry) -> str:
 
 
 def map_of_items(points: np.ndarray, labels: np.ndarray, names: Sequence[str], title: str) -> str:
-    """A t-SNE picture [n, 2], coloured by class, each class named above its middle."""
-    from matplotlib.patheffects import withStroke
-
+    """A t-SNE picture [n, 2] with a colour and a shape for each class."""
     with _axes() as (figure, axes):
-        for label, colour, marker in zip(range(len(names)), cycle(CLASSES), cycle(MARKERS), strict=False):
+        for label, name, colour, marker in zip(range(len(names)), names, cycle(CLASSES), cycle(MARKERS), strict=False):
             mine = points[labels == label]
-            if len(mine):
-                axes.scatter(*mine.T, s=15, c=colour, marker=marker, linewidths=0, alpha=0.85)
-        for label, name in enumerate(names):  # after all dots, so that no name is hidden
-            mine = points[labels == label]
-            if len(mine):
-                top = np.median(mine[:, 0]), np.quantile(mine[:, 1], 0.8)
-                halo = [withStroke(linewidth=3, foreground=CARD)]
-                options: dict[str, Any] = {"fontsize": 9, "fontweight": "bold", "ha": "center", "path_effects": halo}
-                axes.annotate(name, top, xytext=(0, 6), textcoords="offset points", **options)
+            axes.scatter(*mine.T, s=17, c=colour, marker=marker, linewidths=0, alpha=0.9, label=name)
         axes.set(xticks=[], yticks=[])
-        axes.margins(0.06)
-        for spine in axes.spines.values():
-            spine.set_visible(False)
+        axes.margins(0.03)
+        axes.spines[:].set_visible(False)
+        columns = 4 if max(map(len, names)) > 4 else 10
+        figure.legend(loc="outside lower center", ncols=columns, columnspacing=1, handletextpad=0.1, fontsize=9)
         return _svg(figure, title)
 
 
@@ -125,7 +116,7 @@ def _svg(figure: Any, title: str) -> str:
     text = re.sub(r"<metadata>.*?</metadata>", f"<title>{title}</title>", text, flags=re.DOTALL)
     text = re.sub(r' xmlns(:\w+)?="[^"]*"| width="[\d.]+pt"| height="[\d.]+pt"', "", text).replace("xlink:href", "href")
     text = re.sub(r"font: ([\d.]+)px [^;\"]*", r"font-size: \1px", text)
-    for colour, word in ((INK, "currentColor"), (FAINT, "var(--faint)"), (CARD, "var(--card)")):
+    for colour, word in ((INK, "currentColor"), (FAINT, "var(--faint)")):
         text = text.replace(colour, word)
     return text.replace("<svg", '<svg role="img"', 1)
 

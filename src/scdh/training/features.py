@@ -26,7 +26,7 @@ def cached_trunk_features(
     augmentation: str = "none",
     chance: tuple[int, int] | None = None,
     batch_size: int = 128,
-    workers: int = 2,
+    workers: int | None = None,
     on_bad_image: OnBadImage = "fail",
     bad_images: BadImages | None = None,
     progress: str | None = None,
