@@ -200,7 +200,7 @@ def _changed_run(d: Path) -> None:
 
 
 def _labelled(codes: Codes, path: Path) -> None:
-    from scdh.cli.items import Items
+    from scdh.data.sidecar import Items
 
     names = [f"item {i}" for i in range(len(codes))]
     codes.save(path)

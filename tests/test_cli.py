@@ -12,8 +12,8 @@ import torch
 
 from scdh import Codes, HammingIndex, __version__
 from scdh.cli.app import COMMANDS
-from scdh.cli.items import Items
 from scdh.config import load_config
+from scdh.data.sidecar import Items
 from tests.bad_input_table import must, run
 
 NAMES = [command.__name__ for command, _ in COMMANDS]

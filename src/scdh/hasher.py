@@ -26,7 +26,7 @@ from scdh.files import replacing_folder
 from scdh.methods.registry import method_class, method_settings
 from scdh.nets.backbones import build_backbone
 from scdh.nets.memory import keep_freed_memory
-from scdh.nets.network import Network
+from scdh.nets.network import Network, weights_fingerprint
 from scdh.progress import track
 
 FORMAT, WEIGHTS, DESCRIPTION = "scdh-model", "model.safetensors", "config.json"
@@ -53,6 +53,10 @@ class Hasher:
         """The semantic cluster centres [C, r], where the method has them."""
         return None if self.network.centres is None else self.network.centres.detach().cpu().numpy()
 
+    def fingerprint(self) -> str:
+        """16 hex digits of the weights; codes carry them, so that codes of two models are never compared by mistake."""
+        return weights_fingerprint(self.network)
+
     @classmethod
     def build(
         cls,
@@ -63,6 +67,7 @@ class Hasher:
         pretrained: bool | None = None,
     ) -> "tuple[Hasher, Any]":
         """An untrained model and its method, wired as ``config`` says."""
+        keep_freed_memory()
         backbone = build_backbone(config.net, feature_width, pretrained)
         pre = backbone.preprocess
         if config.net.evaluation_size is not None:
@@ -247,7 +252,6 @@ class Hasher:
             raise ModelError(f"The model folder {str(folder)!r} has no {Path(error.filename).name}.") from None
         except (SafetensorError, json.JSONDecodeError, KeyError, RuntimeError) as error:
             raise ModelError(f"The model in {str(folder)!r} is broken or of another version: {error}.") from None
-        keep_freed_memory()
         model.network.to(device or ("cuda" if torch.cuda.is_available() else "cpu"))
         model.network.eval()
         return model

@@ -1,5 +1,6 @@
 """``scdh demo``: the whole way once, with a report to look at."""
 
+import json
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -40,8 +41,7 @@ def demo(
         return
     result(f"The report is {report}; open it in a browser.")
     result("Try next:")
+    for command in json.loads((folder / "scores.json").read_text("utf-8"))["next"]:
+        result(f"  {command}")
     if data == "groceries":
         result("  scdh demo --data digits")
-    result("  scdh datasets                                    what else can be trained on")
-    result("  scdh train --preset demo-digits --bits 16        a run of your own")
-    result("  scdh train --data YOUR_PHOTOS/ --set net.freeze=true")

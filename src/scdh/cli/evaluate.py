@@ -11,8 +11,8 @@ from scdh.cli.show import document, remark, result, table
 from scdh.errors import CodesError, ConfigError, DataError
 
 if TYPE_CHECKING:
-    from scdh.cli.items import Items
     from scdh.codes import Codes
+    from scdh.data.sidecar import Items
     from scdh.evaluation import Scores
 
 EXAMPLES = (
@@ -77,8 +77,8 @@ def evaluate(
 
 
 def _score_files(queries: Path, database: Path, options: dict[str, Any]) -> tuple[dict[str, Any], "Scores"]:
-    from scdh.cli.items import label_union
     from scdh.cli.same_model import refuse_other_model
+    from scdh.data.sidecar import label_union
     from scdh.evaluation import evaluate as score
 
     (asking, asking_items), (searched, searched_items) = _load(queries), _load(database)
@@ -103,8 +103,8 @@ def _score_files(queries: Path, database: Path, options: dict[str, Any]) -> tupl
 
 
 def _load(path: Path) -> tuple["Codes", "Items"]:
-    from scdh.cli.items import Items, items_file
     from scdh.codes import Codes
+    from scdh.data.sidecar import Items, items_file
 
     codes = Codes.load(path)
     items = Items.load(path, codes.ids, len(codes))

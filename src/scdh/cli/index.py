@@ -10,7 +10,7 @@ from scdh.cli.show import document, result
 from scdh.errors import CodesError
 
 if TYPE_CHECKING:
-    from scdh.cli.items import Items
+    from scdh.data.sidecar import Items
 
 EXAMPLES = (
     "scdh index digits.codes --out digits.index",
@@ -34,9 +34,9 @@ def index(
     counts on from the largest id present. Names and labels go into OUT.items.json.
     """
     from scdh.cli.inputs import check_writable
-    from scdh.cli.items import Items, joined
     from scdh.cli.same_model import refuse_other_model
     from scdh.codes import Codes
+    from scdh.data.sidecar import Items, joined
     from scdh.index import HammingIndex
 
     check_writable(out)
@@ -81,7 +81,7 @@ def _named(path: Path, count: int, items: "Items | None") -> "Items":
     """Rows of a file without names are called by the file and their number."""
     import numpy as np
 
-    from scdh.cli.items import Items
+    from scdh.data.sidecar import Items
 
     if items is not None:
         return items

@@ -1,17 +1,16 @@
 """Reading run folders and encoding parts of data: what ``encode``, ``search`` and ``evaluate`` share. Needs torch."""
 
-import hashlib
 import json
 from pathlib import Path
 
 import numpy as np
 import torch
 
-from scdh.cli.items import Items
 from scdh.codes import Codes
 from scdh.config import RunConfig, parse_config
 from scdh.data.loaders import OnBadImage, evaluation_batches
 from scdh.data.protocol import Protocol
+from scdh.data.sidecar import Items
 from scdh.data.source import Source
 from scdh.encode import run_network
 from scdh.errors import ConfigError, DataError, ModelError
@@ -31,15 +30,6 @@ def load_model(where: str | Path) -> Hasher:
     if folder.is_file():
         raise ModelError(f"{str(where)!r} is a file, but a model is a folder.")
     return Hasher.load(where)
-
-
-def digest(hasher: Hasher) -> str:
-    """16 hex digits of the weights: codes carry them, so that codes of two models are never compared by mistake."""
-    total = hashlib.sha256()
-    for name, tensor in sorted(hasher.network.state_dict().items()):
-        total.update(name.encode())
-        total.update(tensor.detach().cpu().contiguous().numpy().tobytes())
-    return total.hexdigest()[:16]
 
 
 def run_config(folder: Path) -> RunConfig:
@@ -115,6 +105,6 @@ def encode_part(
     if not pieces:
         raise DataError(f"None of the {len(rows)} items of {source.name} could be encoded.")
     together = Codes.concatenate(pieces)
-    words = {"model": digest(hasher), "l_q": f"{loss / len(together):.6f}"}
+    words = {"model": hasher.fingerprint(), "l_q": f"{loss / len(together):.6f}"}
     ids = np.concatenate([piece.ids for piece in pieces if piece.ids is not None])
     return Codes(together.packed, together.bits, ids, words), Items.of(source, ids)

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from scdh.cli.evaluate import summary
-from scdh.cli.items import Items
-from scdh.cli.runs import digest, encode_part, load_model, run_config, run_protocol
+from scdh.cli.runs import encode_part, load_model, run_config, run_protocol
 from scdh.codes import Codes
+from scdh.data.sidecar import Items
 from scdh.errors import CodesError, DataError
 from scdh.evaluation import Scores, evaluate
 from scdh.files import replacing
@@ -49,7 +49,7 @@ def score_run(
         "workers": config.train.workers,
         "on_bad_image": on_bad_image or config.data.on_bad_image,
     }
-    stamp = {"model": digest(hasher), "protocol": protocol.fingerprint}
+    stamp = {"model": hasher.fingerprint(), "protocol": protocol.fingerprint}
     started = time.perf_counter()
     codes: dict[str, Codes] = {}
     for name, rows in ((part, asked),) if own else ((part, asked), ("database", protocol.database)):

@@ -10,8 +10,8 @@ from scdh.cli.show import document, remark, result, table
 from scdh.errors import CodesError, ConfigError
 
 if TYPE_CHECKING:
-    from scdh.cli.items import Items
     from scdh.codes import Codes
+    from scdh.data.sidecar import Items
     from scdh.index import HammingIndex
 
 EXAMPLES = (
@@ -38,9 +38,9 @@ def search(
     as_json: Json = False,
 ) -> None:
     """Find the nearest items by Hamming distance; ties are ordered by id."""
-    from scdh.cli.items import Items
     from scdh.cli.same_model import refuse_other_model
     from scdh.codes import Codes
+    from scdh.data.sidecar import Items
     from scdh.index import HammingIndex
 
     given = [name for name, value in (("--model", model), ("--codes", codes), ("--row", row)) if value is not None]
@@ -104,12 +104,12 @@ def _encode(model: str, queries: list[str], index: "HammingIndex", name: str) ->
     import numpy as np
 
     from scdh.cli.inputs import open_inputs
-    from scdh.cli.runs import digest, encode_part, load_model
+    from scdh.cli.runs import encode_part, load_model
     from scdh.cli.same_model import refuse_other_model
 
     source = open_inputs(queries)
     hasher = load_model(model)
-    refuse_other_model(index.codes.metadata, {"model": digest(hasher)}, name, model)
+    refuse_other_model(index.codes.metadata, {"model": hasher.fingerprint()}, name, model)
     codes, items = encode_part(hasher, source, np.arange(len(source)), title="encoding", workers=0)
     return codes, items.names
 

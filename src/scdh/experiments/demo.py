@@ -36,7 +36,7 @@ def run_demo(
     with found.timed("pictures"):
         drawings = figures(found)
         commands = next_commands(found, out)
-        results = summary(found)
+        results = summary(found) | {"next": commands}
     with replacing(out / "scores.json") as temporary:
         temporary.write_text(json.dumps(results, indent=1), "utf-8")
     with replacing(out / "per_query.npz") as temporary, open(temporary, "wb") as handle:
@@ -70,8 +70,7 @@ def next_commands(found: Comparison, out: Path) -> list[str]:
 
 def _keep_models(found: Comparison, out: Path) -> None:
     """Model folders, and indexes of the database with the names that ``scdh search`` shows."""
-    from scdh.cli.items import Items
-    from scdh.cli.runs import digest
+    from scdh.data.sidecar import Items
 
     found.protocol.save(out / "protocol.json")
     for entry in found.entries:
@@ -79,7 +78,7 @@ def _keep_models(found: Comparison, out: Path) -> None:
             continue
         entry.hasher.save(out / f"model-{entry.bits}")
         rows, path = found.protocol.database, out / f"database-{entry.bits}.index"
-        stamp = {"model": digest(entry.hasher)}
+        stamp = {"model": entry.hasher.fingerprint()}
         HammingIndex(Codes(entry.database.packed, entry.database.bits, rows, stamp)).save(path)
         Items.of(found.source, rows).save(path)
 

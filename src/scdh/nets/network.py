@@ -1,11 +1,21 @@
 """The network of every method: trunk … fc7 → hash layer, and whatever heads a method adds beside it."""
 
+import hashlib
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
 from scdh.nets.heads import linear_head
+
+
+def weights_fingerprint(module: nn.Module) -> str:
+    """16 hex digits of all weights: equal digits, equal network."""
+    total = hashlib.sha256()
+    for name, tensor in sorted(module.state_dict().items()):
+        total.update(name.encode())
+        total.update(tensor.detach().cpu().contiguous().numpy().tobytes())
+    return total.hexdigest()[:16]
 
 
 @dataclass(frozen=True)

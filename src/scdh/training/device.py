@@ -5,14 +5,12 @@ from typing import Any
 
 import torch
 
-from scdh.nets.memory import keep_freed_memory
 from scdh.nets.torchvision_fix import ensure_torchvision_imports
 
 
 def make_accelerator(precision: str) -> Any:
     """One process or many, CPU or GPU. ``auto`` mixes precision only on a GPU: on CPUs without AMX it is slower."""
     ensure_torchvision_imports()
-    keep_freed_memory()
     from accelerate import Accelerator
 
     if precision == "auto":

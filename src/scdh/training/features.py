@@ -14,6 +14,7 @@ from scdh.data.source import Source
 from scdh.encode import trunk_features
 from scdh.files import replacing
 from scdh.hasher import Hasher
+from scdh.nets.network import weights_fingerprint
 from scdh.progress import track
 
 
@@ -64,14 +65,10 @@ def cached_trunk_features(
 
 
 def _key(hasher: Hasher, source: Source, rows: np.ndarray, augmentation: str, chance: tuple[int, int] | None) -> str:
-    weights = hashlib.sha256()
-    for name, tensor in sorted(hasher.network.trunk.state_dict().items()):
-        weights.update(name.encode())
-        weights.update(tensor.detach().cpu().contiguous().numpy().tobytes())
     what = {
         "source": source.fingerprint(),
         "rows": hashlib.sha256(np.ascontiguousarray(rows, np.int64).tobytes()).hexdigest(),
-        "trunk": weights.hexdigest(),
+        "trunk": weights_fingerprint(hasher.network.trunk),
         "preprocess": None if hasher.preprocess is None else hasher.preprocess.to_dict(),
         "augmentation": [augmentation, chance],
     }
