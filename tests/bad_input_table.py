@@ -67,7 +67,7 @@ CASES = (
     Case("NaN embedding", f"train --data {{d}}/nan.npz {QUICK} --out {{d}}/x", ("nan.npz", "NaN", "row 3")),
     Case(
         "too few rows in a class",
-        "train --data {d}/few.npz --out {d}/x",
+        "train --data {d}/few.npz --set data.query_per_class=100 --out {d}/x",
         ("100", "query"),
     ),
     Case(

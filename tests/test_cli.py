@@ -15,6 +15,7 @@ from scdh.cli.app import COMMANDS
 from scdh.config import load_config
 from scdh.data.sidecar import Items
 from tests.bad_input_table import must, run
+from tests.data_files import write_pictures
 
 NAMES = [command.__name__ for command, _ in COMMANDS]
 
@@ -141,6 +142,43 @@ def test_embeddings_get_a_network_for_embeddings(work: Path) -> None:
     assert again.model_dump(mode="json") == read("train --data digits --bits 16 --epochs 3 --show-config --json")
 
 
+def test_photos_get_settings_for_a_machine_without_a_gpu(tmp_path: Path) -> None:
+    photos = tmp_path / "photos"
+    write_pictures(photos, [f"apples/{i}.png" for i in range(11)] + [f"pears/{i}.png" for i in range(7)])
+    shown = read(f"train --data {photos} --show-config --json")
+    assert shown["net"]["freeze"] is True
+    assert shown["train"]["optimiser"] == "adamw"
+    assert shown["train"]["epochs"] == 60
+    assert shown["method"]["alpha"] == 1.0
+    assert shown["data"]["query_per_class"] == 1  # a fifth of 7
+    whole = read(f"train --data {photos} --set net.freeze=false --set data.query_per_class=2 --show-config --json")
+    asked = {"data.source": str(photos), "net.freeze": False, "data.query_per_class": 2}
+    assert whole == load_config(overrides=asked).model_dump(mode="json")
+    untrained = read(f"train --data {photos} --set net.backbone=small_conv --show-config --json")
+    assert untrained["net"]["freeze"] is False
+    write_pictures(photos, ["plums/0.png"])
+    assert read(f"train --data {photos} --show-config --json")["data"]["split"] == "all"
+
+
+def test_the_next_commands_can_be_pasted(tmp_path: Path) -> None:
+    np.save(tmp_path / "my vectors.npy", np.random.default_rng(0).normal(size=(40, 6)))
+    np.save(tmp_path / "labels.npy", np.arange(40) % 2)
+    words = ["train", "--data", f"{tmp_path}/my vectors.npy", "--labels", f"{tmp_path}/labels.npy", "--epochs", "1"]
+    code, out, err = run([*words, "--out", f"{tmp_path}/a run"])
+    assert code == 0, err
+    lines = out.split("Next:\n")[1].splitlines()
+    assert len(lines) == 4
+    for line in lines:
+        code, _, err = run(shlex.split(line)[1:])
+        assert code == 0, err
+    items = Items.load(tmp_path / "a run/all.codes", None, 40)
+    assert items is not None
+    assert items.labelled
+    code, out, err = run([*words, "--set", "data.split=all", "--out", f"{tmp_path}/whole"])
+    assert code == 0, err
+    assert "scdh evaluate" not in out
+
+
 def test_default_folder_and_json_of_train(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(work)
     content = read("train --preset demo-digits --epochs 1 --bits 8 --seed 3 --json")
@@ -175,7 +213,7 @@ def test_datasets_and_methods() -> None:
     assert about["classes"]["0"] == 178
     assert "1,797 embeddings of width 64" in must("datasets digits")
     assert {"scdh", "lsh", "itq"} <= {method["name"] for method in json.loads(must("methods --json"))}
-    assert "SCDH" in must("methods")
+    assert "scdh" in must("methods")
     assert "method.alpha" in must("methods scdh")
 
 

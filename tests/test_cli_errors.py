@@ -65,7 +65,7 @@ def test_a_stopped_training_says_how_to_go_on(
     monkeypatch.setattr("scdh.training.run.train", stop)
     code, _, err = run(f"train --resume --out {wrong_files}/run")
     assert code == 130
-    assert err == f"Stopped; go on with: scdh train --resume --out {wrong_files}/run.\n"
+    assert err == f"Stopped; `scdh train --resume --out {wrong_files}/run` goes on.\n"
     code, _, err = run(f"train --preset demo-digits --out {wrong_files}/new")
     assert code == 130
     assert "nothing to resume" in err

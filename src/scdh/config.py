@@ -62,6 +62,13 @@ class NetSettings(Settings):
             raise ConfigError("net.evaluation_size needs net.image_size beside it.")
         return self
 
+    @model_validator(mode="after")
+    def _a_frozen_trunk_drops_nothing(self) -> "NetSettings":
+        for key in ("dropout", "drop_path"):
+            if self.freeze and getattr(self, key) is not None:
+                raise ConfigError(f"net.{key} acts inside the trunk, which net.freeze keeps as it is; set one of them.")
+        return self
+
 
 class TrainSettings(Settings):
     """The loop. The paper: SGD, momentum 0.9, lr 0.001 before fc7's output and 0.01 after, ×0.2 at the steps."""
@@ -71,7 +78,7 @@ class TrainSettings(Settings):
     optimiser: Literal["sgd", "adamw"] = "sgd"
     lr_trunk: float = Field(0.001, ge=0)
     lr_head: float = Field(0.01, gt=0)
-    momentum: float = Field(0.9, ge=0, lt=1)
+    momentum: float = Field(0.9, ge=0, lt=1, description="of SGD; AdamW's first beta")
     weight_decay: float = Field(5e-4, ge=0)
     schedule: Literal["constant", "step", "cosine"] = "step"
     lr_steps: list[int] = Field([100, 140], description="epochs after which the step schedule lowers the rate")

@@ -33,5 +33,6 @@ def encode_batches(net: Network, batches: Iterable[Batch], real_codes: Callable[
 
 def trunk_features(net: Network, batches: Iterable[Batch]) -> tuple[np.ndarray, np.ndarray]:
     """(rows, fc7 features [n, width]): what a frozen trunk gives, to train heads on."""
-    rows, values = zip(*run_network(net, batches, lambda out: out.features), strict=True)
+    none = (np.empty(0, np.int64), np.empty((0, net.width), np.float32))  # every image may have been skipped
+    rows, values = zip(none, *run_network(net, batches, lambda out: out.features), strict=True)
     return np.concatenate(rows), np.concatenate(values)

@@ -32,8 +32,9 @@ class TrainingError(ScdhError):
 
 
 def unknown_name(kind: str, name: object, known: Iterable[str]) -> str:
-    """One sentence for a name nobody knows, with the nearest known name or the list of them."""
+    """One sentence for a name nobody knows, with the nearest known name or the list of them (30 of a long one)."""
     names = sorted(known)
     near = get_close_matches(str(name), names, n=1)
-    hint = f"did you mean {near[0]!r}?" if near else "known are: " + ", ".join(names[:30])
+    more = f" and {len(names) - 30} more" if len(names) > 30 else ""
+    hint = f"did you mean {near[0]!r}?" if near else f"known are: {', '.join(names[:30])}{more}."
     return f"Unknown {kind} {name!r}; {hint}"

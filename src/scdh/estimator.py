@@ -81,6 +81,8 @@ class SCDHTransformer(TransformerMixin, BaseEstimator):
             self.hasher_, method = Hasher.build(config, source.label_names, many, X.shape[1])
             method.prepare(source.labels)
             rows = np.flatnonzero(source.labelled)
+            if not len(rows):
+                raise ValueError("No row of y has a label, so there is nothing to learn from.")
             fit(
                 self.hasher_.network,
                 method,
@@ -103,6 +105,7 @@ class SCDHTransformer(TransformerMixin, BaseEstimator):
         return self.codes(X).packed
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """One name a byte; ``input_features`` is there because scikit-learn hands it over."""
         check_is_fitted(self)
         return np.array([f"byte{i}" for i in range((self.bits + 7) // 8)], dtype=object)
 

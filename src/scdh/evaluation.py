@@ -137,9 +137,9 @@ def evaluate(
     check_topk(topk)
     check_radius(radius)
     if denominator not in DENOMINATORS:
-        raise ConfigError(unknown_name("denominator", denominator, DENOMINATORS) + ".")
+        raise ConfigError(unknown_name("denominator", denominator, DENOMINATORS))
     if ties not in TIES:
-        raise ConfigError(unknown_name("order of ties", ties, TIES) + ".")
+        raise ConfigError(unknown_name("order of ties", ties, TIES))
     query_labels = check_labels(query_labels, len(query_codes), "query_labels")
     database_labels = check_labels(database_labels, len(database_codes), "database_labels")
     if leave_one_out:

@@ -6,6 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+_UMASK = os.umask(0)  # can only be read by setting it
+os.umask(_UMASK)
+
 
 @contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
@@ -17,6 +20,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
         yield temporary
         with open(temporary, "rb") as handle:
             os.fsync(handle.fileno())
+        _give_usual_mode(temporary)
         os.replace(temporary, target)
     finally:
         temporary.unlink(missing_ok=True)
@@ -37,9 +41,16 @@ def replacing_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
     temporary.mkdir()
     try:
         yield temporary
+        for file in temporary.iterdir():
+            _give_usual_mode(file)
         if target.exists():
             os.replace(target, aside)
         os.replace(temporary, target)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
         shutil.rmtree(aside, ignore_errors=True)
+
+
+def _give_usual_mode(file: Path) -> None:
+    """safetensors leaves files that only their owner may read; a model must be readable as any other file."""
+    file.chmod(0o666 & ~_UMASK)

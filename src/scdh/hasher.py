@@ -24,7 +24,7 @@ from scdh.encode import encode_batches, run_network
 from scdh.errors import ConfigError, DataError, ModelError
 from scdh.files import replacing_folder
 from scdh.methods.registry import method_class, method_settings
-from scdh.nets.backbones import build_backbone
+from scdh.nets.backbones import build_backbone, width_at
 from scdh.nets.memory import keep_freed_memory
 from scdh.nets.network import Network, weights_fingerprint
 from scdh.progress import track
@@ -54,7 +54,7 @@ class Hasher:
         return None if self.network.centres is None else self.network.centres.detach().cpu().numpy()
 
     def fingerprint(self) -> str:
-        """16 hex digits of the weights; codes carry them, so that codes of two models are never compared by mistake."""
+        """16 hex digits of the weights; the command line writes them beside codes and refuses to mix two models'."""
         return weights_fingerprint(self.network)
 
     @classmethod
@@ -74,6 +74,7 @@ class Hasher:
             if pre is None:
                 raise ConfigError("net.evaluation_size is for images; the data are embeddings.")
             pre = replace(pre, size=config.net.evaluation_size)
+            width_at(config.net.backbone, backbone.trunk, pre.size)  # transformers take one size only: say so now
         shades = {} if pre is None else {"mean": pre.mean, "std": pre.std}
         net = Network(
             backbone.trunk,
@@ -210,7 +211,13 @@ class Hasher:
         return array.ndim == 1 if self.feature_width is not None else array.ndim == 3 and array.shape[2] in (1, 3)
 
     def save(self, folder: str | Path) -> None:
-        """Write the folder whole or not at all: weights as safetensors, everything else as JSON, and a model card."""
+        """Write the folder whole or not at all: weights as safetensors, everything else as JSON, and a model card.
+
+        An older model there is replaced; a folder (or file) with anything else in it is refused, not emptied.
+        """
+        target = Path(folder)
+        if target.exists() and (not target.is_dir() or (any(target.iterdir()) and not (target / WEIGHTS).exists())):
+            raise ModelError(f"{str(folder)!r} holds something else than a model; save into a new folder.")
         description = {
             "format": FORMAT,
             "version": 1,
@@ -248,10 +255,11 @@ class Hasher:
             pre = said["preprocess"]
             model.preprocess = None if pre is None else Preprocess.from_dict(pre)
             model.info = said["info"]
-        except FileNotFoundError as error:
+        except (FileNotFoundError, NotADirectoryError) as error:
             raise ModelError(f"The model folder {str(folder)!r} has no {Path(error.filename).name}.") from None
-        except (SafetensorError, json.JSONDecodeError, KeyError, RuntimeError) as error:
-            raise ModelError(f"The model in {str(folder)!r} is broken or of another version: {error}.") from None
+        except (SafetensorError, json.JSONDecodeError, KeyError, TypeError, AttributeError, RuntimeError) as error:
+            reason = " ".join(str(error).split()).rstrip(".")  # torch lists tensors over many lines
+            raise ModelError(f"The model in {str(folder)!r} is broken or of another version: {reason}.") from None
         model.network.to(device or ("cuda" if torch.cuda.is_available() else "cpu"))
         model.network.eval()
         return model

@@ -59,10 +59,10 @@ def _version(asked: bool) -> None:
 @app.callback()
 def program(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and end.")
+        bool, typer.Option("--version", metavar="", callback=_version, is_eager=True, help="Print the version and end.")
     ] = False,
     debug: Annotated[
-        bool, typer.Option("--debug", help="Show the trace of an error; may stand anywhere.")
+        bool, typer.Option("--debug", metavar="", help="Show the trace of an error; may stand anywhere.")
     ] = False,
 ) -> None:
     """Short binary codes for images and embeddings: learn them, search them, score them."""
@@ -103,7 +103,8 @@ def explain(error: Exception) -> tuple[int, str]:
         said = str(words()).replace("Value error, ", "").strip()
         return MISTAKE, f"Error: {said}" if said.endswith("?") else f"Error: {said.rstrip('.')}; see `{command} --help`"
     if "No space left on device" in str(error):  # an OSError from Python, another kind from safetensors
-        return MISTAKE, f"Error: No space is left on the device to write to ({_plain(error)})"
+        where = f" ({_plain(error)})" if isinstance(error, OSError) and error.filename is not None else ""
+        return MISTAKE, f"Error: No space is left on the device to write to{where}"
     if isinstance(error, OSError):
         return MISTAKE, f"Error: {_plain(error)}"
     if isinstance(error, MemoryError):

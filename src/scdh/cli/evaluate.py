@@ -37,12 +37,12 @@ def evaluate(
     denominator: Annotated[
         Literal["hits", "relevant", "min(k, relevant)"], typer.Option(help="What average precision is divided by.")
     ] = "hits",
-    radius: Annotated[int, typer.Option(help="Of the ball whose precision is taken.")] = 2,
+    radius: Annotated[int, typer.Option(help="Bits away up to which precision is taken.")] = 2,
     ties: Annotated[
         Literal["expected", "best", "worst", "order"], typer.Option(help="How items at equal distance are ordered.")
     ] = "expected",
     leave_one_out: Annotated[
-        bool, typer.Option("--leave-one-out", help="The two files are the same, and no row finds itself.")
+        bool, typer.Option("--leave-one-out", metavar="", help="The two files are the same, and no row finds itself.")
     ] = False,
     on_bad_image: Annotated[
         Literal["fail", "skip"] | None, typer.Option(help="For images that cannot be read (as in training).")

@@ -22,9 +22,11 @@ EXAMPLES = (
 def index(
     codes: Annotated[list[Path], typer.Argument(help="Files that `scdh encode` wrote.")],
     out: Annotated[Path, typer.Option(help="Index file to write.")],
-    append: Annotated[bool, typer.Option("--append", help="Add to the index that OUT already holds.")] = False,
+    append: Annotated[
+        bool, typer.Option("--append", metavar="", help="Add to the index that OUT already holds.")
+    ] = False,
     renumber: Annotated[
-        bool, typer.Option("--renumber", help="Give new ids to codes whose file is not the first.")
+        bool, typer.Option("--renumber", metavar="", help="Give new ids to codes whose file is not the first.")
     ] = False,
     as_json: Json = False,
 ) -> None:

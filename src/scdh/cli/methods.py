@@ -44,22 +44,20 @@ def describe(name: str) -> dict[str, Any]:
 
 
 def _list(known: list[dict[str, Any]]) -> None:
-    columns = ("name", "title", "kind", "year", "labels", "cost per step", "fidelity", "reference")
+    columns = ("name", "kind", "year", "labels", "cost per step", "fidelity")
     rows = [
         (
             about["name"],
-            about["title"],
             about["kind"],
             about["year"],
             ", ".join(about["labels"]),
             about["cost"],
             about["faithful"],
-            about["reference"],
         )
         for about in known
     ]
     table(columns, rows, right=("year",))
-    result("B: batch, C: classes, r: bits. `scdh methods NAME` shows a method's settings.")
+    result("B: batch, C: classes, r: bits. `scdh methods NAME` shows its paper and settings.")
 
 
 def _print(about: dict[str, Any]) -> None:

@@ -24,4 +24,4 @@ OnBadImage = Annotated[
 ]
 BatchSize = Annotated[int, typer.Option(help="Items a step of the network takes.")]
 Workers = Annotated[int | None, typer.Option(help="Processes that decode images (default: by the machine).")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of a table.")]
+Json = Annotated[bool, typer.Option("--json", metavar="", help="Print one JSON document instead of a table.")]

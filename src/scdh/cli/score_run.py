@@ -42,7 +42,8 @@ def score_run(
     own = part == "validation"
     asked = protocol.validation if own else protocol.query
     if not len(asked):
-        raise DataError(f"The run in {str(folder)!r} has no {part} rows to score.")
+        setting = "data.validation_per_class" if own else "data.query_per_class (not data.split=all)"
+        raise DataError(f"The run in {str(folder)!r} has no {part} rows to score; train one with {setting} for that.")
 
     loading: dict[str, Any] = {
         "batch_size": config.train.batch_size,

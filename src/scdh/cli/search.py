@@ -44,6 +44,8 @@ def search(
     from scdh.index import HammingIndex
 
     given = [name for name, value in (("--model", model), ("--codes", codes), ("--row", row)) if value is not None]
+    if queries and not given:
+        raise ConfigError(f"{queries[0]!r} needs --model, the model that made the index, to encode it.")
     if len(given) != 1:
         raise ConfigError(f"Ask with one of --model, --codes and --row, not with {' and '.join(given) or 'none'}.")
     if queries and model is None:

@@ -5,6 +5,7 @@ import re
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from shlex import join, quote
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -15,10 +16,12 @@ from scdh.errors import ConfigError
 
 if TYPE_CHECKING:
     from scdh.config import RunConfig
+    from scdh.data.source import Source
 
 EXAMPLES = (
     "scdh train --preset demo-digits --epochs 5 --out runs/digits",
-    "scdh train --data photos/ --bits 32 --epochs 20 --set net.freeze=true",
+    "scdh train --data photos/ --bits 32 --out runs/shop",
+    "scdh train --data photos/ --set net.freeze=false --set train.batch_size=32",
     "scdh train --data vectors.npz --bits 64 --show-config",
     "scdh train --resume --out runs/digits",
 )
@@ -36,11 +39,28 @@ FOR_EMBEDDINGS: dict[str, Any] = {
     "train.batch_size": 64,
     "train.augmentation": "none",
 }
+# The paper trains a whole network for 160 epochs, hours without a GPU; heads on a frozen one learn in minutes. These
+# are demo-groceries', chosen there on validation photos.
+FOR_IMAGES: dict[str, Any] = {
+    "net.freeze": True,
+    "net.views": 5,
+    "train.optimiser": "adamw",
+    "train.lr_head": 0.01,
+    "train.weight_decay": 0.01,
+    "train.schedule": "cosine",
+    "train.epochs": 60,
+    "train.batch_size": 64,
+}
+UNTRAINED = ("features", "small_conv")  # backbones without pretrained weights, which cannot stay as they are
+MOST_QUERIES = 100  # a class, when nobody says how many
 
 
 def train(
     preset: Annotated[
-        str | None, typer.Option(help="Ready settings: cifar10, demo-digits, … (a wrong name lists all).")
+        str | None,
+        typer.Option(
+            help="Ready settings: demo-digits, demo-groceries, cifar10-lite0, cifar10, nuswide21 or imagenet1k."
+        ),
     ] = None,
     config: Annotated[Path | None, typer.Option(help="TOML file with settings; it goes over the preset.")] = None,
     data: Annotated[
@@ -50,10 +70,12 @@ def train(
     image_column: ImageColumn = None,
     label_column: LabelColumn = None,
     labels: Labels = None,
-    method: Annotated[str | None, typer.Option(help="Name of `scdh methods`.")] = None,
-    bits: Annotated[int | None, typer.Option(help="Length of the codes.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Decides the split, the first weights and the order.")] = None,
-    epochs: Annotated[int | None, typer.Option(help="Times that training goes through the data.")] = None,
+    method: Annotated[str | None, typer.Option(help="Name of `scdh methods` (scdh).")] = None,
+    bits: Annotated[int | None, typer.Option(help="Length of the codes (48).")] = None,
+    seed: Annotated[int | None, typer.Option(help="Decides split, first weights and order (0).")] = None,
+    epochs: Annotated[
+        int | None, typer.Option(help="Times that training goes through the data (images: 60, embeddings: 30).")
+    ] = None,
     setting: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="Any setting, such as train.lr_head=0.01; repeatable."),
@@ -61,22 +83,24 @@ def train(
     out: Annotated[
         Path | None, typer.Option(help="Run folder; by default one below runs/, named after data, method, bits, seed.")
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --out.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", metavar="", help="Go on with the run in --out.")] = False,
     on_bad_image: Annotated[
-        Literal["fail", "skip"] | None, typer.Option(help="What to do with an image that cannot be read.")
+        Literal["fail", "skip"] | None, typer.Option(help="What to do with an image that cannot be read (fail).")
     ] = None,
     feature_cache: Annotated[
         Path | None, typer.Option(help="Folder that keeps a frozen network's features for other runs.")
     ] = None,
     show_config: Annotated[
-        bool, typer.Option("--show-config", help="Print all settings as TOML and end.")
+        bool, typer.Option("--show-config", metavar="", help="Print all settings as TOML and end.")
     ] = False,
     as_json: Json = False,
 ) -> None:
     """Learn codes from labelled images or embeddings.
 
-    Settings are the defaults, then --preset, then --config, then the options here. Settings, split, logs, checkpoints
-    and model go into the run folder. Several processes: `torchrun --nproc_per_node 2 -m scdh train ...`.
+    Settings are the defaults, then --preset, then --config, then the options here. Without preset and file the data
+    decides some; --show-config tells which, and lists the keys of --set (`scdh methods NAME`: a method's own).
+    Settings, split, logs, checkpoints and model go into the run folder. Several processes:
+    `torchrun --nproc_per_node 2 -m scdh train ...`.
     """
     options = {
         "data.source": data,
@@ -117,7 +141,7 @@ def _train(run: "RunConfig", folder: Path, resume: bool, feature_cache: Path | N
         model = train_run(run, folder, resume=resume, feature_cache=feature_cache)
     except KeyboardInterrupt:
         if (folder / "last.safetensors").exists():
-            raise Stopped(f"Stopped; go on with: scdh train --resume --out {folder}") from None
+            raise Stopped(f"Stopped; `scdh train --resume --out {quote(str(folder))}` goes on") from None
         raise Stopped(f"Stopped before the first epoch was done, so {folder} holds nothing to resume") from None
     seconds = time.perf_counter() - started
     if as_json:
@@ -135,16 +159,35 @@ def _train(run: "RunConfig", folder: Path, resume: bool, feature_cache: Path | N
         return
     result(f"The model is in {folder / 'model'} ({model.bits} bits, {len(model.label_names)} labels, {seconds:.1f} s).")
     result("Next:")
-    result(f"  scdh evaluate {folder}")
-    result(f"  scdh encode {folder} {run.data.source} --out {folder / 'all.codes'}")
-    result(f"  scdh index {folder / 'all.codes'} --out {folder / 'all.index'}")
-    result(f"  scdh search {folder / 'all.index'} --row 0")
+    for command in _next(run, folder):
+        result(f"  {command}")
+
+
+def _next(run: "RunConfig", folder: Path) -> list[str]:
+    """Commands to go on with, ready for a shell: names with spaces are quoted, and data is described as it was here."""
+    data = run.data
+    described = {
+        "--root": data.root,
+        "--image-column": data.image_column,
+        "--label-column": data.label_column,
+        "--labels": data.labels,
+        "--on-bad-image": "skip" if data.on_bad_image == "skip" else None,
+    }
+    options = [word for option, value in described.items() if value is not None for word in (option, value)]
+    codes, index = str(folder / "all.codes"), str(folder / "all.index")
+    commands = [
+        ["evaluate", str(folder)],
+        ["encode", str(folder), data.source, *options, "--out", codes],
+        ["index", codes, "--out", index],
+        ["search", index, "--row", "0"],
+    ]
+    return [join(["scdh", *words]) for words in commands if words[0] != "evaluate" or data.split != "all"]
 
 
 def _resolve(
     preset: str | None, file: Path | None, chosen: Mapping[str, Any], resumed: Path | None
 ) -> tuple["RunConfig", str]:
-    """Settings as asked for, as the run to resume has them, or as embeddings need them; and a note of the latter."""
+    """Settings as asked for, as the run to resume has them, or as the data needs them; and a note of the latter."""
     from scdh.config import load_config
 
     if preset is not None or file is not None:
@@ -153,21 +196,44 @@ def _resolve(
         return load_config(overrides={**_saved_settings(resumed), **chosen}), ""
     if "data.source" not in chosen:
         raise ConfigError("There is nothing to train on: give --data, --preset or --config (or --resume with --out).")
-    if "net.backbone" in chosen:
-        return load_config(overrides=chosen), ""
     from scdh.training.run import source_of
 
     run = load_config(overrides=chosen)
     source = source_of(run)
-    if source.kind == "images":
+    kind, alpha, wanted = "images", 1.0, FOR_IMAGES
+    if source.kind == "features":
+        kind, alpha, wanted = "embeddings", 0.5, FOR_EMBEDDINGS
+        known = "net.backbone" not in chosen
+    else:
+        known = chosen.get("net.freeze", True) is True and run.net.pretrained and run.net.backbone not in UNTRAINED
+    taken = {**wanted, **({"method.alpha": alpha} if run.method.name == "scdh" else {})} if known else {}
+    taken |= _queries(run, source, chosen)
+    taken = {key: value for key, value in taken.items() if key not in chosen}
+    if not taken:
         return run, ""
-    wanted = dict(FOR_EMBEDDINGS)
-    if run.method.name == "scdh":
-        wanted["method.alpha"] = 0.5
-    taken = {key: value for key, value in wanted.items() if key not in chosen}
     words = ", ".join(f"{key}={_toml_value(value)}" for key, value in taken.items())
-    note = f"{source.name} holds embeddings, so these were chosen: {words} (change any with --set)."
+    note = f"{source.name} holds {kind}, so these were chosen: {words} (change any with --set)."
+    if "data.split" in taken:
+        note += " A class of a single row cannot both train and ask, so nothing is held out to evaluate with."
     return load_config(overrides={**taken, **chosen}), note
+
+
+def _queries(run: "RunConfig", source: "Source", chosen: Mapping[str, Any]) -> dict[str, Any]:
+    """Where a split is drawn and nobody says how: a fifth of the smallest class asks; with one row in it, nobody."""
+    import numpy as np
+
+    parts = () if source.split is None else {str(part) for part in source.split}
+    if chosen.keys() & {"data.split", "data.train", "data.query", "data.query_per_class", "data.train_per_class"}:
+        return {}
+    if (run.data.train in parts and run.data.query in parts) or not source.labelled.any():
+        return {}
+    if source.multi_label:
+        smallest = int(source.labels.sum(axis=0, dtype=np.int64).min())
+    else:
+        smallest = int(np.bincount(source.labels[source.labelled], minlength=source.num_classes).min())
+    if smallest < 2:
+        return {"data.split": "all"}
+    return {"data.query_per_class": min(MOST_QUERIES, max(1, smallest // 5))}
 
 
 def _saved_settings(folder: Path) -> dict[str, Any]:

@@ -36,7 +36,7 @@ ERASED = (0.02, 0.2)  # share of the area
 def augmentation(name: str) -> Augmentation:
     """The augmentation of that name."""
     if name not in AUGMENTATIONS:
-        raise ConfigError(unknown_name("augmentation", name, AUGMENTATIONS) + ".")
+        raise ConfigError(unknown_name("augmentation", name, AUGMENTATIONS))
     return AUGMENTATIONS[name]
 
 

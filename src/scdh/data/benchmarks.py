@@ -133,7 +133,7 @@ def make_protocol(name: str, source: "Source", seed: int, *, validation_per_clas
     from scdh.data.protocol import Protocol
 
     if name not in PROTOCOLS:
-        raise DataError(unknown_name("protocol", name, PROTOCOLS) + ".")
+        raise DataError(unknown_name("protocol", name, PROTOCOLS))
     rule = PROTOCOLS[name]
     if rule.query_per_class is None:
         return Protocol.from_split(

@@ -116,4 +116,8 @@ def _name(number: int, label_names: list[str] | None) -> str:
 
 
 def _too_few(name: str, found: int, count: int, part: str) -> str:
-    return f"Class {name} has only {found} rows left for the {part} part, but {count} per class were asked for."
+    setting = {"training": "train"}.get(part, part) + "_per_class"
+    return (
+        f"Class {name} has only {found} rows left for the {part} part, but {count} per class were asked for; "
+        f"lower {setting}."
+    )

@@ -43,7 +43,7 @@ class Preprocess:
                 )
             object.__setattr__(self, name, values)
         if self.interpolation not in INTERPOLATIONS:
-            raise ConfigError(unknown_name("interpolation", self.interpolation, INTERPOLATIONS) + ".")
+            raise ConfigError(unknown_name("interpolation", self.interpolation, INTERPOLATIONS))
         if not isinstance(self.crop_fraction, int | float) or not 0 < self.crop_fraction <= 1:
             raise ConfigError(f"crop_fraction must be above 0 and at most 1, not {self.crop_fraction!r}.")
 
@@ -57,7 +57,7 @@ class Preprocess:
         known = [field.name for field in fields(cls)]
         for key in settings:
             if key not in known:
-                raise ConfigError(unknown_name("preprocess setting", key, known) + ".")
+                raise ConfigError(unknown_name("preprocess setting", key, known))
         if "size" not in settings:
             raise ConfigError("The preprocess settings lack size.")
         return cls(**settings)

@@ -62,7 +62,7 @@ def next_commands(found: Comparison, out: Path) -> list[str]:
             photo = folder / f"{name}.jpg"
             found.source.image(int(found.protocol.query[position])).save(photo, quality=92)
         commands.append(f"scdh search {index} --model {model} {photo} -k 5")
-        commands.append("scdh train --data YOUR_PHOTOS/ --bits 32 --epochs 20 --set net.freeze=true")
+        commands.append("scdh train --data YOUR_PHOTOS/ --bits 32")
     else:
         commands.append("scdh train --data YOUR_VECTORS.npz --bits 32")
     return commands

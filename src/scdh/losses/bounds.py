@@ -26,7 +26,7 @@ def _g(kind: str, margin: float, a: Tensor, b: Tensor) -> Tensor:
 def _labels(y: Any, num_classes: int | None = None) -> tuple[Tensor, bool]:
     y = torch.as_tensor(y)
     if y.ndim == 2:
-        return label_mask(y, y.shape[1]), True
+        return label_mask(y, num_classes or y.shape[1]), True
     return label_mask(y.long(), num_classes or int(y.max()) + 1), False
 
 
@@ -79,7 +79,7 @@ def multilabel_upper_bound(
     """
     centres = torch.as_tensor(centres, dtype=torch.float64)
     h = torch.as_tensor(h, dtype=torch.float64)
-    labels, _ = _labels(y)
+    labels, _ = _labels(y, len(centres))
     n, num_classes = labels.shape
     p = float(labels.double().mean()) if p is None else p
     distances = centre_distances(h, centres)

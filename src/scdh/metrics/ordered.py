@@ -46,7 +46,7 @@ def ordered_average_precision(
     check_histograms(items, relevant)
     check_topk(topk)
     if denominator not in DENOMINATORS:
-        raise ConfigError(unknown_name("denominator", denominator, DENOMINATORS) + ".")
+        raise ConfigError(unknown_name("denominator", denominator, DENOMINATORS))
     relevance = Relevance(
         check_labels(query_labels, len(query_codes), "query_labels"),
         check_labels(database_labels, len(database_codes), "database_labels"),

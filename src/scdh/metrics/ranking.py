@@ -61,9 +61,9 @@ def average_precision(
     check_histograms(items, relevant)
     check_topk(topk)
     if denominator not in DENOMINATORS:
-        raise ConfigError(unknown_name("denominator", denominator, DENOMINATORS) + ".")
+        raise ConfigError(unknown_name("denominator", denominator, DENOMINATORS))
     if ties not in TIES:
-        raise ConfigError(unknown_name("order of ties", ties, TIES) + ".")
+        raise ConfigError(unknown_name("order of ties", ties, TIES))
     scores = np.zeros(len(items))
     for part in row_slices(items):
         scores[part] = _slice_scores(

@@ -1,7 +1,8 @@
 """Trunks by name: timm, torchvision, the lite nets whose weights come by pip, and two trained from scratch."""
 
 import importlib.util
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -43,11 +44,13 @@ def build_backbone(settings: NetSettings, feature_width: int | None = None, pret
             what = "embeddings" if feature_width is not None else "images"
             want = "'features'" if feature_width is not None else "an image network"
             raise ConfigError(f"The data are {what}, so net.backbone must be {want}, not {name!r}.")
+        _refuse(settings, "embeddings", "image_size", "drop_path", "freeze")
         trunk = FeatureTrunk(feature_width, settings.hidden, settings.dropout or 0.0)
         return Backbone(trunk, trunk.width)
     if settings.hidden:
         raise ConfigError(f"net.hidden is for backbone 'features'; {name!r} does not use it.")
     if name == "small_conv":
+        _refuse(settings, repr(name), "drop_path")
         small = SmallConv(dropout=settings.dropout or 0.0)
         return Backbone(small, small.width, Preprocess(size=settings.image_size or 32, mean=HALF, std=HALF))
     if name in LITE:
@@ -59,6 +62,13 @@ def build_backbone(settings: NetSettings, feature_width: int | None = None, pret
     if library in ("", "timm") and plain.split(".")[0] in _timm_names():
         return _timm(plain, settings, pretrained)
     raise ConfigError(unknown_name("backbone", name, backbone_names()))
+
+
+def _refuse(settings: NetSettings, what: str, *keys: str) -> None:
+    """No setting is dropped silently."""
+    for key in keys:
+        if getattr(settings, key) not in (None, False):
+            raise ConfigError(f"net.{key} cannot be used with {what}; leave it out.")
 
 
 def backbone_names() -> list[str]:
@@ -87,7 +97,7 @@ def _lite(name: str, settings: NetSettings, pretrained: bool) -> Backbone:
     if pretrained:
         _copy_in_order(_lite_weights(name), make(pretrained=False).state_dict(), trunk)
     preprocess = Preprocess(size=settings.image_size or LITE[name], mean=HALF, std=HALF, interpolation="bicubic")
-    return Backbone(trunk, _width(trunk, preprocess.size), preprocess)
+    return Backbone(trunk, width_at(name, trunk, preprocess.size), preprocess)
 
 
 def _dropping(settings: NetSettings) -> dict[str, Any]:
@@ -130,7 +140,8 @@ def _timm(name: str, settings: NetSettings, pretrained: bool) -> Backbone:
         trunk = _download(name, partial(make, **options), pretrained)
     except TypeError:
         options.pop("img_size", None)
-        trunk = _download(name, partial(make, **options), pretrained)
+        with _named_options(name, options):
+            trunk = _download(name, partial(make, **options), pretrained)
     wants = timm.data.resolve_model_data_config(trunk)
     preprocess = Preprocess(
         size=settings.image_size or wants["input_size"][-1],
@@ -139,22 +150,39 @@ def _timm(name: str, settings: NetSettings, pretrained: bool) -> Backbone:
         interpolation="bicubic" if wants["interpolation"] == "bicubic" else "bilinear",
         crop_fraction=float(wants["crop_pct"]) if settings.image_size is None else 1.0,
     )
-    return Backbone(trunk, _width(trunk, preprocess.size), preprocess)
+    return Backbone(trunk, width_at(name, trunk, preprocess.size), preprocess)
 
 
 def _torchvision(name: str, settings: NetSettings, pretrained: bool) -> Backbone:
     import torchvision
 
     options = {} if settings.dropout is None else {"dropout": settings.dropout}
-    if settings.drop_path is not None:
-        raise ConfigError(f"net.drop_path is not an option of torchvision's {name!r}; leave it out.")
+    _refuse(settings, f"torchvision's {name!r}", "drop_path")
     make = partial(torchvision.models.get_model, name, **options)
-    trunk = _download(name, lambda pretrained: make(weights="DEFAULT" if pretrained else None), pretrained)
+    with _named_options(name, options):
+        trunk = _download(name, lambda pretrained: make(weights="DEFAULT" if pretrained else None), pretrained)
+    if hasattr(trunk, "aux_logits"):  # GoogLeNet and Inception: their side exits classify, and here fc8 does that
+        for side in ("aux_logits", "aux1", "aux2", "AuxLogits"):
+            if hasattr(trunk, side):
+                setattr(trunk, side, None)
     parent, last = _last_linear(trunk)
     setattr(parent, last, nn.Identity())  # fc8 goes; what is left ends in fc7
     size = settings.image_size or (299 if name == "inception_v3" else 224)
     preprocess = Preprocess(size=size, mean=IMAGENET_MEAN, std=IMAGENET_STD, crop_fraction=224 / 256)
-    return Backbone(trunk, _width(trunk, size), preprocess)
+    return Backbone(trunk, width_at(name, trunk, size), preprocess)
+
+
+@contextmanager
+def _named_options(name: str, options: dict[str, Any]) -> Iterator[None]:
+    """Not every network has dropout or drop path to set; which do is known only to the library."""
+    try:
+        yield
+    except TypeError as error:
+        words = {"drop_rate": "net.dropout", "dropout": "net.dropout", "drop_path_rate": "net.drop_path"}
+        used = " or ".join(words[option] for option in options)
+        if not used:
+            raise
+        raise ConfigError(f"Backbone {name!r} cannot be built with {used}; leave it out.") from error
 
 
 def _download(name: str, make: Callable[..., nn.Module], pretrained: bool) -> nn.Module:
@@ -179,12 +207,17 @@ def _last_linear(model: nn.Module) -> tuple[nn.Module, str]:
     return model.get_submodule(path), last
 
 
-def _width(trunk: nn.Module, size: int) -> int:
-    """Ask the trunk itself: names for the width of the last layer differ from net to net."""
+def width_at(name: str, trunk: nn.Module, size: int) -> int:
+    """Features per image of ``size``, asked of the trunk itself: names for its last layer differ from net to net."""
     mode = trunk.training
     trunk.eval()
-    with torch.no_grad():
-        out = trunk(torch.zeros(1, 3, size, size))
+    try:
+        with torch.no_grad():
+            out = trunk(torch.zeros(1, 3, size, size))
+    except (RuntimeError, AssertionError, ValueError) as error:  # too small, or another size than it is made for
+        raise ConfigError(
+            f"Backbone {name!r} cannot take images of {size}×{size}: {error}".rstrip(".!") + "."
+        ) from error
     trunk.train(mode)
     if not isinstance(out, torch.Tensor) or out.ndim != 2:
         raise ConfigError(f"{type(trunk).__name__} does not give one feature vector per image.")

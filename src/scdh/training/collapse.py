@@ -14,12 +14,19 @@ class CollapseWarning(UserWarning):
     """Centres or codes are falling together."""
 
 
+PATIENCE = 3  # looks
+
+
 class CollapseWatch:
-    """Warns once when centres shrink to 0 (paper, "Optimization") or every item gets the same code."""
+    """Warns once when centres shrink to 0 (paper, "Optimization") or every item gets the same code.
+
+    Codes of an untrained network are often all equal, since fc7 is positive and the hash layer small: that is no
+    collapse unless they have differed before, or still do not after ``PATIENCE`` looks.
+    """
 
     def __init__(self, net: Network) -> None:
         self.start_norm = self._norm(net)
-        self.warned = False
+        self.warned, self.differed, self.equal_looks = False, False, 0
 
     @staticmethod
     def _norm(net: Network) -> float | None:
@@ -33,8 +40,11 @@ class CollapseWatch:
         sentence = None
         if norm is not None and self.start_norm is not None and norm < 0.1 * self.start_norm:
             sentence = f"The centres are collapsing: their mean norm fell from {self.start_norm:.2g} to {norm:.2g}"
-        elif len(u) >= 8 and len(torch.unique(labels, dim=0)) > 1 and len(torch.unique(u >= 0, dim=0)) == 1:
-            sentence = f"All {len(u)} codes of the last batch are equal although their labels differ"
+        elif len(u) >= 8 and len(torch.unique(labels, dim=0)) > 1:
+            equal = len(torch.unique(u >= 0, dim=0)) == 1
+            self.differed, self.equal_looks = self.differed or not equal, self.equal_looks + equal
+            if equal and (self.differed or self.equal_looks >= PATIENCE):
+                sentence = f"All {len(u)} codes of the last batch are equal although their labels differ"
         if sentence is not None:
             self.warned = True
             sentence = f"{sentence}; {REMEDY}."

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from scdh.files import replacing
+
 
 class RunLog:
     """Per-step and per-epoch figures as CSV; on resume rows of epochs that will be run again are dropped."""
@@ -22,7 +24,7 @@ class RunLog:
             from torch.utils.tensorboard import SummaryWriter
         except ImportError:
             return
-        self.board = SummaryWriter(str(folder / "tensorboard"), purge_step=epochs_done)
+        self.board = SummaryWriter(str(folder / "tensorboard"), purge_step=epochs_done + 1)
 
     def epoch(self, steps: Sequence[dict[str, float]], figures: dict[str, float]) -> None:
         if self.folder is not None:
@@ -62,14 +64,13 @@ def _keep_epochs(path: Path, epochs_done: int) -> None:
         return
     with open(path, newline="") as handle:
         reader = csv.DictReader(handle)
-        columns, rows = (
-            list(reader.fieldnames or []),
-            [r for r in reader if float(r["epoch"] or 0) <= epochs_done],
-        )
+        columns = list(reader.fieldnames or [])
+        # A kill can cut the last line short: "1" of "12,…" must not pass for a row of epoch 1.
+        rows = [r for r in reader if None not in r.values() and float(r["epoch"]) <= epochs_done]
     if not rows:
         path.unlink()
         return
-    with open(path, "w", newline="") as handle:
+    with replacing(path) as temporary, open(temporary, "w", newline="") as handle:
         writer = csv.DictWriter(handle, columns)
         writer.writeheader()
         writer.writerows(rows)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -61,6 +62,7 @@ def fit(
     ``folder`` receives logs and ``last.safetensors`` after every epoch; ``validate`` gives the score that
     decides what is best, and ``keep_best`` is called when it improved.
     """
+    seed = torch.initial_seed()
     net.channels_last(accelerator.device)
     average = MovingAverage(net, settings.ema) if settings.ema else None
     scored = net if average is None else average.net
@@ -84,6 +86,10 @@ def fit(
     for epoch in range(progress.epochs_done, settings.epochs):
         rows: list[dict[str, float]] = []
         started, items = time.perf_counter(), 0
+        if accelerator.num_processes > 1:
+            # Each process must drop other units than the rest; drawn from the epoch, as a checkpoint knows one process.
+            own = np.random.SeedSequence([seed, epoch, accelerator.process_index])
+            torch.manual_seed(int(own.generate_state(1)[0]))
         net.train()
         shown = batches(epoch)
         if main and not quiet:

@@ -25,7 +25,7 @@ def build_optimiser(net: Network, settings: TrainSettings) -> torch.optim.Optimi
         groups.append({"params": spared, "lr": rate, "weight_decay": 0.0})
     groups = [g for g in groups if g["params"]]
     if settings.optimiser == "adamw":
-        return torch.optim.AdamW(groups)
+        return torch.optim.AdamW(groups, betas=(settings.momentum, 0.999))
     return torch.optim.SGD(groups, lr=settings.lr_head, momentum=settings.momentum)
 
 

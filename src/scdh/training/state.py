@@ -71,7 +71,10 @@ def load_checkpoint(
     tensors, words = _read(path)
     for name, module in modules.items():
         prefix = f"{name}."
-        module.load_state_dict({k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)})
+        try:
+            module.load_state_dict({k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)})
+        except RuntimeError as error:
+            raise ModelError(f"Checkpoint {str(path)!r} is of another network: {_one_line(error)}.") from None
     state: dict[int, dict[str, Any]] = {int(i): dict(v) for i, v in words["optimiser_plain"].items()}
     for key, value in tensors.items():
         if key.startswith("optimiser."):
@@ -96,4 +99,8 @@ def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
                 raise ModelError(f"{str(path)!r} is not a checkpoint of scdh.")
             return {key: file.get_tensor(key) for key in file.keys()}, json.loads(header["state"])  # noqa: SIM118
     except (SafetensorError, OSError, json.JSONDecodeError) as error:
-        raise ModelError(f"Checkpoint {str(path)!r} cannot be read: {error}.") from None
+        raise ModelError(f"Checkpoint {str(path)!r} cannot be read: {_one_line(error)}.") from None
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split()).rstrip(".")
