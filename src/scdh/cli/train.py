@@ -16,7 +16,6 @@ from scdh.errors import ConfigError
 
 if TYPE_CHECKING:
     from scdh.config import RunConfig
-    from scdh.data.source import Source
 
 EXAMPLES = (
     "scdh train --preset demo-digits --epochs 5 --out runs/digits",
@@ -25,34 +24,6 @@ EXAMPLES = (
     "scdh train --data vectors.npz --bits 64 --show-config",
     "scdh train --resume --out runs/digits",
 )
-# The paper's settings are for networks on images; a small MLP on vectors learns better, and in seconds, with these.
-FOR_EMBEDDINGS: dict[str, Any] = {
-    "net.backbone": "features",
-    "net.hidden": [256],
-    "net.dropout": 0.2,
-    "train.optimiser": "adamw",
-    "train.lr_trunk": 0.002,
-    "train.lr_head": 0.002,
-    "train.weight_decay": 0.01,
-    "train.schedule": "cosine",
-    "train.epochs": 30,
-    "train.batch_size": 64,
-    "train.augmentation": "none",
-}
-# The paper trains a whole network for 160 epochs, hours without a GPU; heads on a frozen one learn in minutes. These
-# are demo-groceries', chosen there on validation photos.
-FOR_IMAGES: dict[str, Any] = {
-    "net.freeze": True,
-    "net.views": 5,
-    "train.optimiser": "adamw",
-    "train.lr_head": 0.01,
-    "train.weight_decay": 0.01,
-    "train.schedule": "cosine",
-    "train.epochs": 60,
-    "train.batch_size": 64,
-}
-UNTRAINED = ("features", "small_conv")  # backbones without pretrained weights, which cannot stay as they are
-MOST_QUERIES = 100  # a class, when nobody says how many
 
 
 def train(
@@ -196,44 +167,20 @@ def _resolve(
         return load_config(overrides={**_saved_settings(resumed), **chosen}), ""
     if "data.source" not in chosen:
         raise ConfigError("There is nothing to train on: give --data, --preset or --config (or --resume with --out).")
+    from scdh.training.defaults import fitting_settings
     from scdh.training.run import source_of
 
     run = load_config(overrides=chosen)
     source = source_of(run)
-    kind, alpha, wanted = "images", 1.0, FOR_IMAGES
-    if source.kind == "features":
-        kind, alpha, wanted = "embeddings", 0.5, FOR_EMBEDDINGS
-        known = "net.backbone" not in chosen
-    else:
-        known = chosen.get("net.freeze", True) is True and run.net.pretrained and run.net.backbone not in UNTRAINED
-    taken = {**wanted, **({"method.alpha": alpha} if run.method.name == "scdh" else {})} if known else {}
-    taken |= _queries(run, source, chosen)
-    taken = {key: value for key, value in taken.items() if key not in chosen}
+    taken = fitting_settings(run, source, chosen)
     if not taken:
         return run, ""
     words = ", ".join(f"{key}={_toml_value(value)}" for key, value in taken.items())
+    kind = "embeddings" if source.kind == "features" else "images"
     note = f"{source.name} holds {kind}, so these were chosen: {words} (change any with --set)."
     if "data.split" in taken:
         note += " A class of a single row cannot both train and ask, so nothing is held out to evaluate with."
     return load_config(overrides={**taken, **chosen}), note
-
-
-def _queries(run: "RunConfig", source: "Source", chosen: Mapping[str, Any]) -> dict[str, Any]:
-    """Where a split is drawn and nobody says how: a fifth of the smallest class asks; with one row in it, nobody."""
-    import numpy as np
-
-    parts = () if source.split is None else {str(part) for part in source.split}
-    if chosen.keys() & {"data.split", "data.train", "data.query", "data.query_per_class", "data.train_per_class"}:
-        return {}
-    if (run.data.train in parts and run.data.query in parts) or not source.labelled.any():
-        return {}
-    if source.multi_label:
-        smallest = int(source.labels.sum(axis=0, dtype=np.int64).min())
-    else:
-        smallest = int(np.bincount(source.labels[source.labelled], minlength=source.num_classes).min())
-    if smallest < 2:
-        return {"data.split": "all"}
-    return {"data.query_per_class": min(MOST_QUERIES, max(1, smallest // 5))}
 
 
 def _saved_settings(folder: Path) -> dict[str, Any]:

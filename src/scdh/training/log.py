@@ -1,6 +1,7 @@
 """What a run writes while it goes: steps.csv, log.csv, TensorBoard where it is installed, and a line to look at."""
 
 import csv
+import math
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -35,9 +36,10 @@ class RunLog:
                 self.board.add_scalar(name, value, int(figures["epoch"]))
             self.board.flush()
         if not self.quiet:
-            words = [f"{k} {v:.4g}" for k, v in figures.items() if k not in ("epoch", "epochs", "seconds")]
-            line = f"epoch {int(figures['epoch'])}  " + "  ".join(words) + f"  ({figures['seconds']:.1f} s)"
-            print(line, file=sys.stderr, flush=True)
+            hidden = ("epoch", "seconds", "items_per_second")
+            words = [f"{k} {v:.4g}" for k, v in figures.items() if k not in hidden and not math.isnan(v)]
+            speed = f"{figures['items_per_second']:,.0f} items/s, {figures['seconds']:.1f} s"
+            print(f"epoch {int(figures['epoch'])}  {'  '.join(words)}  ({speed})", file=sys.stderr, flush=True)
 
     def close(self) -> None:
         if self.board is not None:

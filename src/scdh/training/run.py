@@ -115,6 +115,8 @@ def train(
     if folder is not None:
         _keep_protocol(folder / "protocol.json", protocol, resume, accelerator.is_main_process)
 
+    if source.num_classes < 2:
+        warnings.warn("All rows share one label, so every code will be alike; give at least two classes.", stacklevel=2)
     torch.manual_seed(config.seed)
     width = source.features.shape[1] if source.kind == "features" else None
     hasher, method = Hasher.build(config, source.label_names, source.multi_label, width)
