@@ -50,7 +50,7 @@ def groceries(tmp_path_factory: pytest.TempPathFactory) -> Path:
     few = ArraySource(small, whole.labels[rows], whole.label_names, name="groceries", split=split)
     out = tmp_path_factory.mktemp("groceries")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("scdh.training.run.open_source", lambda *_, **__: few)
+        patch.setattr("scdh.training.split.open_source", lambda *_, **__: few)
         short = {"train.epochs": 4, "train.workers": 0, "net.image_size": 64, "net.views": 2}
         run_demo("groceries", out, (8, 16), 0, overrides=short)
     return out

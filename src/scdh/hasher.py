@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 import torch
+from PIL import Image
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
-from scdh._version import __version__
 from scdh.codes import Codes
 from scdh.config import RunConfig, parse_config
 from scdh.data.items import ItemsSource
@@ -23,13 +23,15 @@ from scdh.data.transforms import Preprocess
 from scdh.encode import encode_batches, run_network
 from scdh.errors import ConfigError, DataError, ModelError
 from scdh.files import replacing_folder
+from scdh.hub import DESCRIPTION, WEIGHTS, find_model_folder
 from scdh.methods.registry import method_class, method_settings
 from scdh.nets.backbones import build_backbone, width_at
 from scdh.nets.memory import keep_freed_memory
 from scdh.nets.network import Network, weights_fingerprint
 from scdh.progress import track
+from scdh.versions import versions
 
-FORMAT, WEIGHTS, DESCRIPTION = "scdh-model", "model.safetensors", "config.json"
+FORMAT = "scdh-model"
 
 
 @dataclass
@@ -192,10 +194,8 @@ class Hasher:
                 batch.rows.add_(start)
                 yield batch
 
-        if (
-            isinstance(items, (str, os.PathLike))
-            or _is_pil(items)
-            or (isinstance(items, np.ndarray) and self._single(items))
+        if isinstance(items, (str, os.PathLike, Image.Image)) or (
+            isinstance(items, np.ndarray) and self._single(items)
         ):
             items = [items] if not isinstance(items, np.ndarray) else items[None]
         if isinstance(items, np.ndarray):
@@ -242,7 +242,7 @@ class Hasher:
 
         Weights are safetensors and the rest is JSON: loading never unpickles.
         """
-        folder = _find(folder_or_hub_id)
+        folder = find_model_folder(folder_or_hub_id)
         try:
             said = json.loads((folder / DESCRIPTION).read_text("utf-8"))
             if said.get("format") != FORMAT:
@@ -291,45 +291,5 @@ class Hasher:
         )
 
 
-def _is_pil(items: Any) -> bool:
-    from PIL import Image
-
-    return isinstance(items, Image.Image)
-
-
 def _word(kind: str) -> str:
     return "embeddings" if kind == "features" else "images"
-
-
-def _find(folder_or_hub_id: str | Path) -> Path:
-    folder = Path(folder_or_hub_id)
-    if (folder / "model" / DESCRIPTION).exists():
-        return folder / "model"
-    if folder.exists():
-        return folder
-    text = str(folder_or_hub_id)
-    if text.count("/") != 1 or text.startswith((".", "/", "~")):
-        raise ModelError(f"There is no model folder {text!r}.")
-    from huggingface_hub import snapshot_download
-
-    try:
-        return Path(snapshot_download(text, allow_patterns=[WEIGHTS, DESCRIPTION]))
-    except Exception as error:  # the hub's client has many kinds of errors; all mean that it cannot be had
-        reason = type(error).__name__
-        raise ModelError(
-            f"There is no folder {text!r}, and the hub did not give a model of that name ({reason})."
-        ) from error
-
-
-def versions() -> dict[str, str]:
-    """What made these numbers."""
-    import platform
-    from importlib.metadata import PackageNotFoundError, version
-
-    found = {"scdh": __version__, "python": platform.python_version()}
-    for package in ("torch", "timm", "torchvision", "numpy"):
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            continue
-    return found

@@ -15,8 +15,8 @@ from scdh.data.sidecar import Items
 from scdh.errors import CodesError, DataError
 from scdh.evaluation import Scores, evaluate
 from scdh.files import replacing
-from scdh.hasher import versions
-from scdh.training.run import source_of
+from scdh.training.split import source_of
+from scdh.versions import versions
 
 USUAL_TOPK = {"nuswide21": 5000}
 

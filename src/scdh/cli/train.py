@@ -168,7 +168,7 @@ def _resolve(
     if "data.source" not in chosen:
         raise ConfigError("There is nothing to train on: give --data, --preset or --config (or --resume with --out).")
     from scdh.training.defaults import fitting_settings
-    from scdh.training.run import source_of
+    from scdh.training.split import source_of
 
     run = load_config(overrides=chosen)
     source = source_of(run)

@@ -24,7 +24,8 @@ from scdh.methods.itq import Itq
 from scdh.methods.lsh import Lsh
 from scdh.progress import track
 from scdh.training.features import cached_trunk_features
-from scdh.training.run import protocol_of, source_of, train
+from scdh.training.run import train
+from scdh.training.split import protocol_of, source_of
 
 PRESETS = {"groceries": "demo-groceries", "digits": "demo-digits"}
 FINE = "finegrained_cat="

@@ -7,8 +7,8 @@ import numpy as np
 from scdh.evaluation import Scores
 from scdh.experiments.comparison import Comparison, Entry
 from scdh.experiments.cosine import WORDS
-from scdh.hasher import versions
 from scdh.metrics.statistics import code_statistics
+from scdh.versions import versions
 
 PRECISION_AT = 10
 

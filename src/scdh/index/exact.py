@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from scdh.codes import Codes, check_codes, check_ids, read_tensors, write_tensors
+from scdh.codes import Codes, check_codes, check_ids
 from scdh.errors import CodesError
 from scdh.index.distances import BLOCK_PAIRS, hamming, word_columns
 from scdh.index.hits import Hits, RaggedHits
+from scdh.tensor_files import read_tensors, write_tensors
 
 _FORMAT = "scdh-index"
 _BLOCK_ROWS = 8192

@@ -19,9 +19,11 @@ from scdh.nets.network import Network
 from scdh.training import features
 from scdh.training.collapse import CollapseWatch
 from scdh.training.device import make_accelerator
+from scdh.training.feeding import TrainingData
 from scdh.training.log import RunLog
 from scdh.training.optim import build_optimiser
-from scdh.training.run import TrainingData, source_of, train
+from scdh.training.run import train
+from scdh.training.split import source_of
 
 
 def digits(**overrides):

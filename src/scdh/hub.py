@@ -1,0 +1,27 @@
+"""Where a model lies: a folder here, or one on the Hugging Face hub."""
+
+from pathlib import Path
+
+from scdh.errors import ModelError
+
+WEIGHTS, DESCRIPTION = "model.safetensors", "config.json"
+
+
+def find_model_folder(folder_or_hub_id: str | Path) -> Path:
+    folder = Path(folder_or_hub_id)
+    if (folder / "model" / DESCRIPTION).exists():
+        return folder / "model"
+    if folder.exists():
+        return folder
+    text = str(folder_or_hub_id)
+    if text.count("/") != 1 or text.startswith((".", "/", "~")):
+        raise ModelError(f"There is no model folder {text!r}.")
+    from huggingface_hub import snapshot_download
+
+    try:
+        return Path(snapshot_download(text, allow_patterns=[WEIGHTS, DESCRIPTION]))
+    except Exception as error:  # the hub's client has many kinds of errors; all mean that it cannot be had
+        reason = type(error).__name__
+        raise ModelError(
+            f"There is no folder {text!r}, and the hub did not give a model of that name ({reason})."
+        ) from error
