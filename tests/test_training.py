@@ -12,11 +12,13 @@ import pytest
 import torch
 
 from scdh.config import load_config
-from scdh.errors import TrainingError
+from scdh.data.batch import Batch
+from scdh.errors import ConfigError, TrainingError
 from scdh.hasher import Hasher
 from scdh.losses import SemanticClusterUnaryLoss
 from scdh.nets.heads import centres
 from scdh.nets.network import Network
+from scdh.training.batch_norm import recalibrate_batch_norm
 from scdh.training.collapse import CollapseWarning, CollapseWatch
 from scdh.training.optim import build_optimiser, build_schedule
 from scdh.training.state import load_checkpoint
@@ -172,6 +174,21 @@ def test_moving_average_after_k_steps_equals_the_sum_by_hand():
         keep = min(1 - 1 / (t + 1), 0.9)
         expected = keep * expected + (1 - keep) * net.hash_layer.weight.detach()
     torch.testing.assert_close(average.net.hash_layer.weight, expected)
+
+
+def test_recalibration_measures_what_the_network_will_see():
+    torch.manual_seed(0)
+    trunk = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.BatchNorm1d(3))
+    net = Network(trunk, 3, 2)
+    inputs = torch.randn(4, 25, 4) * 3 + 1
+    empty = torch.zeros(25, dtype=torch.int64)
+    assert recalibrate_batch_norm(net, [Batch(x, empty, empty) for x in inputs]) == 1
+    hidden = trunk[0](inputs).detach()
+    torch.testing.assert_close(trunk[1].running_mean, hidden.mean((0, 1)))
+    torch.testing.assert_close(trunk[1].running_var, hidden.var(1).mean(0))
+    assert (trunk[1].momentum, trunk[1].training) == (0.1, False)
+    with pytest.raises(ConfigError, match="keeps frozen"):
+        load_config(overrides={"train.recalibrate": True, "net.freeze": True})
 
 
 def test_a_frozen_trunk_trains_on_cached_features_and_saves_a_whole_model(tmp_path):

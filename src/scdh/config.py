@@ -86,6 +86,7 @@ class TrainSettings(Settings):
     lr_warm_up: float = Field(0.0, ge=0, description="epochs of linear rise of the learning rate from 0")
     clip_norm: float | None = Field(None, gt=0)
     ema: float = Field(0.0, ge=0, lt=1, description="decay of averaged weights used for validation and codes; 0: off")
+    recalibrate: bool = Field(False, description="at the end, measure batch-norm statistics anew on whole images")
     precision: Literal["auto", "fp32", "bf16", "fp16"] = Field("auto", description="auto: mixed where there is a GPU")
     augmentation: str = "crop"
     balanced: bool = Field(False, description="draw every class equally often")
@@ -114,6 +115,12 @@ class RunConfig(Settings):
     net: NetSettings = NetSettings()
     method: MethodSettings = MethodSettings()
     train: TrainSettings = TrainSettings()
+
+    @model_validator(mode="after")
+    def _something_to_recalibrate(self) -> "RunConfig":
+        if self.train.recalibrate and (self.net.freeze or self.net.frozen_batch_norm):
+            raise ConfigError("train.recalibrate changes batch-norm statistics, which this run keeps frozen.")
+        return self
 
     @model_validator(mode="after")
     def _method_knows_its_settings(self) -> "RunConfig":

@@ -103,11 +103,10 @@ class TrainingData:
             bad_images=self.bad,
         )
 
-    def validate(self, net: Network) -> float:
-        """MAP of the validation items against each other, each left out of its own ranking: none was trained on."""
-        source, rows = self.views[0], self.validation_rows
-        batches = evaluation_batches(
-            source,
+    def plain_batches(self, rows: np.ndarray) -> Iterator[Batch]:
+        """Rows as they will be encoded: whole, at the evaluation size, in order."""
+        return evaluation_batches(
+            self.views[0],
             rows,
             preprocess=self.preprocess,
             batch_size=self.config.train.batch_size,
@@ -115,8 +114,11 @@ class TrainingData:
             on_bad_image=self.config.data.on_bad_image,
             bad_images=self.bad,
         )
-        codes = encode_batches(net, batches, self.hasher._real_codes)
-        labels = source.labels[codes.ids]
+
+    def validate(self, net: Network) -> float:
+        """MAP of the validation items against each other, each left out of its own ranking: none was trained on."""
+        codes = encode_batches(net, self.plain_batches(self.validation_rows), self.hasher._real_codes)
+        labels = self.views[0].labels[codes.ids]
         return evaluate(codes, labels, codes, labels, leave_one_out=True).map
 
     def whole(self, net: Network) -> Hasher:

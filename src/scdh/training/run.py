@@ -13,6 +13,7 @@ from scdh.errors import ConfigError
 from scdh.hasher import Hasher
 from scdh.methods.registry import method_class
 from scdh.nets.network import Network
+from scdh.training.batch_norm import recalibrate_batch_norm
 from scdh.training.device import make_accelerator
 from scdh.training.feeding import TrainingData
 from scdh.training.loop import fit
@@ -97,6 +98,9 @@ def train(
         if progress.best_epoch is not None:
             result = Hasher.load(folder / "best")
             result.info |= chosen
+    if config.train.recalibrate:
+        recalibrate_batch_norm(result.network, data.plain_batches(data.train_rows))
+    if folder is not None and accelerator.is_main_process:
         result.save(folder / "model")
     accelerator.wait_for_everyone()
     if bad.paths:

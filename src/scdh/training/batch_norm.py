@@ -1,0 +1,33 @@
+"""Measure batch-norm statistics anew once the weights are final."""
+
+from collections.abc import Iterable
+
+import torch
+from torch import nn
+
+from scdh.data.batch import Batch
+from scdh.nets.network import Network
+
+
+@torch.no_grad()
+def recalibrate_batch_norm(net: Network, batches: Iterable[Batch]) -> int:
+    """Replace running means and variances by those of ``batches``; returns how many layers there were.
+
+    The running ones belong to random crops of the training size and, with averaged weights, to other weights than
+    these. What the network will see is whole images of the evaluation size.
+    """
+    layers = [m for m in net.trunk.modules() if isinstance(m, nn.modules.batchnorm._BatchNorm)]
+    before = [layer.momentum for layer in layers]
+    device = next(net.parameters()).device
+    net.eval()  # dropout stays off; only the layers below learn
+    for layer in layers:
+        layer.reset_running_stats()
+        layer.momentum = None  # the plain mean over all batches
+        layer.train()
+    if layers:
+        for batch in batches:
+            net.features(batch.inputs.to(device))
+    for layer, momentum in zip(layers, before, strict=True):
+        layer.momentum = momentum
+    net.eval()
+    return len(layers)
