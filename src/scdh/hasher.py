@@ -26,6 +26,7 @@ from scdh.files import replacing_folder
 from scdh.hub import DESCRIPTION, WEIGHTS, find_model_folder
 from scdh.methods.registry import method_class, method_settings
 from scdh.nets.backbones import build_backbone, width_at
+from scdh.nets.folding import fold_batch_norm
 from scdh.nets.memory import keep_freed_memory
 from scdh.nets.network import Network, weights_fingerprint
 from scdh.progress import track
@@ -45,6 +46,7 @@ class Hasher:
     preprocess: Preprocess | None = None
     feature_width: int | None = None
     info: dict[str, Any] = field(default_factory=dict)
+    _folded: tuple[Any, Network] | None = field(default=None, init=False, repr=False, compare=False)
 
     @property
     def bits(self) -> int:
@@ -54,6 +56,16 @@ class Hasher:
     def centres(self) -> np.ndarray | None:
         """The semantic cluster centres [C, r], where the method has them."""
         return None if self.network.centres is None else self.network.centres.detach().cpu().numpy()
+
+    def encoder(self) -> Network:
+        """The network as it encodes: a copy with batch-norm folded away, made anew when the weights have changed."""
+        if self.preprocess is None:
+            return self.network
+        tensors = [*self.network.parameters(), *self.network.buffers()]
+        state = [(id(tensor), tensor._version, tensor.device) for tensor in tensors]
+        if self._folded is None or self._folded[0] != state:
+            self._folded = (state, fold_batch_norm(self.network, self.preprocess.size))
+        return self._folded[1]
 
     def fingerprint(self) -> str:
         """16 hex digits of the weights; the command line writes them beside codes and refuses to mix two models'."""
@@ -126,12 +138,13 @@ class Hasher:
         if progress:
             total = len(items) if hasattr(items, "__len__") else None
             batches = track(batches, total or 0, "encoding", "items", lambda b: len(b.rows))
-        return encode_batches(self.network, batches, self._real_codes)
+        return encode_batches(self.encoder(), batches, self._real_codes)
 
     def real_outputs(self, items: Any, *, batch_size: int = 128, workers: int | None = None) -> np.ndarray:
         """u [n, r] before the sign, for looking at how far outputs are from 0."""
         parts = [
-            u for _, u in run_network(self.network, self._batches(items, batch_size, workers, "fail"), self._real_codes)
+            u
+            for _, u in run_network(self.encoder(), self._batches(items, batch_size, workers, "fail"), self._real_codes)
         ]
         return np.concatenate(parts) if parts else np.zeros((0, self.bits), np.float32)
 
@@ -157,7 +170,7 @@ class Hasher:
         )
         if progress is not None:
             batches = track(batches, len(rows), progress, "items", lambda b: len(b.rows))
-        return encode_batches(self.network, batches, self._real_codes)
+        return encode_batches(self.encoder(), batches, self._real_codes)
 
     def encode_features(self, features: np.ndarray, ids: np.ndarray | None = None) -> Codes:
         """Codes from fc7 features that the trunk gave before (see ``training.features``): runs the heads only."""

@@ -99,7 +99,7 @@ def encode_part(
     shown = track(batches, len(rows), title, "items", lambda batch: len(batch.rows))
     method, p = method_class(hasher.config.method.name), float(hasher.config.method.own.get("p", 3.0))
     pieces, loss = [], 0.0
-    for found, u in run_network(hasher.network, shown, method.real_codes):
+    for found, u in run_network(hasher.encoder(), shown, method.real_codes):
         pieces.append(Codes.from_signs(u, ids=found))
         loss += float(quantization_loss(torch.from_numpy(u), p)) * len(found)
     if not pieces:

@@ -51,8 +51,7 @@ def cached_trunk_features(
                 for row in left_out.tolist():
                     bad_images.found.setdefault(row, BadImage(source.item_name(row), words))
             return found, features
-    net = hasher.network
-    net.channels_last()
+    hasher.network.channels_last()
     batches = evaluation_batches(
         source,
         rows,
@@ -65,7 +64,7 @@ def cached_trunk_features(
         chance=chance,
     )
     shown = batches if progress is None else track(batches, len(rows), progress, "images", lambda b: len(b.rows))
-    found, features = trunk_features(net, shown)
+    found, features = trunk_features(hasher.encoder(), shown)
     if path is not None:
         with replacing(path) as temporary:
             save_file({"rows": found, "features": features}, temporary)

@@ -1,0 +1,53 @@
+"""Batch-norm as part of the convolution before it: the same outputs with a fifth less work, for encoding only."""
+
+import copy
+from itertools import pairwise
+
+import torch
+from torch import nn
+from torch.nn.utils.fusion import fuse_conv_bn_weights
+
+from scdh.nets.network import Network
+
+
+def fold_batch_norm(net: Network, image_size: int) -> Network:
+    """A copy of ``net`` for inference without batch-norms after convolutions; ``net`` itself where that is not equal.
+
+    Networks list a convolution and its batch-norm one after the other, but nothing forces them to run in that order, so
+    the copy is compared with the original on random images before it is trusted.
+    """
+    folded = copy.deepcopy(net).eval()
+    pairs = [pair for parent in folded.trunk.modules() for pair in _pairs(parent)]
+    if not pairs:
+        return net
+    for parent, conv, name, norm in pairs:
+        assert norm.running_mean is not None  # _pairs() looked
+        assert norm.running_var is not None
+        weight, bias = fuse_conv_bn_weights(
+            conv.weight, conv.bias, norm.running_mean, norm.running_var, norm.eps, norm.weight, norm.bias
+        )
+        conv.weight, conv.bias = weight, bias
+        # timm's batch-norm carries the activation that follows it.
+        after = [getattr(norm, part) for part in ("drop", "act") if hasattr(norm, part)]
+        setattr(parent, name, nn.Sequential(*after))
+    folded.channels_last()
+    was_training = net.training
+    images = torch.randint(0, 256, (2, 3, image_size, image_size), dtype=torch.uint8, generator=torch.Generator())
+    images = images.to(next(net.parameters()).device)
+    with torch.inference_mode():
+        expected, found = net.eval().features(images), folded.features(images)
+    net.train(was_training)
+    same = torch.allclose(expected, found, rtol=1e-3, atol=1e-3 * float(expected.abs().max()))
+    return folded if same else net
+
+
+def _pairs(parent: nn.Module) -> list[tuple[nn.Module, nn.Conv2d, str, nn.BatchNorm2d]]:
+    children = list(parent.named_children())
+    return [
+        (parent, conv, name, norm)
+        for (_, conv), (name, norm) in pairwise(children)
+        if isinstance(conv, nn.Conv2d)
+        and isinstance(norm, nn.BatchNorm2d)
+        and norm.running_mean is not None
+        and norm.num_features == conv.out_channels
+    ]
