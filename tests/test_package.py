@@ -83,7 +83,8 @@ def blocks(document, language):
 
 def test_the_python_of_the_readme_runs(tmp_path):
     code = "\n".join(blocks("README.md", "python"))
-    subprocess.run([sys.executable, "-c", code], check=True, cwd=tmp_path, capture_output=True)
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 def test_the_commands_of_the_readme_run(tmp_path):
