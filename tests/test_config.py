@@ -3,6 +3,7 @@
 import pytest
 
 from scdh.config import load_config, preset_names
+from scdh.data.benchmarks import DATASETS
 from scdh.errors import ConfigError
 
 
@@ -20,8 +21,8 @@ def test_the_papers_settings_are_presets():
 
 
 @pytest.mark.parametrize("name", preset_names())
-def test_every_preset_is_valid(name):
-    load_config(preset=name)
+def test_every_preset_is_valid_and_names_known_data(name):
+    assert load_config(preset=name).data.source in DATASETS
 
 
 def test_later_sources_win(tmp_path):

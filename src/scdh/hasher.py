@@ -23,7 +23,7 @@ from scdh.data.transforms import Preprocess
 from scdh.encode import encode_batches, run_network
 from scdh.errors import ConfigError, DataError, ModelError
 from scdh.files import replacing_folder
-from scdh.hub import DESCRIPTION, WEIGHTS, find_model_folder
+from scdh.hub import DESCRIPTION, WEIGHTS, find_model_folder, model_card
 from scdh.methods.registry import method_class, method_settings
 from scdh.nets.backbones import build_backbone, width_at
 from scdh.nets.folding import fold_batch_norm
@@ -247,7 +247,10 @@ class Hasher:
             tensors = {k: v.detach().cpu().contiguous().clone() for k, v in self.network.state_dict().items()}
             save_file(tensors, temporary / WEIGHTS, metadata={"format": "pt"})
             (temporary / DESCRIPTION).write_text(json.dumps(description, indent=1), "utf-8")
-            (temporary / "README.md").write_text(self._card(), "utf-8")
+            what = "images" if self.feature_width is None else f"embeddings of width {self.feature_width}"
+            title = f"{self.bits}-bit codes by {method_class(self.config.method.name).about.title}"
+            card = model_card(title, what, self.config.net.backbone, len(self.label_names))
+            (temporary / "README.md").write_text(card, "utf-8")
 
     @classmethod
     def load(cls, folder_or_hub_id: str | Path, *, device: str | None = None) -> "Hasher":
@@ -291,17 +294,6 @@ class Hasher:
         with tempfile.TemporaryDirectory() as scratch:
             self.save(Path(scratch) / "model")
             return str(api.upload_folder(repo_id=repo_id, folder_path=str(Path(scratch) / "model")))
-
-    def _card(self) -> str:
-        method, net = self.config.method, self.config.net
-        what = "images" if self.feature_width is None else f"embeddings of width {self.feature_width}"
-        return (
-            "---\nlibrary_name: scdh\ntags: [hashing, image-retrieval]\n---\n\n"
-            f"# {self.bits}-bit codes by {method_class(method.name).about.title}\n\n"
-            f"Encodes {what} with `{net.backbone}`; learned from {len(self.label_names)} labels.\n\n"
-            "```python\nimport scdh\nhasher = scdh.Hasher.load('this folder or hub id')\n"
-            "codes = hasher.encode(items)\n```\n"
-        )
 
 
 def _word(kind: str) -> str:

@@ -1,4 +1,4 @@
-"""Where a model lies: a folder here, or one on the Hugging Face hub."""
+"""Where a model lies (a folder here, or one on the Hugging Face hub) and the page it has there."""
 
 from pathlib import Path
 
@@ -25,3 +25,12 @@ def find_model_folder(folder_or_hub_id: str | Path) -> Path:
         raise ModelError(
             f"There is no folder {text!r}, and the hub did not give a model of that name ({reason})."
         ) from error
+
+
+def model_card(title: str, encodes: str, backbone: str, labels: int) -> str:
+    """The README that the hub shows for a model."""
+    return (
+        "---\nlibrary_name: scdh\ntags: [hashing, image-retrieval]\n---\n\n"
+        f"# {title}\n\nEncodes {encodes} with `{backbone}`; learned from {labels} labels.\n\n"
+        "```python\nimport scdh\nhasher = scdh.Hasher.load('folder or hub id')\ncodes = hasher.encode(items)\n```\n"
+    )
