@@ -42,7 +42,7 @@ def main() -> None:
         f"only say what machine it was.\n\nMachine: {machine()}.\n\n"
         "## Data path against the bare network\n\nefficientnet_lite0, 32×32 JPEGs "
         f"({options.data or 'made up'}); the rival is the same network fed with ready tensors (encoding "
-        "folds batch-norm into the convolutions, the rival does not); "
+        "folds batch-norm into the convolutions, one rival does not, the other does); "
         f"median of {options.repeats} turns of {options.images} images.\n\n{table(rows)}\n"
     )
     Path(__file__).with_name("RESULTS.md").write_text(text)

@@ -9,6 +9,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -47,7 +48,7 @@ def measure(
     with tempfile.TemporaryDirectory() as scratch:
         source = made_up_photos(Path(scratch), images) if data is None else open_source(data, root=root)
         rows = np.random.default_rng(0).choice(len(source), images, replace=False)
-        return [training(source, rows, size, repeats), encoding(source, rows, size, repeats)]
+        return [training(source, rows, size, repeats), *encoding(source, rows, size, repeats)]
 
 
 def training(source: Source, rows: np.ndarray, size: int, repeats: int) -> dict[str, float | str]:
@@ -95,19 +96,26 @@ def training(source: Source, rows: np.ndarray, size: int, repeats: int) -> dict[
     return _compare(f"training, {size}²", count * batch_size, bare, whole, repeats)
 
 
-def encoding(source: Source, rows: np.ndarray, size: int, repeats: int) -> dict[str, float | str]:
+def encoding(source: Source, rows: np.ndarray, size: int, repeats: int) -> list[dict[str, float | str]]:
+    """Against the plain network, and against one with batch-norm folded away as our own encoding has it."""
     config = load_config(overrides={"net.image_size": size})
     hasher, _ = Hasher.build(config, source.label_names, source.multi_label, None)
     net = hasher.network.channels_last().eval()
     loaded = evaluation_batches(source, rows, preprocess=hasher.preprocess, batch_size=128)
     ready = [hasher.preprocess.normalise(b.inputs) for b in loaded]
 
-    def bare() -> None:
+    def bare(rival: torch.nn.Module) -> None:
         with torch.inference_mode():
             for inputs in ready:
-                net(inputs)
+                rival(inputs)
 
-    return _compare(f"encoding, {size}²", len(rows), bare, lambda: hasher.encode_rows(source, rows), repeats)
+    return [
+        _compare(what, len(rows), partial(bare, rival), lambda: hasher.encode_rows(source, rows), repeats)
+        for what, rival in (
+            (f"encoding, {size}², rival plain", net),
+            (f"encoding, {size}², rival folded too", hasher.encoder()),
+        )
+    ]
 
 
 def _compare(
