@@ -45,3 +45,10 @@ def hamming(query: NDArray[Any], database: NDArray[Any], bits: int) -> NDArray[A
         np.bitwise_xor(ours[:, None], theirs[None, :], out=differing)
         total += np.bitwise_count(differing)
     return total
+
+
+def packed_rows(words: NDArray[Any], bits: int) -> NDArray[np.uint8]:
+    """The way back from ``word_columns``: packed bytes [n, ceil(bits/8)] as in ``Codes.packed``."""
+    little = words.dtype.newbyteorder("<")
+    rows = np.ascontiguousarray(words.T.astype(little, copy=False))
+    return rows.view(np.uint8).reshape(words.shape[1], words.shape[0] * words.itemsize)[:, : -(-bits // 8)]
