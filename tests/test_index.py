@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scdh.codes import Codes
-from scdh.errors import CodesError
-from scdh.index import HammingIndex, distances, exact
+from scdh.errors import CodesError, ConfigError
+from scdh.index import HammingIndex, distances, finder, multi_index, scan, segments, threads
 from tests.reference import slow_search
 
 LENGTHS = [1, 7, 8, 12, 13, 48, 63, 64, 65, 128, 1000]
@@ -30,21 +30,28 @@ def assert_same(hits, expected):
     assert hits.distances.tolist() == [[d for d, _ in answer] for answer in expected]
 
 
+@pytest.fixture(params=["numpy", "kernels", "three threads"])
+def loops(request, monkeypatch):
+    """Both ways of looking at everything, and several threads."""
+    monkeypatch.setattr(scan, "WORTH_LOADING", 0 if request.param != "numpy" else 10**15)
+    monkeypatch.setattr(threads, "_chosen", 3 if request.param == "three threads" else 1)
+
+
 @pytest.mark.parametrize("bits", LENGTHS)
-def test_search_equals_sorting_everything(bits):
-    base, asked, ids = random_bits(60, bits, 1), random_bits(7, bits, 2), random_ids(60, 3)
+def test_search_equals_sorting_everything(bits, loops):
+    base, asked, ids = random_bits(260, bits, 1), random_bits(7, bits, 2), random_ids(260, 3)
     index = HammingIndex(Codes.from_signs(base), ids=ids)
-    for k in (1, 2, 59, 60, 61, 10**6):
+    for k in (1, 2, 259, 260, 261, 10**6):
         hits = index.search(Codes.from_signs(asked), k=k)
         assert hits.ids.dtype == np.int64
         assert hits.distances.dtype == np.int32
-        assert hits.ids.shape == (7, min(k, 60))
+        assert hits.ids.shape == (7, min(k, 260))
         assert_same(hits, slow_search.search(asked, base, ids, k))
 
 
 @pytest.mark.parametrize("bits", LENGTHS)
-def test_within_equals_looking_at_everything(bits):
-    base, asked, ids = random_bits(60, bits, 4), random_bits(7, bits, 5), random_ids(60, 6)
+def test_within_equals_looking_at_everything(bits, loops):
+    base, asked, ids = random_bits(260, bits, 4), random_bits(7, bits, 5), random_ids(260, 6)
     index = HammingIndex(Codes.from_signs(base), ids=ids)
     for radius in (0, 2, bits // 3, bits, bits + 5):
         hits = index.within(Codes.from_signs(asked), radius=radius)
@@ -71,12 +78,95 @@ def test_answers_do_not_depend_on_blocks(bits, rows, block, pairs, k, seed):
     base, asked, ids = random_bits(rows, bits, seed), random_bits(5, bits, seed + 1), random_ids(rows, seed)
     index = HammingIndex(Codes.from_signs(base), ids=ids)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(exact, "_BLOCK_ROWS", block)
-        patch.setattr(exact, "BLOCK_PAIRS", pairs)
+        patch.setattr(scan, "_BLOCK_ROWS", block)
+        patch.setattr(scan, "BLOCK_PAIRS", pairs)
         assert_same(index.search(Codes.from_signs(asked), k), slow_search.search(asked, base, ids, k))
         near = index.within(Codes.from_signs(asked), 2)
     expected = [pair for answer in slow_search.within(asked, base, ids, 2) for pair in answer]
     assert list(zip(near.distances.tolist(), near.ids.tolist(), strict=True)) == expected
+
+
+@settings(max_examples=120, deadline=None)
+@given(
+    bits=st.sampled_from(LENGTHS),
+    rows=st.integers(0, 150),
+    seed=st.integers(0, 10**6),
+    flip=st.sampled_from([0.0, 0.02, 0.3]),
+    k=st.integers(1, 30),
+    radius=st.integers(0, 6),
+    only=st.sampled_from([None, "ids", "mask", "nothing"]),
+    small=st.booleans(),
+    by=st.sampled_from(["scan", "tables", "auto"]),
+    kernels=st.booleans(),
+)
+def test_every_way_to_search_what_is_left_after_changes(bits, rows, seed, flip, k, radius, only, small, by, kernels):
+    """Segments, removed rows and filters, by scan and by tables, against looking at everything."""
+    if by == "tables" and bits > 128:
+        radius, k = min(radius, 2), 1  # far neighbours of long codes are millions of look-ups away
+    rng = np.random.default_rng(seed)
+    base, asked, ids = random_bits(rows, bits, seed, flip), random_bits(4, bits, seed, flip), random_ids(rows, seed)
+    codes = Codes.from_signs(base)
+    cut, gone = rng.integers(0, rows + 1), rng.random(rows) < 0.3
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(segments, "MERGED_ROWS", 0 if small else 1 << 20)
+        patch.setattr(scan, "WORTH_LOADING", 0 if kernels else 10**15)
+        index = HammingIndex(codes[:cut], ids=ids[:cut])
+        index.add(codes[cut:], ids=ids[cut:])
+        index.remove(ids[gone])
+        left = np.flatnonzero(~gone)
+        chosen = {None: None, "nothing": [], "ids": [5000], "mask": None}[only]
+        if only in ("ids", "mask"):
+            mask = rng.random(len(left)) < rng.choice([0.1, 0.6])
+            order = left[np.argsort(ids[left])]
+            left = order[mask]
+            # Ids that the index does not hold are passed over.
+            chosen = mask if only == "mask" else np.concatenate([ids[left], ids[gone], [5000]])
+        elif only == "nothing":
+            left = left[:0]
+        hits = index.search(Codes.from_signs(asked), k, only=chosen, by=by)
+        near = index.within(Codes.from_signs(asked), radius, only=chosen, by=by)
+    assert_same(hits, slow_search.search(asked, base[left], ids[left], k))
+    expected = slow_search.within(asked, base[left], ids[left], radius)
+    assert near.counts.tolist() == [len(answer) for answer in expected]
+    assert list(zip(near.distances.tolist(), near.ids.tolist(), strict=True)) == [p for a in expected for p in a]
+
+
+@pytest.mark.parametrize("crowded", [False, True])
+def test_tables_are_built_when_they_pay_and_left_when_they_do_not(crowded, monkeypatch):
+    monkeypatch.setattr(multi_index, "FEWEST_ROWS", 1000)
+    monkeypatch.setattr(finder, "_QUERIES_PER_TABLE", 8)
+    monkeypatch.setattr(scan, "WORTH_LOADING", 0)
+    rng = np.random.default_rng(0)
+    base = rng.random((20_000, 64)) < 0.5
+    if crowded:  # one piece is the same everywhere: every look-up there meets all rows
+        base[:, :40] = True
+        base[:, 40:] = rng.random((20_000, 24)) < 0.02
+    index, queries = HammingIndex(Codes.from_signs(base)), Codes.from_signs(base[:300] ^ (rng.random((300, 64)) < 0.01))
+    scanned = index.within(queries, 1, by="scan"), index.search(queries, 1, by="scan")
+    (known,) = index._finder._segments.values()
+    assert known.tables is None
+    for _ in range(2):
+        near, hits = index.within(queries, 1), index.search(queries, 1)
+        assert np.array_equal(near.ids, scanned[0].ids)
+        assert np.array_equal(near.counts, scanned[0].counts)
+        assert np.array_equal(hits.ids, scanned[1].ids)
+    assert known.tables is not None
+    assert known.good["radius", 1] is not crowded
+    index.add(queries[:5])
+    assert list(index._finder._segments.values()) == [known]
+    index.add(Codes.from_signs(base[:15_000]))  # the segments are put together, so the tables are of no use
+    assert index._finder._segments == {}
+
+
+def test_prepared_tables_survive_removals(monkeypatch):
+    monkeypatch.setattr(multi_index, "FEWEST_ROWS", 100)
+    codes = Codes.from_signs(random_bits(500, 32, 0))
+    index = HammingIndex(codes)
+    index.prepare()
+    index.remove([0, 1])
+    assert index.within(codes[:1], 0, by="tables").ids.tolist() == index.within(codes[:1], 0, by="scan").ids.tolist()
+    (known,) = index._finder._segments.values()
+    assert known.tables is not None
 
 
 def test_many_rows_against_one_stable_sort():
@@ -141,14 +231,15 @@ def test_ids_come_from_the_argument_the_codes_or_the_count():
     assert HammingIndex(codes).ids.tolist() == [0, 1, 2]
     carried = Codes(codes.packed, 8, ids=[4, 9, 6])
     index = HammingIndex(carried)
-    assert index.ids.tolist() == [4, 9, 6]
+    assert index.ids.tolist() == [4, 6, 9]
+    assert index.codes == carried[[0, 2, 1]]
     index.add(codes[:2])
-    assert index.ids.tolist() == [4, 9, 6, 10, 11]
+    assert index.ids.tolist() == [4, 6, 9, 10, 11]
     index.add(Codes(codes.packed[:1], 8, ids=[-5]))
     index.add(codes[:1], ids=[3])
     index.remove(9)
     index.remove([])
-    assert index.ids.tolist() == [4, 6, 10, 11, -5, 3]
+    assert index.ids.tolist() == [-5, 3, 4, 6, 10, 11]
     assert HammingIndex(carried, ids=[1, 2, 3]).ids.tolist() == [1, 2, 3]
     assert index.bits == 8
     assert repr(index) == "HammingIndex(6 × 8 bits)"
@@ -184,6 +275,19 @@ def test_mistakes_get_one_sentence_and_change_nothing(action, words):
     assert index.ids.tolist() == [0, 1, 2, 3]
 
 
+def test_an_unknown_way_or_mask_is_refused():
+    codes = Codes.from_signs(random_bits(4, 12, 0))
+    index = HammingIndex(codes)
+    with pytest.raises(ConfigError, match="Unknown way to search 'tabels'; did you mean 'tables'"):
+        index.search(codes, by="tabels")
+    with pytest.raises(CodesError, match=r"mask over 4 items needs 4 values, got shape \[3\]"):
+        index.search(codes, only=np.ones(3, bool))
+    with pytest.raises(CodesError, match="whole numbers"):
+        index.within(codes, only=["a"])
+    with pytest.raises(CodesError, match="holds no id 9; its 4 ids go from 0 to 3"):
+        index.codes_of([2, 9])
+
+
 def test_the_last_id_of_all_has_no_next_one():
     codes = Codes.from_signs(random_bits(1, 12, 0))
     index = HammingIndex(codes, ids=[2**63 - 1])
@@ -196,7 +300,7 @@ def test_save_and_load(tmp_path, rows):
     codes = Codes.from_signs(random_bits(rows, 13, 0), ids=random_ids(rows, 1), metadata={"model": "abc"})
     HammingIndex(codes).save(tmp_path / "index")
     back = HammingIndex.load(tmp_path / "index")
-    assert back.codes == codes
+    assert back.codes == codes[np.argsort(codes.ids)]
     assert back.codes.metadata == {"model": "abc"}
     back.add(codes[:0])
     assert len(back) == rows

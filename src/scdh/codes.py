@@ -52,7 +52,7 @@ class Codes:
         self._packed = _read_only(rows)
         self._bits = bits
         self._ids = None if ids is None else _read_only(check_ids(ids, len(rows)))
-        self._metadata = _check_metadata(metadata)
+        self._metadata = check_metadata(metadata)
 
     @classmethod
     def from_signs(
@@ -171,7 +171,7 @@ class Codes:
 
     def save(self, path: str | os.PathLike[str], metadata: Mapping[str, str] | None = None) -> None:
         """Write a safetensors file that names its format; ``metadata`` adds to what the codes carry."""
-        words = {**self._metadata, **_check_metadata(metadata)}
+        words = {**self._metadata, **check_metadata(metadata)}
         tensors: dict[str, NDArray[Any]] = {"packed": self._packed}
         if self._ids is not None:
             tensors["ids"] = self._ids
@@ -236,7 +236,7 @@ def _read_only(array: NDArray[Any]) -> NDArray[Any]:
     return view
 
 
-def _check_metadata(metadata: Mapping[str, str] | None) -> dict[str, str]:
+def check_metadata(metadata: Mapping[str, str] | None) -> dict[str, str]:
     words = dict(metadata or {})
     for key, value in words.items():
         if not isinstance(key, str) or not isinstance(value, str):

@@ -20,7 +20,10 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
         yield temporary
         with open(temporary, "rb") as handle:
             os.fsync(handle.fileno())
-        _give_usual_mode(temporary)
+        if target.exists():
+            temporary.chmod(target.stat().st_mode & 0o7777)
+        else:
+            _give_usual_mode(temporary)
         os.replace(temporary, target)
     finally:
         temporary.unlink(missing_ok=True)

@@ -68,6 +68,8 @@ def _read_header(path: Path, form: str) -> dict[str, Any]:
             found = os.fstat(handle.fileno()).st_size
             start = handle.read(9)
             length = int.from_bytes(start[:8], "little")
+            if start.startswith(b"scdh-inde"):
+                raise CodesError(f"{foreign}: it is one of scdh-index.")
             if found >= 8 and (not 2 <= length <= _LONGEST_HEADER or start[8:] not in (b"", b"{")):
                 raise CodesError(f"{foreign}: it does not begin with a safetensors header.")
             if found < 8 or found < 8 + length:

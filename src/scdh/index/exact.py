@@ -1,10 +1,12 @@
-"""Exact search by Hamming distance: every code is looked at, and ties are broken by the smaller id.
+"""Exact search by Hamming distance: ties are broken by the smaller id.
 
 The order of an answer is a property of the codes and ids alone: it never depends on the order in which items
-were added, on block sizes, or on the sorting routine.
+were added, on block sizes, threads, or on the way it was found.
 """
 
 import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,12 +14,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from scdh.codes import Codes, check_codes, check_ids
 from scdh.errors import CodesError
-from scdh.index.distances import BLOCK_PAIRS, hamming, word_columns
+from scdh.index.distances import packed_rows, word_columns
+from scdh.index.finder import TRIAL, Finder, check_way
 from scdh.index.hits import Hits, RaggedHits
-from scdh.tensor_files import read_tensors, write_tensors
+from scdh.index.segments import Segment, added, choose_ids, refuse_repeated, removed, segment_of
 
-_FORMAT = "scdh-index"
-_BLOCK_ROWS = 8192
+# Queries of one round: answers of several segments are merged, and the merging must not need memory without end.
+_ROUND = 4096
 
 
 class HammingIndex:
@@ -27,191 +30,194 @@ class HammingIndex:
     >>> hits = index.search(Codes.from_bits([[0, 0, 0]]), k=2)
     >>> hits.ids.tolist(), hits.distances.tolist()
     ([[30, 20]], [[0, 1]])
+    >>> index.search(Codes.from_bits([[0, 0, 0]]), k=2, only=[10, 20]).ids.tolist()
+    [[20, 10]]
     """
 
     def __init__(self, codes: Codes, ids: ArrayLike | None = None) -> None:
         """Without ``ids`` the ids that the codes carry are taken, and without those 0 … n−1."""
         check_codes(codes, "The codes of an index")
-        chosen = _choose_ids(codes, ids, first=0)
-        _refuse_repeated(chosen)
-        self._take(Codes(codes.packed, codes.bits, chosen, codes.metadata))
+        self._bits, self._metadata = codes.bits, codes.metadata
+        self._segments = added((), segment_of(codes, choose_ids((), codes, ids)))
+        self._finder = Finder()
 
-    def _take(self, codes: Codes) -> None:
-        """Hold these codes, which have unique ids, and forget what was prepared for the earlier ones."""
-        self._codes = codes
-        self._prepared: tuple[NDArray[Any], NDArray[np.int64]] | None = None
-
-    @property
-    def codes(self) -> Codes:
-        """All codes with their ids, in the order in which they were added."""
-        return self._codes
-
-    @property
-    def ids(self) -> NDArray[np.int64]:
-        """The id of each code, in the order in which they were added."""
-        ids = self._codes.ids
-        return np.arange(len(self._codes)) if ids is None else ids
+    @classmethod
+    def _of(cls, bits: int, metadata: Mapping[str, str], segments: tuple[Segment, ...]) -> "HammingIndex":
+        index = cls.__new__(cls)
+        index._bits, index._metadata, index._segments = bits, dict(metadata), segments
+        index._finder = Finder()
+        return index
 
     @property
     def bits(self) -> int:
-        return self._codes.bits
+        return self._bits
+
+    @property
+    def metadata(self) -> dict[str, str]:
+        """What travels with the codes, such as the fingerprint of the model."""
+        return dict(self._metadata)
+
+    @property
+    def ids(self) -> NDArray[np.int64]:
+        """The ids in ascending order."""
+        return np.sort(np.concatenate([np.empty(0, np.int64), *(part.alive_ids() for part in self._segments)]))
+
+    @property
+    def codes(self) -> Codes:
+        """A copy of all codes with their ids, in ascending order of id."""
+        return self.codes_of(self.ids)
+
+    def codes_of(self, ids: ArrayLike) -> Codes:
+        """The codes of these ids, in their order."""
+        asked = id_row(ids)
+        words = word_columns(Codes(np.zeros((len(asked), -(-self.bits // 8)), np.uint8), self.bits))
+        found = np.zeros(len(asked), np.bool_)
+        for segment in self._segments:
+            rows = segment.rows_of(asked)
+            here = rows >= 0
+            words[:, here] = segment.words[:, rows[here]]
+            found |= here
+        if not found.all():
+            raise CodesError(f"The index holds no id {asked[~found][0]}{self._id_span()}.")
+        return Codes(packed_rows(words, self.bits), self.bits, asked, self._metadata)
 
     def __len__(self) -> int:
-        return len(self._codes)
+        return sum(len(segment) for segment in self._segments)
 
     def __repr__(self) -> str:
         return f"HammingIndex({len(self)} × {self.bits} bits)"
 
-    def add(self, codes: Codes, ids: ArrayLike | None = None) -> None:
-        """Add codes; without ids (given, or carried by the codes) they count on from the largest one."""
+    def add(self, codes: Codes, ids: ArrayLike | None = None) -> NDArray[np.int64]:
+        """Add codes; without ids (given, or carried by the codes) they count on from the largest one.
+
+        Gives the ids that the codes now have.
+        """
         check_codes(codes, "The codes to add", self.bits)
-        first = int(self.ids.max()) + 1 if len(self) else 0
-        chosen = _choose_ids(codes, ids, first)
-        _refuse_repeated(chosen)
-        known = chosen[np.isin(chosen, self.ids)]
-        if known.size:
-            raise CodesError(f"The index already holds the id {known[0]} ({known.size} of the ids to add are known).")
-        new = Codes(codes.packed, codes.bits, chosen, self._codes.metadata)
-        self._take(Codes.concatenate([self._codes, new]))
+        chosen = choose_ids(self._segments, codes, ids)
+        self._take(added(self._segments, segment_of(codes, chosen)))
+        return chosen
 
     def remove(self, ids: ArrayLike) -> None:
         """Remove these ids; if one of them is unknown or given twice, nothing is removed."""
-        gone = check_ids(np.atleast_1d(np.asarray(ids)), np.size(ids))
-        _refuse_repeated(gone)
-        unknown = gone[~np.isin(gone, self.ids)]
-        if unknown.size:
-            raise CodesError(f"The index holds no id {unknown[0]} ({unknown.size} of the ids to remove are unknown).")
-        self._take(self._codes[~np.isin(self.ids, gone)])
+        gone = id_row(ids)
+        refuse_repeated(gone)
+        self._take(removed(self._segments, gone))
 
-    def search(self, query_codes: Codes, k: int = 10) -> Hits:
+    def _take(self, segments: tuple[Segment, ...]) -> None:
+        self._segments = segments
+        self._finder.keep_only([segment.words for segment in segments])
+
+    def prepare(self) -> None:
+        """Build the tables for near neighbours now, rather than when enough queries have asked for such."""
+        for segment in self._segments:
+            self._finder.prepare(segment.words, self.bits)
+
+    def search(self, query_codes: Codes, k: int = 10, *, only: ArrayLike | None = None, by: str = "auto") -> Hits:
         """The k nearest items of each query, ordered by (distance, id); k beyond n gives all n.
 
-        Rows are walked in ascending id order, block by block. Once a query has k candidates, a later row can
-        only get in with a distance strictly below its k-th (equal distances lose by id), so after the first
-        blocks hardly anything is left to sort.
+        ``only`` limits the answer to some items: ids (those the index does not hold are passed over), or a boolean
+        mask over ``index.ids``. ``by`` is "scan" (look at every code), "tables" (multi-index hashing), or "auto":
+        what this index has found to be faster; the answer is the same.
         """
         check_codes(query_codes, "The queries", self.bits)
-        width = min(_whole_number(k, "k", least=1), len(self))
+        check_way(by)
+        k = whole_number(k, "k", least=1)
+        parts = self._choice(only)
+        width = min(k, sum(len(part) for part, _ in parts))
         ids = np.empty((len(query_codes), width), dtype=np.int64)
         distances = np.empty((len(query_codes), width), dtype=np.int32)
-        if width == 0:
-            return Hits(ids, distances)
-        database, sorted_ids = self._by_id()
         queries = word_columns(query_codes)
-        # The first block must hold k rows; a few times k keeps the merging of answers cheap for large k.
-        rows = max(_BLOCK_ROWS, 4 * width)
-        step = max(1, BLOCK_PAIRS // rows)
-        for start in range(0, len(query_codes), step):
-            block = slice(start, start + step)
-            row, distance = _nearest(queries[:, block], database, self.bits, width, rows)
-            ids[block] = sorted_ids[row]
-            distances[block] = distance
+        for asked in _rounds(len(query_codes) if width else 0):
+            found = []
+            for part, allowed in parts:
+                rows, near = self._finder.nearest(part.words, queries[:, asked], k, self.bits, allowed, by)
+                found.append((part.ids_of(rows), near))
+            if len(found) == 1:
+                ids[asked], distances[asked] = found[0]
+                continue
+            all_ids = np.concatenate([one for one, _ in found], axis=1)
+            all_distances = np.concatenate([one for _, one in found], axis=1)
+            order = np.lexsort((all_ids, all_distances))[:, :width]
+            ids[asked] = np.take_along_axis(all_ids, order, axis=1)
+            distances[asked] = np.take_along_axis(all_distances, order, axis=1)
         return Hits(ids, distances)
 
-    def within(self, query_codes: Codes, radius: int = 2) -> RaggedHits:
+    def within(
+        self, query_codes: Codes, radius: int = 2, *, only: ArrayLike | None = None, by: str = "auto"
+    ) -> RaggedHits:
         """All items at a distance of at most ``radius`` from each query, ordered by (distance, id)."""
         check_codes(query_codes, "The queries", self.bits)
-        radius = min(_whole_number(radius, "radius", least=0), self.bits)
-        database, sorted_ids = self._by_id()
+        check_way(by)
+        radius = min(whole_number(radius, "radius", least=0), self.bits)
         queries = word_columns(query_codes)
-        step = max(1, BLOCK_PAIRS // _BLOCK_ROWS)
-        counts = [np.empty(0, dtype=np.int64)]
-        ids = [np.empty(0, dtype=np.int64)]
-        distances = [np.empty(0, dtype=np.int32)]
-        for start in range(0, len(query_codes), step):
-            asked = queries[:, start : start + step]
-            keys = [np.empty(0, dtype=np.int64)]
-            for first in range(0, len(self), _BLOCK_ROWS):
-                block = hamming(asked, database[:, first : first + _BLOCK_ROWS], self.bits)
-                keys.append(_keys(block, np.flatnonzero(block <= radius), first, self.bits, len(self)))
-            query, distance, row = _split(np.sort(np.concatenate(keys)), self.bits, len(self))
-            counts.append(np.bincount(query, minlength=asked.shape[1]))
-            ids.append(sorted_ids[row])
-            distances.append(distance.astype(np.int32))
-        return RaggedHits(np.concatenate(counts), np.concatenate(ids), np.concatenate(distances))
+        empty = np.empty(0, np.int64)
+        found = [(empty, empty, np.empty(0, np.int32))]
+        parts = self._choice(only)
+        for part, allowed in parts:
+            query, rows, near = self._finder.within(part.words, queries, radius, self.bits, allowed, by)
+            found.append((query, part.ids_of(rows), near))
+        query, ids, distances = (np.concatenate(column) for column in zip(*found, strict=True))
+        if len(parts) > 1:
+            order = np.lexsort((ids, distances, query))
+            query, ids, distances = query[order], ids[order], distances[order]
+        return RaggedHits(np.bincount(query, minlength=len(query_codes)), ids, distances)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write a safetensors file that says its own format."""
-        tensors: dict[str, NDArray[Any]] = {"packed": self._codes.packed, "ids": self.ids}
-        write_tensors(path, tensors, _FORMAT, self.bits, self._codes.metadata)
+        """Write one file that describes itself, whole or not at all."""
+        from scdh.index.store import write_index
+
+        write_index(Path(path), self.bits, self._metadata, self._segments)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> "HammingIndex":
-        """Read what ``save`` wrote; anything else is refused with one sentence."""
-        tensors, bits, metadata = read_tensors(path, _FORMAT, required=("packed", "ids"))
-        return cls(Codes(tensors["packed"], bits, tensors["ids"], metadata))
+    def load(cls, path: str | os.PathLike[str], *, verify: bool | None = None) -> "HammingIndex":
+        """Open what ``save`` wrote; the codes stay on disk and are read as they are needed.
 
-    def _by_id(self) -> tuple[NDArray[Any], NDArray[np.int64]]:
-        """Word columns in ascending id order, and those ids: now the smaller row has the smaller id."""
-        if self._prepared is None:
-            ids, codes = self.ids, self._codes
-            if np.any(ids[1:] < ids[:-1]):
-                order = np.argsort(ids)
-                ids, codes = ids[order], codes[order]
-            self._prepared = word_columns(codes), ids
-        return self._prepared
+        ``verify`` compares all checksums; by default those of files up to 64 MB, whose reading takes no time.
+        """
+        from scdh.index.store import read_index
 
+        stored = read_index(Path(path), verify=verify)
+        return cls._of(stored.bits, stored.metadata, stored.segments)
 
-def _nearest(
-    queries: NDArray[Any], database: NDArray[Any], bits: int, width: int, rows: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Row numbers and distances [q, width] of the nearest rows; ``rows`` must be at least ``width``."""
-    total = database.shape[1]
-    block = hamming(queries, database[:, :rows], bits)
-    keys = _keys(block, np.arange(block.size), 0, bits, total).reshape(block.shape)
-    if width < block.shape[1]:
-        keys = np.partition(keys, width - 1, axis=1)[:, :width]
-    best = np.sort(keys, axis=1)
-    for first in range(rows, total, rows):
-        _, limit, _ = _split(best[:, -1], bits, total)
-        if not limit.any():
-            break
-        block = hamming(queries, database[:, first : first + rows], bits)
-        near = np.flatnonzero(block < limit.astype(block.dtype)[:, None])
-        if near.size:
-            new = _keys(block, near, first, bits, total)
-            # The query leads the key, so one flat sort orders all queries; each keeps its first ``width``.
-            merged = np.sort(np.concatenate([best.ravel(), new]))
-            sizes = width + np.bincount(near // block.shape[1], minlength=len(best))
-            best = merged[(np.cumsum(sizes) - sizes)[:, None] + np.arange(width)]
-    _, distance, row = _split(best, bits, total)
-    return row, distance
+    def _choice(self, only: ArrayLike | None) -> list[tuple[Segment, NDArray[np.bool_] | None]]:
+        """The segments that have something to find, each with the rows that may be found; None: all of them."""
+        if only is None:
+            return [(part, part.alive) for part in self._segments if len(part)]
+        wanted = self._wanted_ids(np.asarray(only))
+        parts: list[tuple[Segment, NDArray[np.bool_] | None]] = []
+        for part in self._segments:
+            rows = part.rows_of(wanted)
+            allowed = np.zeros(part.rows, np.bool_)
+            allowed[rows[rows >= 0]] = True
+            if allowed.any():
+                parts.append((Segment(part.words, part.ids, allowed), allowed))
+        return parts
+
+    def _wanted_ids(self, only: NDArray[Any]) -> NDArray[np.int64]:
+        if only.dtype != np.bool_:
+            return id_row(only)
+        if only.shape != (len(self),):
+            raise CodesError(f"A mask over {len(self)} items needs {len(self)} values, got shape {list(only.shape)}.")
+        return self.ids[only]
+
+    def _id_span(self) -> str:
+        ids = self.ids
+        return f"; its {len(ids)} ids go from {ids[0]} to {ids[-1]}" if len(ids) else "; it is empty"
 
 
-def _keys(block: NDArray[Any], pairs: NDArray[np.intp], first: int, bits: int, total: int) -> NDArray[np.int64]:
-    """One sortable number per pair: (query · (bits + 1) + distance) · total + row.
-
-    Blocks have at most a few dozen queries, so this fits 63 bits beyond 10^12 codes of 1000 bits.
-    """
-    query, column = np.divmod(pairs, block.shape[1])
-    return (query * (bits + 1) + block.ravel()[pairs]) * total + (column + first)
-
-
-def _split(keys: NDArray[np.int64], bits: int, total: int) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """Query, distance and row of each key."""
-    rest, row = np.divmod(keys, max(total, 1))
-    query, distance = np.divmod(rest, bits + 1)
-    return query, distance, row
+def _rounds(count: int) -> Iterator[slice]:
+    """A small first round shows which way of searching is the faster one for the others."""
+    start, size = 0, TRIAL
+    while start < count:
+        yield slice(start, min(start + size, count))
+        start, size = start + size, _ROUND
 
 
-def _choose_ids(codes: Codes, ids: ArrayLike | None, first: int) -> NDArray[np.int64]:
-    if ids is not None:
-        return check_ids(ids, len(codes))
-    if codes.ids is not None:
-        return codes.ids
-    if first + len(codes) > np.iinfo(np.int64).max:
-        raise CodesError("There are no free ids after the largest one present; give ids for the new codes.")
-    return np.arange(first, first + len(codes), dtype=np.int64)
+def id_row(ids: ArrayLike) -> NDArray[np.int64]:
+    return check_ids(np.atleast_1d(np.asarray(ids)), np.size(ids))
 
 
-def _refuse_repeated(ids: NDArray[np.int64]) -> None:
-    ordered = np.sort(ids)
-    repeated = ordered[1:][ordered[1:] == ordered[:-1]]
-    if repeated.size:
-        raise CodesError(f"Each id may be given once, but the id {repeated[0]} is given more than once.")
-
-
-def _whole_number(value: object, name: str, least: int) -> int:
+def whole_number(value: object, name: str, least: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
         raise CodesError(f"{name} must be a whole number of at least {least}, got {value!r}.")
     return int(value)

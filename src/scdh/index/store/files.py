@@ -1,0 +1,163 @@
+"""Opening, locking and replacing the file of an index."""
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from io import FileIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scdh.errors import CodesError
+from scdh.index.segments import Segment
+from scdh.index.store.arrays import StoredArrays
+from scdh.index.store.format import BODY_AT, SLOTS_AT, Entry, Extent, Manifest, Pen, encode_removed, write_at
+
+try:
+    import fcntl
+except ImportError:  # Windows has no such locks, so no IndexWriter; reading and write_index work
+    fcntl = None  # type: ignore[assignment]
+
+
+@contextmanager
+def opened(path: str | os.PathLike[str]) -> Iterator[FileIO]:
+    """The file for reading."""
+    try:
+        with open(path, "rb", buffering=0) as handle:
+            yield handle
+    except FileNotFoundError:
+        raise CodesError(f"There is no scdh-index file at {path}.") from None
+    except OSError as error:
+        raise CodesError(f"{path} cannot be read: {error.strerror}.") from error
+
+
+def open_locked(target: Path, mode: str, name: str | os.PathLike[str]) -> FileIO:
+    """The file, locked against other writers; ``name`` is what a refusal calls it."""
+    while True:
+        handle = FileIO(target, mode)
+        try:
+            lock(handle, name)
+            if is_at(target, handle):
+                return handle
+        except BaseException:
+            handle.close()
+            raise
+        # Between opening and locking a writer put a new file here; the lock on the old one is worth nothing.
+        handle.close()
+
+
+def lock(handle: FileIO, name: str | os.PathLike[str]) -> None:
+    if fcntl is None:
+        return
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise CodesError(f"{name} is being written by another IndexWriter, and there can be only one.") from None
+
+
+def release(handle: FileIO) -> None:
+    if fcntl is not None:
+        # Closing is not enough: memory maps hold on to the file, and the lock with it.
+        fcntl.flock(handle, fcntl.LOCK_UN)
+    handle.close()
+
+
+def is_at(target: Path, handle: FileIO) -> bool:
+    """Is this open file (still) the one of that name?"""
+    try:
+        return os.path.samestat(os.stat(target), os.fstat(handle.fileno()))
+    except FileNotFoundError:
+        return False
+
+
+@contextmanager
+def exclusive(target: Path, name: str | os.PathLike[str]) -> Iterator[None]:
+    """Nobody else begins, replaces or writes the file meanwhile; refused while an IndexWriter has it open."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if fcntl is None:
+        yield
+        return
+    folder = os.open(target.parent, os.O_RDONLY)
+    held: FileIO | None = None
+    try:
+        # A file that is not there yet cannot be locked, so its folder is; where folders have no locks, go without.
+        with suppress(OSError):
+            fcntl.flock(folder, fcntl.LOCK_EX)
+        if target.exists():
+            held = open_locked(target, "r", name)
+        yield
+    finally:
+        if held is not None:
+            release(held)
+        os.close(folder)
+
+
+def sync_folder(target: Path) -> None:
+    """Make a rename in the folder of the file durable."""
+    if os.name == "nt":
+        return
+    folder = os.open(target.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def sweep(target: Path) -> None:
+    """Remove what killed writers left beside the file; a temporary file in use is locked by its writer."""
+    # The name as ``scdh.files.replacing`` makes it: between the dots there is only the number of a process.
+    pattern = re.compile(rf"\.{re.escape(target.name)}\.[0-9]+\.tmp")
+    for leftover in target.parent.iterdir():
+        if pattern.fullmatch(leftover.name):
+            with suppress(OSError, CodesError):
+                release(open_locked(leftover, "r", leftover))
+                leftover.unlink()
+
+
+def write_whole(
+    temporary: Path, head: Manifest, segments: Sequence[Segment], generation: int, known: StoredArrays, name: str
+) -> FileIO:
+    """A file with these segments, still open and locked; both slots say the same. ``head`` has bits and metadata."""
+    handle = FileIO(temporary, "w+")
+    try:
+        lock(handle, name)
+        pen = Pen(handle, BODY_AT)
+        slot = pen.finish(write_arrays(pen, head, segments, known, True, name), generation)
+        for at in SLOTS_AT:
+            write_at(handle, at, slot.pack())
+        os.fsync(handle.fileno())
+    except BaseException:
+        handle.close()
+        raise
+    return handle
+
+
+def write_arrays(
+    pen: Pen, head: Manifest, segments: Sequence[Segment], known: StoredArrays, again: bool, name: str
+) -> Manifest:
+    """The manifest of segments, whose arrays are written unless known from the file (then too, if ``again``)."""
+
+    def place(array: NDArray[Any], is_mask: bool = False) -> Extent:
+        extent = known.extent_of(array)
+        if extent is not None and not again:
+            return extent
+        written = pen.put(encode_removed(array) if is_mask else little(array))
+        if extent is not None and extent.crc != written.crc:
+            # A new checksum would hide that the array is no longer what was once stored.
+            raise CodesError(f"{name} is damaged: the array at byte {extent.at} does not match its checksum.")
+        return written
+
+    entries = []
+    for segment in segments:
+        words = place(segment.words)
+        ids = segment.ids if isinstance(segment.ids, int) else place(segment.ids)
+        gone = None if segment.alive is None or segment.alive.all() else place(segment.alive, is_mask=True)
+        entries.append(Entry(segment.rows, words, ids, gone))
+    return Manifest(head.bits, head.metadata, tuple(entries))
+
+
+def little(array: NDArray[Any]) -> NDArray[Any]:
+    return np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))

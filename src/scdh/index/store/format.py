@@ -1,0 +1,265 @@
+"""How an index lies on disk: one file that describes itself.
+
+| where                  | what                                                                                      |
+|------------------------|-------------------------------------------------------------------------------------------|
+| byte 0 and byte 4096   | two header slots of 64 bytes; the newest state is the valid slot of higher generation     |
+| from byte 8192         | arrays (at multiples of 64, little endian) and manifests, in the order they were committed|
+| start of each append   | a copy of the header slot that this commit is about to write: its twin                    |
+| the newest slot's end  | what lies beyond was left by a killed writer and counts for nothing                       |
+
+A slot holds: 16 bytes magic, uint32 version, uint32 CRC-32 of the manifest, then as uint64 the generation, the
+committed end of the file, the manifest's place and its bytes; 4 spare bytes and the CRC-32 of all that. A later version
+may change what is in between, but keeps the magic, the version, the 64 bytes and their CRC. The manifest is JSON:
+``bits``, the type of a ``word``, ``metadata``, and for each segment its ``rows``, ``words`` [words, rows], ``ids`` (the
+first id, or an int64 array) and ``removed`` (null; or the removed rows as int64 where that is shorter than one bit a
+row; or else those bits, packed). An array is written as [place, bytes, CRC-32].
+
+Why two slots and a twin. A commit of generation g makes arrays, manifest and twin durable first, then writes slot
+g % 2. The other slot and all that it points to are never touched, so there is always a whole state. A slot that does
+not match its checksum was either torn by a power cut (the commit was not acknowledged) or damaged later (it was); to
+go back to the other slot would lose a commit in the second case. In both cases the twin is durable, so it is taken.
+"""
+
+import json
+import os
+import struct
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from io import FileIO
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scdh.codes import Codes
+from scdh.errors import CodesError
+from scdh.index.distances import word_columns
+
+MAGIC = b"scdh-index\r\n\x1a\n\0\0"  # the line ends give away a copy that was made as if it were text
+VERSION = 1
+SLOT_BYTES = 64
+SLOTS_AT = (0, 4096)  # in pages of their own, so that no write of one touches the other
+BODY_AT = 8192
+ALIGNMENT = 64
+_SLOT = struct.Struct("<16sIIQQQQ4x")
+LARGEST_ID = np.iinfo(np.int64).max
+
+Path = str | os.PathLike[str]
+
+
+class Extent(NamedTuple):
+    """Where an array lies."""
+
+    at: int
+    bytes: int
+    crc: int
+
+
+class Entry(NamedTuple):
+    """A segment in the manifest."""
+
+    rows: int
+    words: Extent
+    ids: Extent | int
+    removed: Extent | None
+
+    def extents(self) -> list[tuple[str, Extent]]:
+        parts = zip(("words", "ids", "removed rows"), (self.words, self.ids, self.removed), strict=True)
+        return [(name, part) for name, part in parts if isinstance(part, Extent)]
+
+
+class Slot(NamedTuple):
+    """What a header slot says."""
+
+    manifest_crc: int
+    generation: int
+    end: int
+    manifest_at: int
+    manifest_bytes: int
+
+    def pack(self) -> bytes:
+        start = _SLOT.pack(MAGIC, VERSION, *self)
+        return start + zlib.crc32(start).to_bytes(4, "little")
+
+
+class Header(NamedTuple):
+    """The newest state, and how sure it is."""
+
+    slot: Slot
+    broken: tuple[int, ...]  # the slots that do not match their checksum
+    from_twin: bool
+
+
+@dataclass(frozen=True)
+class Manifest:
+    bits: int
+    metadata: dict[str, str]
+    entries: tuple[Entry, ...]
+
+    @classmethod
+    def of(cls, bits: int, metadata: Mapping[str, str] | None) -> "Manifest":
+        """Without segments yet; bits and metadata that Codes refuse are refused."""
+        words = dict(metadata or {})
+        empty_words(bits, words)
+        return cls(int(bits), words, ())
+
+    @property
+    def array_bytes(self) -> int:
+        return sum(extent.bytes for entry in self.entries for _, extent in entry.extents())
+
+    def encode(self) -> bytes:
+        segments = [entry._asdict() for entry in self.entries]
+        word = empty_words(self.bits).dtype.name
+        return json.dumps({"bits": self.bits, "word": word, "metadata": self.metadata, "segments": segments}).encode()
+
+
+def empty_words(bits: int, metadata: dict[str, str] | None = None) -> NDArray[Any]:
+    """[words, 0]: how codes of so many bits are cut into words; bits and metadata that Codes refuse are refused."""
+    width = -(-int(bits) // 8) if isinstance(bits, int | np.integer) else 0
+    words = word_columns(Codes(np.empty((0, width), np.uint8), bits, metadata=metadata))
+    return words.astype(words.dtype.newbyteorder("<"), copy=False)
+
+
+def read_header(handle: FileIO, path: Path) -> Header:
+    """The newest state of the file, which is as long as that state says."""
+    # The length is asked for last: a file that grows meanwhile is then never taken for one that was cut short.
+    slots = [_slot_at(handle, at, path) for at in SLOTS_AT]
+    found = os.fstat(handle.fileno()).st_size
+    valid = [slot for slot in slots if slot is not None]
+    if not valid:
+        starts = [_read(handle, at, len(MAGIC)) for at in SLOTS_AT]
+        if not any(start and MAGIC.startswith(start) for start in starts) and found > 0:
+            if b'"scdh-codes"' in _read(handle, 0, BODY_AT):
+                raise CodesError(f"{path} is not a scdh-index file but one of scdh-codes; `scdh index` makes an index.")
+            raise CodesError(f"{path} is not a scdh-index file: it does not begin with the words 'scdh-index'.")
+        if found < BODY_AT:
+            raise CodesError(f"{path} is cut short: at least {BODY_AT} bytes were expected, but {found} were found.")
+        raise CodesError(f"{path} is damaged: neither of its two headers matches its checksum.")
+    newest = max(valid, key=lambda slot: slot.generation)
+    if found < newest.end:
+        raise CodesError(f"{path} is cut short: its header promises {newest.end} bytes, but {found} bytes were found.")
+    broken = tuple(i for i, slot in enumerate(slots) if slot is None)
+    if not broken or found == newest.end:
+        return Header(newest, broken, False)
+    twin = _slot_at(handle, aligned(newest.end), path)
+    if twin is None or twin.generation != newest.generation + 1 or twin.end > found:
+        # No interrupted write leaves this behind, so it is damage; to go on with the older state could lose a commit.
+        raise CodesError(f"{path} is damaged: header {broken[0]} of 2 does not match its checksum, nor does its copy.")
+    return Header(twin, broken, True)
+
+
+def read_manifest(handle: FileIO, slot: Slot, path: Path) -> Manifest:
+    """The manifest of a state, once every number in it is known to make sense."""
+    text = _read(handle, slot.manifest_at, slot.manifest_bytes)
+    if len(text) != slot.manifest_bytes or zlib.crc32(text) != slot.manifest_crc:
+        raise CodesError(
+            f"{path} is damaged: the {slot.manifest_bytes} bytes of its manifest at byte {slot.manifest_at} "
+            "do not match their checksum."
+        )
+    try:
+        data = json.loads(text)
+        words = empty_words(data["bits"], data["metadata"])
+        if data["word"] != words.dtype.name:
+            raise ValueError(f"codes of {data['bits']} bits lie in words of {words.dtype.name}, not {data['word']!r}")
+        entries = tuple(_checked_entry(number, entry, words, slot.end) for number, entry in enumerate(data["segments"]))
+        places = [extent.at for entry in entries for _, extent in entry.extents()]
+        if len(set(places)) < len(places):
+            raise ValueError("two arrays lie at the same place")
+    except (ValueError, TypeError, LookupError, OverflowError, AttributeError, RecursionError) as error:
+        raise CodesError(f"{path} is damaged: its manifest makes no sense ({error}).") from None
+    return Manifest(data["bits"], data["metadata"], entries)
+
+
+def _checked_entry(number: int, data: dict[str, Any], words: NDArray[Any], end: int) -> Entry:
+    rows, ids, removed = data["rows"], data["ids"], data["removed"]
+    if type(rows) is not int or rows < 1:
+        raise ValueError(f"segment {number} has {rows!r} rows")
+    entry = Entry(
+        rows,
+        Extent(*data["words"]),
+        ids if type(ids) is int else Extent(*ids),
+        None if removed is None else Extent(*removed),
+    )
+    for name, extent in entry.extents():
+        at, size, _ = extent
+        if any(type(value) is not int for value in extent) or at % ALIGNMENT or not BODY_AT <= at <= at + size <= end:
+            raise ValueError(f"the {name} of segment {number} lie outside of the file's {end} bytes")
+    if entry.words.bytes != rows * len(words) * words.itemsize:
+        raise ValueError(f"the words of segment {number} take {entry.words.bytes} bytes for {rows} rows")
+    if isinstance(entry.ids, Extent):
+        if entry.ids.bytes != 8 * rows:
+            raise ValueError(f"the ids of segment {number} take {entry.ids.bytes} bytes for {rows} rows")
+    elif not -LARGEST_ID - 1 <= entry.ids <= LARGEST_ID - rows + 1:
+        raise ValueError(f"segment {number} has {rows} ids from {entry.ids} on")
+    bits = -(-rows // 8)
+    if entry.removed and entry.removed.bytes != bits and entry.removed.bytes not in range(8, bits, 8):
+        raise ValueError(f"the removed rows of segment {number} take {entry.removed.bytes} bytes for {rows} rows")
+    return entry
+
+
+class Pen:
+    """Writes arrays one after the other, each at a multiple of 64."""
+
+    def __init__(self, handle: FileIO, at: int) -> None:
+        self._handle, self._at = handle, at
+
+    def put(self, data: NDArray[Any] | bytes) -> Extent:
+        at, crc = aligned(self._at), 0
+        view = memoryview(data.data if isinstance(data, np.ndarray) else data).cast("B")
+        for start in range(0, len(view), 1 << 24):
+            part = view[start : start + (1 << 24)]
+            crc = zlib.crc32(part, crc)
+            write_at(self._handle, at + start, part)
+        self._at = at + len(view)
+        return Extent(at, len(view), crc)
+
+    def finish(self, manifest: Manifest, generation: int) -> Slot:
+        """Write the manifest; the slot that says so is for the caller to write."""
+        at, size, crc = self.put(manifest.encode())
+        return Slot(crc, generation, at + size, at, size)
+
+
+def write_at(handle: FileIO, at: int, data: memoryview | bytes) -> None:
+    os.lseek(handle.fileno(), at, os.SEEK_SET)
+    view = memoryview(data)
+    while len(view):
+        view = view[os.write(handle.fileno(), view) :]
+
+
+def aligned(at: int) -> int:
+    return -(-at // ALIGNMENT) * ALIGNMENT
+
+
+def encode_removed(alive: NDArray[np.bool_]) -> NDArray[Any]:
+    """The removed rows as int64 or as packed bits, whichever is shorter; ``decode_removed`` tells them by length."""
+    gone = ~alive
+    as_numbers = 8 * np.count_nonzero(gone) < -(-len(gone) // 8)
+    return np.flatnonzero(gone).astype("<i8", copy=False) if as_numbers else np.packbits(gone)
+
+
+def decode_removed(data: NDArray[np.uint8], rows: int) -> NDArray[np.bool_]:
+    if len(data) == -(-rows // 8):
+        return np.unpackbits(data, count=rows) == 0
+    gone = data.view("<i8")
+    if not np.all((gone >= 0) & (gone < rows)):
+        raise ValueError(f"some row numbers are outside of {rows} rows")
+    alive = np.ones(rows, dtype=np.bool_)
+    alive[gone] = False
+    return alive
+
+
+def _slot_at(handle: FileIO, at: int, path: Path) -> Slot | None:
+    raw = _read(handle, at, SLOT_BYTES)
+    if len(raw) < SLOT_BYTES or not raw.startswith(MAGIC) or zlib.crc32(raw[:-4]) != int.from_bytes(raw[-4:], "little"):
+        return None
+    _, version, *rest = _SLOT.unpack(raw[:-4])
+    if version != VERSION:
+        raise CodesError(f"{path} is a scdh-index file of version {version}, but only version {VERSION} can be read.")
+    slot = Slot(*rest)
+    return slot if BODY_AT <= slot.manifest_at <= slot.manifest_at + slot.manifest_bytes <= slot.end else None
+
+
+def _read(handle: FileIO, at: int, size: int) -> bytes:
+    handle.seek(at)
+    return handle.read(size) or b""
