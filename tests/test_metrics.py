@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from scdh import metrics
 from scdh.codes import Codes
 from scdh.errors import ConfigError, DataError
-from scdh.metrics import blocks
+from scdh.index import scan, threads
+from scdh.metrics import histograms as histograms_module
 from scdh.metrics.harmonic import harmonic_span
 from scdh.metrics.ranking import DENOMINATORS
 from tests.reference import slow_metrics as slow
@@ -130,8 +131,12 @@ def random_case(seed, bits, queries=4, items=30, classes=3, many=False):
 
 @pytest.mark.parametrize("bits", LENGTHS)
 @pytest.mark.parametrize("many", [False, True])
-def test_histograms_equal_counting_one_by_one(bits, many):
-    query, query_labels, base, base_labels = random_case(bits, bits, many=many)
+@pytest.mark.parametrize("loops", ["numpy", "kernels"])
+@pytest.mark.parametrize("classes", [3, 70])
+def test_histograms_equal_counting_one_by_one(bits, many, loops, classes, monkeypatch):
+    monkeypatch.setattr(scan, "WORTH_LOADING", 0 if loops == "kernels" else 10**15)
+    monkeypatch.setattr(threads, "_chosen", 3)
+    query, query_labels, base, base_labels = random_case(bits, bits, items=150, classes=classes, many=many)
     items, relevant = metrics.distance_histograms(
         Codes.from_signs(query), query_labels, Codes.from_signs(base), base_labels
     )
@@ -152,15 +157,18 @@ def test_histograms_equal_counting_one_by_one(bits, many):
     topk=st.none() | st.integers(1, 40),
     denominator=st.sampled_from(DENOMINATORS),
     alone=st.booleans(),
+    kernels=st.booleans(),
+    count=st.integers(1, 140),
 )
-def test_row_order_and_blocks(seed, bits, many, columns, pairs, topk, denominator, alone):
-    query, query_labels, base, base_labels = random_case(seed, bits, many=many)
+def test_row_order_and_blocks(seed, bits, many, columns, pairs, topk, denominator, alone, kernels, count):
+    query, query_labels, base, base_labels = random_case(seed, bits, items=count, many=many)
     if alone:
         query, query_labels = base, base_labels
     data = Codes.from_signs(query), query_labels, Codes.from_signs(base), base_labels
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(blocks, "_BLOCK_COLUMNS", columns)
-        patch.setattr(blocks, "BLOCK_PAIRS", pairs)
+        patch.setattr(histograms_module, "_BLOCK_COLUMNS", columns)
+        patch.setattr(histograms_module, "BLOCK_PAIRS", pairs)
+        patch.setattr(scan, "WORTH_LOADING", 0 if kernels else 10**15)
         tables = metrics.distance_histograms(*data, leave_one_out=alone)
         found = metrics.ordered_average_precision(
             *data, *tables, topk=topk, denominator=denominator, leave_one_out=alone

@@ -10,12 +10,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from scdh.codes import Codes, check_codes
 from scdh.errors import ConfigError, DataError, unknown_name
-from scdh.metrics.blocks import Advance
-from scdh.metrics.histograms import distance_histograms
+from scdh.metrics.histograms import Advance, distance_histograms
 from scdh.metrics.labels import check_labels
 from scdh.metrics.ordered import ordered_average_precision
 from scdh.metrics.radius import check_radius, precision_within_radius
-from scdh.metrics.ranking import DENOMINATORS, average_precision, check_topk
+from scdh.metrics.ranking import DENOMINATORS, average_precisions, check_topk
 from scdh.metrics.returned import precision_at_k, recall_at_k
 
 TIES = ("expected", "best", "worst", "order")
@@ -150,16 +149,13 @@ def evaluate(
     with _bar(passes * len(query_codes) * len(database_codes), progress) as advance:
         items, relevant = distance_histograms(*data, leave_one_out=leave_one_out, advance=advance)
         options: dict[str, Any] = {"topk": topk, "denominator": denominator}
-        best = average_precision(items, relevant, ties="best", **options)
-        worst = average_precision(items, relevant, ties="worst", **options)
+        expected, best, worst = average_precisions(items, relevant, ("expected", "best", "worst"), **options)
         if ties == "order":
             ap = ordered_average_precision(
                 *data, items, relevant, leave_one_out=leave_one_out, advance=advance, **options
             )
-        elif ties == "expected":
-            ap = average_precision(items, relevant, ties="expected", **options)
         else:
-            ap = best if ties == "best" else worst
+            ap = {"expected": expected, "best": best, "worst": worst}[ties]
 
     precision, sizes = precision_within_radius(items, relevant, radius)
     small = np.int32 if len(database_codes) <= np.iinfo(np.int32).max else np.int64

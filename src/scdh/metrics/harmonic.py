@@ -29,5 +29,6 @@ def harmonic_span(before: ArrayLike, count: ArrayLike) -> NDArray[Any]:
 
 
 def _tail(x: NDArray[np.float64]) -> NDArray[np.float64]:
-    square = 1.0 / (x * x)
-    return 0.5 / x - square * (1 / 12 - square * (1 / 120 - square / 252))
+    inverse = 1.0 / x
+    square = inverse * inverse
+    return 0.5 * inverse - square * (1 / 12 - square * (1 / 120 - square / 252))

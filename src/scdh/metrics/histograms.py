@@ -1,11 +1,23 @@
 """Two histograms per query: all that a Hamming ranking says, apart from the order of ties."""
 
+from collections.abc import Callable, Iterator
+from functools import partial
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from scdh.codes import Codes
-from scdh.metrics.blocks import Advance, Block, blocks
+from scdh.index.distances import BLOCK_PAIRS, hamming, word_columns
+from scdh.index.scan import kernels_are_worth_it
+from scdh.index.threads import run, thread_count
 from scdh.metrics.labels import Relevance, check_labels
+
+_BLOCK_COLUMNS = 8192
+# Queries of one task: enough to read the database seldom, few enough for a progress bar that moves.
+_QUERIES = 128
+
+Advance = Callable[[int], None]
+Tables = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 
 def distance_histograms(
@@ -16,13 +28,14 @@ def distance_histograms(
     *,
     leave_one_out: bool = False,
     advance: Advance | None = None,
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+) -> Tables:
     """How many items, and how many relevant items, lie at each distance from each query.
 
         items[q, d]    = |{ j : d(q, j) = d }|
         relevant[q, d] = |{ j : d(q, j) = d and j shares a label with q }|        d = 0 … bits
 
-    Both are int64 [queries, bits + 1]. With ``leave_one_out`` query q does not count item q.
+    Both are int64 [queries, bits + 1]. With ``leave_one_out`` query q does not count item q. ``advance`` is told the
+    number of pairs done. Nothing of size queries × database is ever held.
 
     >>> query, database = Codes.from_bits([[0, 0]]), Codes.from_bits([[0, 0], [0, 1], [1, 0], [1, 1]])
     >>> items, relevant = distance_histograms(query, [7], database, [7, 7, 3, -1])
@@ -33,20 +46,93 @@ def distance_histograms(
         check_labels(query_labels, len(query_codes), "query_labels"),
         check_labels(database_labels, len(database_codes), "database_labels"),
     )
-    shape = (len(query_codes), database_codes.bits + 1)
+    words, bits = word_columns(database_codes), database_codes.bits
+    shape = (len(query_codes), bits + 1)
     items, relevant = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
-    for block in blocks(query_codes, database_codes, relevance, leave_one_out, advance):
-        of_all, of_relevant = block_histograms(block, database_codes.bits)
-        items[block.rows] += of_all[:, :-1]
-        relevant[block.rows] += of_relevant[:, :-1]
+    pairs = len(query_codes) * len(database_codes)
+    count = _by_kernels if kernels_are_worth_it("histograms", words, pairs) else _by_numpy
+    for rows, (of_all, of_relevant) in count(word_columns(query_codes), words, bits, relevance):
+        items[rows] += of_all
+        relevant[rows] += of_relevant
+        if advance is not None:
+            advance(int(of_all.sum()))
+    if leave_one_out:
+        own = np.arange(len(query_codes))
+        apart = np.bitwise_count(query_codes.packed ^ database_codes.packed).sum(axis=1, dtype=np.int64)
+        items[own, apart] -= 1
+        relevant[own, apart] -= relevance.of_same_rows()
     return items, relevant
 
 
-def block_histograms(block: Block, bits: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Both histograms of one block over 0 … bits + 1, where the last level holds the pairs left out."""
-    levels, count = bits + 2, len(block.distances)
-    # One count over (query, relevant or not, distance) gives both histograms in one pass.
-    cells = (np.arange(count) * (2 * levels))[:, None] + block.distances
-    cells += block.relevant * np.intp(levels)
-    table = np.bincount(cells.ravel(), minlength=count * 2 * levels).reshape(count, 2, levels)
-    return table.sum(axis=1), table[:, 1]
+def _by_kernels(
+    queries: NDArray[np.unsignedinteger], words: NDArray[np.unsignedinteger], bits: int, relevance: Relevance
+) -> Iterator[tuple[slice, Tables]]:
+    """With one label per item the database is ordered by label: the relevant items of a query are then a span of rows,
+    and only these are counted a second time."""
+    from scdh.index.counting import count_sharing, count_spans, slice_rows
+    from scdh.index.sliced import BUNCH
+
+    total, count = words.shape[1], queries.shape[1]
+    if relevance.single:
+        order, spans = _label_spans(relevance)
+        words = words[:, order]
+    else:
+        hot = relevance.database.astype(np.uint64)
+        label_planes = slice_rows(hot, 64 * len(hot))
+    width = -(-bits // BUNCH) * BUNCH
+    planes = slice_rows(words.astype(np.uint64), width)
+
+    def task(group: slice) -> Tables:
+        asked = _whole_words(queries[:, group], width)
+        items, relevant = (np.zeros((len(asked), bits + 1), np.int64) for _ in range(2))
+        count_spans(planes, asked, np.zeros(len(asked), np.int64), np.full(len(asked), total), items)
+        if relevance.single:
+            count_spans(planes, asked, spans[0][group], spans[1][group], relevant)
+        else:
+            own = np.argwhere(_whole_words(relevance.query[:, group], label_planes.shape[1]))
+            starts = np.searchsorted(own[:, 0], np.arange(len(asked) + 1))
+            count_sharing(planes, asked, label_planes, own[:, 1].copy(), starts, relevant)
+        return items, relevant
+
+    size = max(1, min(_QUERIES, -(-count // thread_count())))
+    groups = [slice(start, min(start + size, count)) for start in range(0, count, size)]
+    yield from zip(groups, run([partial(task, group) for group in groups]), strict=True)
+
+
+def _label_spans(relevance: Relevance) -> tuple[NDArray[np.int64], tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """The order of the database by label, and where in it the label of each query begins and ends."""
+    labels = relevance.database[0]
+    # Numbers of 16 bits are sorted without comparing, ten times as fast; −1 stands for no label.
+    small = labels.max(initial=0) < np.iinfo(np.uint16).max
+    order = np.argsort((labels + 1).astype(np.uint16) if small else labels, kind="stable")
+    ordered, own = labels[order], relevance.query[0]
+    return order, (np.searchsorted(ordered, own, "left"), np.searchsorted(ordered, own, "right"))
+
+
+def _whole_words(columns: NDArray[np.unsignedinteger], bits: int) -> NDArray[np.uint64]:
+    """The first ``bits`` bits of word columns [words, n] as [n, bits] words of all zeros or all ones."""
+    little = columns.T.astype(columns.dtype.newbyteorder("<"), order="C", copy=False)
+    ones = np.unpackbits(little.view(np.uint8).reshape(columns.shape[1], -1), axis=1, bitorder="little")[:, :bits]
+    whole = np.zeros((columns.shape[1], bits), np.uint64)
+    np.negative(ones.astype(np.uint64), out=whole[:, : ones.shape[1]])
+    return whole
+
+
+def _by_numpy(
+    queries: NDArray[np.unsignedinteger], words: NDArray[np.unsignedinteger], bits: int, relevance: Relevance
+) -> Iterator[tuple[slice, Tables]]:
+    """Small work, in blocks of pairs."""
+    levels, total, count = bits + 1, words.shape[1], queries.shape[1]
+    # Many queries against few items of many bits: the histograms of a block must stay small as well.
+    step = max(1, BLOCK_PAIRS // max(1, min(_BLOCK_COLUMNS, total), levels))
+    for top in range(0, count, step):
+        rows = slice(top, min(top + step, count))
+        for left in range(0, total, _BLOCK_COLUMNS):
+            columns = slice(left, min(left + _BLOCK_COLUMNS, total))
+            distances = hamming(queries[:, rows], words[:, columns], bits)
+            # One count over (query, relevant or not, distance) gives both histograms in one pass.
+            cells = (np.arange(len(distances)) * (2 * levels))[:, None] + distances
+            cells += relevance.block(rows, columns) * np.intp(levels)
+            table = np.bincount(cells.ravel(), minlength=len(distances) * 2 * levels)
+            table = table.reshape(len(distances), 2, levels)
+            yield rows, (table.sum(axis=1), table[:, 1])

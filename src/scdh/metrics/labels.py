@@ -48,7 +48,10 @@ def check_labels(labels: ArrayLike, count: int, name: str = "labels") -> NDArray
 
 
 class Relevance:
-    """Who is relevant to whom, asked for block by block so that no [queries, database] table is ever held."""
+    """Who is relevant to whom, asked for block by block so that no [queries, database] table is ever held.
+
+    ``query`` and ``database`` are [1, n] with one label per item, and words of label bits [words, n] with many.
+    """
 
     def __init__(self, query: NDArray[Any], database: NDArray[Any]) -> None:
         """Both as ``check_labels`` gives them."""
@@ -58,10 +61,10 @@ class Relevance:
                 "Query and database labels must be of the same kind, "
                 f"got {kinds[query.ndim]} for the queries and {kinds[database.ndim]} for the database."
             )
-        self._single = query.ndim == 1
-        if self._single:
+        self.single = query.ndim == 1
+        if self.single:
             # −1 must not meet −1: unlabelled queries get a number that no item has.
-            self._query, self._database = np.where(query < 0, -2, query), database
+            self.query, self.database = np.where(query < 0, -2, query)[None], database[None]
         else:
             if query.shape[1] != database.shape[1]:
                 raise DataError(
@@ -69,14 +72,18 @@ class Relevance:
                     f"got {query.shape[1]} and {database.shape[1]}."
                 )
             # Packed label sets: a shared label is a bit that survives an "and".
-            self._query = word_columns(Codes.from_bits(query))
-            self._database = word_columns(Codes.from_bits(database))
+            self.query = word_columns(Codes.from_bits(query))
+            self.database = word_columns(Codes.from_bits(database))
 
     def block(self, rows: slice, columns: slice) -> NDArray[np.bool_]:
         """Boolean [queries, items] for one block."""
-        if self._single:
-            return self._query[rows, None] == self._database[None, columns]
-        shared = self._query[0, rows, None] & self._database[0, None, columns]
-        for ours, theirs in zip(self._query[1:, rows], self._database[1:, columns], strict=True):
+        if self.single:
+            return self.query[0, rows, None] == self.database[0, None, columns]
+        shared = self.query[0, rows, None] & self.database[0, None, columns]
+        for ours, theirs in zip(self.query[1:, rows], self.database[1:, columns], strict=True):
             shared |= ours[:, None] & theirs[None, :]
         return shared != 0
+
+    def of_same_rows(self) -> NDArray[np.bool_]:
+        """Whether query i and item i share a label, for as many queries as items."""
+        return (self.query == self.database)[0] if self.single else (self.query & self.database).any(axis=0)

@@ -25,18 +25,20 @@ denominator fewer hits can score higher ([+ − +] gives 5/6, [+ − −] gives 
 for every denominator.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from scdh.errors import ConfigError, DataError, unknown_name
+from scdh.index.threads import run
 from scdh.metrics.harmonic import harmonic_span
 
 DENOMINATORS = ("hits", "relevant", "min(k, relevant)")
 TIES = ("expected", "best", "worst")
-# Rows are worked on in slices of about this many cells, so that temporaries stay in the tens of megabytes.
-_SLICE_CELLS = 1 << 19
+# Rows are worked on in slices of about this many cells, so that temporaries stay in the cache.
+_SLICE_CELLS = 1 << 14
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.integer]
@@ -58,31 +60,52 @@ def average_precision(
     >>> average_precision(items, relevant, ties="best").tolist()
     [0.5]
     """
+    return average_precisions(items, relevant, (ties,), topk=topk, denominator=denominator)[0]
+
+
+def average_precisions(
+    items: Counts, relevant: Counts, ties: Sequence[str], *, topk: int | None = None, denominator: str = "hits"
+) -> list[Floats]:
+    """The same for several orders of ties at once, which share most of the work."""
     check_histograms(items, relevant)
     check_topk(topk)
     if denominator not in DENOMINATORS:
         raise ConfigError(unknown_name("denominator", denominator, DENOMINATORS))
-    if ties not in TIES:
-        raise ConfigError(unknown_name("order of ties", ties, TIES))
-    scores = np.zeros(len(items))
-    for part in row_slices(items):
-        scores[part] = _slice_scores(
-            items[part].astype(np.int64), relevant[part].astype(np.int64), topk, denominator, ties
-        )
+    for order in ties:
+        if order not in TIES:
+            raise ConfigError(unknown_name("order of ties", order, TIES))
+
+    def task(part: slice) -> list[Floats]:
+        return _slice_scores(items[part].astype(np.int64), relevant[part].astype(np.int64), topk, denominator, ties)
+
+    parts = [[np.empty(0)] * len(ties), *run([partial(task, part) for part in row_slices(items)])]
+    return [np.concatenate(scores) for scores in zip(*parts, strict=True)]
+
+
+def _slice_scores(n: Counts, rho: Counts, topk: int | None, denominator: str, ties: Sequence[str]) -> list[Floats]:
+    before, relevant_before = np.cumsum(n, axis=1) - n, np.cumsum(rho, axis=1) - rho
+    total = rho.sum(axis=1)
+    taken = n if topk is None else np.clip(topk - before, 0, n)
+    # Levels without a relevant item add nothing, and at most distances there is none.
+    at = np.flatnonzero(rho)
+    cells = [table.ravel()[at] for table in (n, rho, taken, before, relevant_before)]
+    scores = []
+    for order in ties:
+        sums = np.zeros(n.shape)
+        sums.ravel()[at] = _level_sums(*cells, ties=order)
+        if topk is None or denominator == "relevant":
+            scores.append(_divide(sums.sum(axis=1), total))
+        elif denominator == "min(k, relevant)":
+            scores.append(_divide(sums.sum(axis=1), np.minimum(topk, total)))
+        else:
+            scores.append(_over_hits(n, rho, taken, before, relevant_before, sums, order))
     return scores
 
 
-def _slice_scores(n: Counts, rho: Counts, topk: int | None, denominator: str, ties: str) -> Floats:
-    before, relevant_before = np.cumsum(n, axis=1) - n, np.cumsum(rho, axis=1) - rho
-    total = rho.sum(axis=1)
-    if topk is None:
-        return _divide(_level_sums(n, rho, n, before, relevant_before, ties).sum(axis=1), total)
-    taken = np.clip(topk - before, 0, n)
-    sums = _level_sums(n, rho, taken, before, relevant_before, ties)
-    if denominator == "relevant":
-        return _divide(sums.sum(axis=1), total)
-    if denominator == "min(k, relevant)":
-        return _divide(sums.sum(axis=1), np.minimum(topk, total))
+def _over_hits(
+    n: Counts, rho: Counts, taken: Counts, before: Counts, relevant_before: Counts, sums: Floats, ties: str
+) -> Floats:
+    """The sums over the relevant items in the top k, whose number depends on ties where k cuts a level."""
     cut = (taken > 0) & (taken < n)
     whole_sum = np.where(cut, 0.0, sums).sum(axis=1)
     scores = _divide(whole_sum, np.where(taken == n, rho, 0).sum(axis=1))
@@ -96,7 +119,7 @@ def _slice_scores(n: Counts, rho: Counts, topk: int | None, denominator: str, ti
 
 
 def _level_sums(
-    n: Counts, rho: Counts, taken: Counts, before: Counts | int, relevant_before: Counts | int, ties: str
+    n: Counts, rho: Counts, taken: Counts, before: Counts | int, relevant_before: Counts | int, *, ties: str
 ) -> Floats:
     """What the first ``taken`` items of each level add to the sum of precisions: the three formulas above."""
     if ties == "expected":
@@ -115,7 +138,7 @@ def _cut_level_score(before_sum: float, N: int, R: int, n: int, rho: int, m: int
     """Average precision over "hits" when only m of the n items of the last level are in the top k."""
     hits = np.arange(max(0, m - (n - rho)), min(m, rho) + 1)
     # Given the hits, the part inside the top k is a level of m items that is taken whole.
-    added = _level_sums(np.full_like(hits, m), hits, np.full_like(hits, m), N, R, ties)
+    added = _level_sums(np.full_like(hits, m), hits, np.full_like(hits, m), N, R, ties=ties)
     scores = _divide(before_sum + added, R + hits)
     if ties == "expected":
         return float(_hypergeometric(n, rho, m, hits) @ scores)
