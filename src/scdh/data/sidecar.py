@@ -74,10 +74,30 @@ class Items:
         with replacing(items_file(path)) as temporary:
             temporary.write_text(json.dumps(content, ensure_ascii=False), "utf-8")
 
+    def chosen(self, rows: np.ndarray) -> "Items":
+        return Items(self.ids[rows], [self.names[row] for row in rows.tolist()], self.labels[rows], self.label_names)
+
     @classmethod
-    def load(cls, path: Path, ids: np.ndarray | None, count: int) -> "Items | None":
-        """The items of the file ``path`` with these ids; None where nobody wrote any."""
+    def load(cls, path: Path, ids: np.ndarray | None, count: int, *, may_have_more: bool = False) -> "Items | None":
+        """The items of the file ``path`` with these ids; None where nobody wrote any.
+
+        An index is written after its items, so a kill in between leaves items that the index does not have yet;
+        ``may_have_more`` passes over them.
+        """
         file = items_file(path)
+        items = cls.read(file)
+        if items is None:
+            return None
+        expected = np.arange(count) if ids is None else ids
+        if may_have_more and len(items.ids) > count:
+            items = items.chosen(np.flatnonzero(np.isin(items.ids, expected)))
+        if not np.array_equal(items.ids, expected):
+            raise CodesError(f"{file} does not belong to {path}: its {len(items.ids)} rows have other ids.")
+        return items
+
+    @classmethod
+    def read(cls, file: Path) -> "Items | None":
+        """What ``save`` wrote; None if there is no such file."""
         try:
             content = json.loads(file.read_text("utf-8"))
         except FileNotFoundError:
@@ -97,9 +117,8 @@ class Items:
             if isinstance(error, CodesError):
                 raise
             raise CodesError(f"{file} is not a whole file of item names: {error!r}.") from None
-        expected = np.arange(count) if ids is None else ids
-        if len(items.names) != count or not np.array_equal(items.ids, expected):
-            raise CodesError(f"{file} does not belong to {path}: its {len(items.ids)} rows have other ids.")
+        if not len(items.ids) == len(items.names) == len(items.labels):
+            raise CodesError(f"{file} is not a whole file of item names: its columns have different lengths.")
         return items
 
 
@@ -108,10 +127,11 @@ def items_file(path: Path) -> Path:
 
 
 def joined(parts: list[Items], ids: np.ndarray) -> Items:
-    """Rows of several files one after the other, labels united by name, with new ``ids``."""
+    """Rows of several files with new ``ids``, in ascending order of these, labels united by name."""
     names, multi = label_union(parts)
     labels = np.concatenate([part.labels_among(names, multi) for part in parts])
-    return Items(ids, [name for part in parts for name in part.names], labels, names)
+    together = Items(ids, [name for part in parts for name in part.names], labels, names)
+    return together.chosen(np.argsort(ids))
 
 
 def label_union(parts: list[Items]) -> tuple[list[str], bool]:
