@@ -15,7 +15,7 @@ from scdh.metrics.labels import check_labels
 from scdh.metrics.ordered import ordered_average_precision
 from scdh.metrics.radius import check_radius, precision_within_radius
 from scdh.metrics.ranking import DENOMINATORS, average_precisions, check_topk
-from scdh.metrics.returned import precision_at_k, recall_at_k
+from scdh.metrics.returned import precision_at_k, precision_recall_by_radius, recall_at_k
 
 TIES = ("expected", "best", "worst", "order")
 _TIE_WORDS = {
@@ -59,6 +59,10 @@ class Scores:
     def recall_at_k(self, k: int | Sequence[int] | NDArray[np.integer]) -> Any:
         """Mean share of the relevant items that the first k hold, expected over ties."""
         return self._mean_at(recall_at_k, k)
+
+    def precision_recall_curve(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Mean precision and recall of all items within radius 0, 1, … bits, an array of each."""
+        return precision_recall_by_radius(self._items, self._relevant)
 
     def _mean_at(self, measure: Any, k: Any) -> Any:
         if np.ndim(k) == 0:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 EXAMPLES = (
     "scdh evaluate runs/digits",
     "scdh evaluate runs/digits --topk 1000 --denominator relevant --json",
-    "scdh evaluate --queries queries.codes --database database.codes --radius 3",
+    "scdh evaluate --queries queries.codes --database database.codes --radius 3 --curves curves.png",
 )
 AT = (1, 10, 100, 500, 1000)
 
@@ -47,6 +47,9 @@ def evaluate(
     on_bad_image: Annotated[
         Literal["fail", "skip"] | None, typer.Option(help="For images that cannot be read (as in training).")
     ] = None,
+    curves: Annotated[
+        Path | None, typer.Option(help="Draw precision and recall into this .png, .svg or .pdf file.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Score codes: MAP with bounds for ties, precision within a radius, precision at k.
@@ -54,6 +57,12 @@ def evaluate(
     Of a run, the codes of queries and database are kept in RUN/codes; RUN/scores.json gets the scores, their
     definitions, the settings and the split's fingerprint, RUN/per_query.npz the scores of every query.
     """
+    if curves is not None:
+        from scdh.cli.inputs import check_writable
+        from scdh.experiments.score_curves import check_picture, draw_score_curves
+
+        check_writable(curves)
+        check_picture(curves)
     options: dict[str, Any] = {"denominator": denominator, "radius": radius, "ties": ties}
     if run is not None:
         if queries is not None or database is not None or leave_one_out:
@@ -70,10 +79,15 @@ def evaluate(
     else:
         options |= {"topk": _topk(topk), "leave_one_out": leave_one_out}
         content, scores = _score_files(queries, database, options)
+    if curves is not None:
+        draw_score_curves(scores, curves)
+        content["curves"] = str(curves)
     if as_json:
         document(content)
     else:
         _print(content, scores)
+        if curves is not None:
+            result(f"Curves: {curves}.")
 
 
 def _score_files(queries: Path, database: Path, options: dict[str, Any]) -> tuple[dict[str, Any], "Scores"]:

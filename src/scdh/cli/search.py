@@ -176,11 +176,15 @@ def _answers(
     leave_out: int | None,
 ) -> list[tuple[Any, Any]]:
     """Ids and distances of each query."""
+    from scdh.index.exact import ROUND, HammingIndex
+
     limit = k if radius is not None else k or 10
+    # A bar for those who wait; Milvus has none to show, its answers come batch by batch from elsewhere.
+    options: dict[str, Any] = {"progress": True} if isinstance(index, HammingIndex) and len(asked) > ROUND else {}
     if radius is not None:
-        hits: Any = index.within(asked, radius, only=only)
+        hits: Any = index.within(asked, radius, only=only, **options)
     else:
-        hits = index.search(asked, (limit or 10) + (leave_out is not None), only=only)
+        hits = index.search(asked, (limit or 10) + (leave_out is not None), only=only, **options)
     answers = []
     for query in range(len(asked)):
         ids, distances = hits.of(query)

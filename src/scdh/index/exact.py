@@ -6,6 +6,7 @@ were added, on block sizes, threads, or on the way it was found.
 
 import os
 from collections.abc import Iterator, Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +18,13 @@ from scdh.errors import CodesError
 from scdh.index.distances import packed_rows, word_columns
 from scdh.index.finder import TRIAL, Finder, check_way
 from scdh.index.hits import Hits, RaggedHits
+from scdh.index.multi_index import FEWEST_ROWS
 from scdh.index.segments import Segment, added, choose_ids, refuse_repeated, removed, segment_of
+from scdh.progress import track
 
-# Queries of one round: answers of several segments are merged, and the merging must not need memory without end.
-_ROUND = 4096
+# Queries and answers of one round: what lies between the queries and the answer must not need memory without end.
+ROUND = 1024
+_ROUND_ANSWERS = 1 << 24
 
 
 class HammingIndex:
@@ -112,12 +116,20 @@ class HammingIndex:
         for segment in self._segments:
             self._finder.prepare(segment.words, self.bits)
 
-    def search(self, query_codes: Codes, k: int = 10, *, only: ArrayLike | None = None, by: str = "auto") -> Hits:
+    def search(
+        self,
+        query_codes: Codes,
+        k: int = 10,
+        *,
+        only: ArrayLike | None = None,
+        by: str = "auto",
+        progress: bool = False,
+    ) -> Hits:
         """The k nearest items of each query, ordered by (distance, id); k beyond n gives all n.
 
         ``only`` limits the answer to some items: ids (those the index does not hold are passed over), or a boolean
         mask over ``index.ids``. ``by`` is "scan" (look at every code), "tables" (multi-index hashing), or "auto":
-        what this index has found to be faster; the answer is the same.
+        what this index has found to be faster; the answer is the same. ``progress`` shows a bar on a terminal.
         """
         check_codes(query_codes, "The queries", self.bits)
         check_way(by)
@@ -127,7 +139,9 @@ class HammingIndex:
         ids = np.empty((len(query_codes), width), dtype=np.int64)
         distances = np.empty((len(query_codes), width), dtype=np.int32)
         queries = word_columns(query_codes)
-        for asked in _rounds(len(query_codes) if width else 0):
+        # A small first round shows which way of searching is the faster one for the others.
+        first = TRIAL if by == "auto" and max((part.rows for part, _ in parts), default=0) >= FEWEST_ROWS else ROUND
+        for asked in _rounds(len(query_codes) if width else 0, width, first, progress):
             found = []
             for part, allowed in parts:
                 rows, near = self._finder.nearest(part.words, queries[:, asked], k, self.bits, allowed, by)
@@ -143,7 +157,13 @@ class HammingIndex:
         return Hits(ids, distances)
 
     def within(
-        self, query_codes: Codes, radius: int = 2, *, only: ArrayLike | None = None, by: str = "auto"
+        self,
+        query_codes: Codes,
+        radius: int = 2,
+        *,
+        only: ArrayLike | None = None,
+        by: str = "auto",
+        progress: bool = False,
     ) -> RaggedHits:
         """All items at a distance of at most ``radius`` from each query, ordered by (distance, id)."""
         check_codes(query_codes, "The queries", self.bits)
@@ -153,9 +173,10 @@ class HammingIndex:
         empty = np.empty(0, np.int64)
         found = [(empty, empty, np.empty(0, np.int32))]
         parts = self._choice(only)
-        for part, allowed in parts:
-            query, rows, near = self._finder.within(part.words, queries, radius, self.bits, allowed, by)
-            found.append((query, part.ids_of(rows), near))
+        for asked in _rounds(len(query_codes), 1, ROUND, progress):
+            for part, allowed in parts:
+                query, rows, near = self._finder.within(part.words, queries[:, asked], radius, self.bits, allowed, by)
+                found.append((query + asked.start, part.ids_of(rows), near))
         query, ids, distances = (np.concatenate(column) for column in zip(*found, strict=True))
         if len(parts) > 1:
             order = np.lexsort((ids, distances, query))
@@ -205,12 +226,13 @@ class HammingIndex:
         return f"; its {len(ids)} ids go from {ids[0]} to {ids[-1]}" if len(ids) else "; it is empty"
 
 
-def _rounds(count: int) -> Iterator[slice]:
-    """A small first round shows which way of searching is the faster one for the others."""
-    start, size = 0, TRIAL
-    while start < count:
-        yield slice(start, min(start + size, count))
-        start, size = start + size, _ROUND
+def _rounds(count: int, width: int, first: int, progress: bool) -> Iterator[slice]:
+    size = max(1, min(ROUND, _ROUND_ANSWERS // max(width, 1)))
+    starts = [0, *range(min(first, size), count, size)] if count else []
+    rounds = [slice(start, stop) for start, stop in pairwise([*starts, count])]
+    if not progress:
+        return iter(rounds)
+    return track(rounds, count, "searching", "queries", lambda one: one.stop - one.start)
 
 
 def id_row(ids: ArrayLike) -> NDArray[np.int64]:

@@ -83,8 +83,8 @@ class Finder:
         if by == "scan" or segment.tables is None or not self._good(segment, kind, allowed):
             rows, distances = scan.nearest(words, queries, k, bits, allowed)
             # How far the k-th neighbour usually is tells what tables would have had to do.
-            if by == "auto" and allowed is None and distances.size:
-                farthest = int(np.median(distances[:, -1]))
+            if by == "auto" and allowed is None and distances.size and total >= multi_index.FEWEST_ROWS:
+                farthest = int(np.sort(distances[:, -1])[len(distances) // 2])
                 if self._good(segment, kind, None) and segment.could_spare(len(distances), farthest):
                     segment.build()
             return rows, distances

@@ -23,7 +23,8 @@ _MOST_ROWS = (1 << 32) - 1
 # A look-up, or a row met, costs about as much as scanning this many rows.
 _ROWS_PER_LOOK_UP = 128
 _LONGEST_PIECE = 26
-_QUERIES = 256
+# Queries of one task; fewer are answered sooner than another thread wakes up.
+_FEWEST_QUERIES, _QUERIES = 128, 1024
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,7 +140,7 @@ def _piece_masks(cuts: NDArray[np.int64], words: NDArray[Any]) -> NDArray[Any]:
 
 
 def _parts(count: int) -> list[slice]:
-    size = max(1, min(_QUERIES, -(-count // thread_count())))
+    size = max(_FEWEST_QUERIES, min(_QUERIES, -(-count // thread_count())))
     return [slice(start, min(start + size, count)) for start in range(0, count, size)]
 
 

@@ -22,6 +22,8 @@ _QUERIES = 256
 _CANDIDATE_BYTES = 1 << 26
 # Fewer queries than this per thread share the rows instead: one query alone is bound by reading memory.
 _FEW_QUERIES = 32
+# Waking another thread can take 0.3 ms; this many words are compared in less.
+_WORDS_FOR_A_THREAD = 1 << 22
 _BLOCK_ROWS = 8192
 
 _pairs_by_numpy: dict[tuple[str, str], int] = {}
@@ -53,9 +55,7 @@ def nearest(
     if width == 0 or count == 0:
         return rows, distances
     asked, mask = np.ascontiguousarray(queries.T), _mask(allowed)
-    size = max(1, min(_QUERIES, _CANDIDATE_BYTES // (24 * width), -(-count // thread_count())))
-    groups = [slice(start, min(start + size, count)) for start in range(0, count, size)]
-    spans = _spans(total, count)
+    groups, spans = _shares(words, count, min(_QUERIES, _CANDIDATE_BYTES // (24 * width)))
     tasks = [
         partial(_nearest_task, words, asked[group], span, width, bits, mask) for group in groups for span in spans
     ]
@@ -109,27 +109,28 @@ def _within_by_kernels(
 ) -> Iterator[tuple[int, Rows]]:
     from scdh.index import kernels
 
-    total, count = words.shape[1], queries.shape[1]
     asked = np.ascontiguousarray(queries.T)
-    size = max(1, min(_QUERIES, -(-count // thread_count())))
-    spans = _spans(total, count)
+    groups, spans = _shares(words, queries.shape[1], _QUERIES)
     tasks = [
-        partial(kernels.within, words, asked[start : start + size], span.start, span.stop, radius, bits, mask)
-        for start in range(0, count, size)
+        partial(kernels.within, words, asked[group], span.start, span.stop, radius, bits, mask)
+        for group in groups
         for span in spans
     ]
     results = run(tasks)
-    for start in range(0, count, size):
-        yield start, np.concatenate([next(results) for _ in spans])
+    for group in groups:
+        yield group.start, np.concatenate([next(results) for _ in spans])
 
 
-def _spans(total: int, count: int) -> list[range]:
-    """All rows as one, or for few queries one part per thread, of whole cache lines."""
-    threads = thread_count()
+def _shares(words: NDArray[Any], count: int, most: int) -> tuple[list[slice], list[range]]:
+    """Groups of at most so many queries, and spans of rows: for few queries one per thread, of whole cache lines."""
+    total = words.shape[1]
+    threads = max(1, min(thread_count(), words.size * count // _WORDS_FOR_A_THREAD))
+    size = max(1, min(most, -(-count // threads)))
+    groups = [slice(start, min(start + size, count)) for start in range(0, count, size)]
     if count >= _FEW_QUERIES * threads or total < 64 * threads:
-        return [range(total)]
+        return groups, [range(total)]
     part = -(-total // threads) + 63 & -64
-    return [range(start, min(start + part, total)) for start in range(0, total, part)]
+    return groups, [range(start, min(start + part, total)) for start in range(0, total, part)]
 
 
 def _mask(allowed: NDArray[np.bool_] | None) -> NDArray[np.bool_]:

@@ -48,6 +48,12 @@ def run(tasks: Iterable[Callable[[], T]]) -> Iterator[T]:
     if _pool is None or _pool._max_workers != threads:
         _pool = ThreadPoolExecutor(threads, thread_name_prefix="scdh")
     pool = _pool
+    if len(todo) <= threads:
+        # The first task is done here, while the other threads wake up.
+        others = [pool.submit(task) for task in todo[1:]]
+        yield todo[0]()
+        yield from (other.result() for other in others)
+        return
     started = [pool.submit(task) for task in todo[: 2 * threads]]
     try:
         for place in range(len(todo)):

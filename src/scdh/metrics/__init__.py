@@ -5,7 +5,7 @@ from scdh.metrics.labels import check_labels
 from scdh.metrics.ordered import ordered_average_precision
 from scdh.metrics.radius import precision_within_radius
 from scdh.metrics.ranking import average_precision
-from scdh.metrics.returned import precision_at_k, recall_at_k
+from scdh.metrics.returned import precision_at_k, precision_recall_by_radius, recall_at_k
 from scdh.metrics.statistics import (
     bit_balance,
     bit_correlation,
@@ -27,6 +27,7 @@ __all__ = [
     "distinct_codes",
     "ordered_average_precision",
     "precision_at_k",
+    "precision_recall_by_radius",
     "precision_within_radius",
     "recall_at_k",
 ]

@@ -18,11 +18,7 @@ is the sum over levels divided by
 
 which are the same number for the whole ranking. A query without a hit scores 0.
 
-When k cuts a level, "hits" itself depends on the order of ties: h of the m items are relevant, h
-hypergeometric. Given h, the part in the top k is an ordinary level of m items with h relevant ones, so the
-expectation over h is a finite sum. Best and worst are then the extremes over h as well, because with this
-denominator fewer hits can score higher ([+ − +] gives 5/6, [+ − −] gives 1); so worst ≤ expected ≤ best holds
-for every denominator.
+When k cuts a level, "hits" itself depends on the order of ties: see ``cut_level``.
 """
 
 from collections.abc import Iterator, Sequence
@@ -33,6 +29,7 @@ from numpy.typing import NDArray
 
 from scdh.errors import ConfigError, DataError, unknown_name
 from scdh.index.threads import run
+from scdh.metrics.cut_level import cut_level_scores, divide
 from scdh.metrics.harmonic import harmonic_span
 
 DENOMINATORS = ("hits", "relevant", "min(k, relevant)")
@@ -94,9 +91,9 @@ def _slice_scores(n: Counts, rho: Counts, topk: int | None, denominator: str, ti
         sums = np.zeros(n.shape)
         sums.ravel()[at] = _level_sums(*cells, ties=order)
         if topk is None or denominator == "relevant":
-            scores.append(_divide(sums.sum(axis=1), total))
+            scores.append(divide(sums.sum(axis=1), total))
         elif denominator == "min(k, relevant)":
-            scores.append(_divide(sums.sum(axis=1), np.minimum(topk, total)))
+            scores.append(divide(sums.sum(axis=1), np.minimum(topk, total)))
         else:
             scores.append(_over_hits(n, rho, taken, before, relevant_before, sums, order))
     return scores
@@ -108,13 +105,11 @@ def _over_hits(
     """The sums over the relevant items in the top k, whose number depends on ties where k cuts a level."""
     cut = (taken > 0) & (taken < n)
     whole_sum = np.where(cut, 0.0, sums).sum(axis=1)
-    scores = _divide(whole_sum, np.where(taken == n, rho, 0).sum(axis=1))
-    for query, level in np.argwhere(cut):
-        at = (query, level)
-        scores[query] = _cut_level_score(
-            float(whole_sum[query]), int(before[at]), int(relevant_before[at]),
-            int(n[at]), int(rho[at]), int(taken[at]), ties,
-        )  # fmt: skip
+    scores = divide(whole_sum, np.where(taken == n, rho, 0).sum(axis=1))
+    at = np.nonzero(cut)  # at most one level of a query
+    if len(at[0]):
+        parts = (table[at] for table in (before, relevant_before, n, rho, taken))
+        scores[at[0]] = cut_level_scores(whole_sum[at[0]], *parts, ties=ties)
     return scores
 
 
@@ -132,34 +127,6 @@ def _level_sums(
     else:
         hits, start = np.maximum(0, taken - (n - rho)), before + n - rho
     return hits + (relevant_before - start) * harmonic_span(start, hits)
-
-
-def _cut_level_score(before_sum: float, N: int, R: int, n: int, rho: int, m: int, ties: str) -> float:
-    """Average precision over "hits" when only m of the n items of the last level are in the top k."""
-    hits = np.arange(max(0, m - (n - rho)), min(m, rho) + 1)
-    # Given the hits, the part inside the top k is a level of m items that is taken whole.
-    added = _level_sums(np.full_like(hits, m), hits, np.full_like(hits, m), N, R, ties=ties)
-    scores = _divide(before_sum + added, R + hits)
-    if ties == "expected":
-        return float(_hypergeometric(n, rho, m, hits) @ scores)
-    return float(scores.max() if ties == "best" else scores.min())
-
-
-def _hypergeometric(n: int, rho: int, m: int, hits: Counts) -> Floats:
-    """P(h) of h relevant items among m drawn out of n with ρ relevant, for all h that can be.
-
-    From the ratio P(h+1)/P(h) = (ρ−h)(m−h) / ((h+1)(n−ρ−m+h+1)), summed as logarithms, so nothing overflows.
-    """
-    h = hits[:-1].astype(np.float64)
-    steps = np.log((rho - h) * (m - h)) - np.log((h + 1) * (n - rho - m + h + 1))
-    logs = np.concatenate([[0.0], np.cumsum(steps)])
-    weights = np.exp(logs - logs.max())
-    return weights / weights.sum()
-
-
-def _divide(sums: Floats, counts: Counts) -> Floats:
-    """Sums over counts, 0 where there is nothing to divide by."""
-    return np.where(counts > 0, sums / np.maximum(counts, 1), 0.0)
 
 
 def row_slices(items: Counts) -> Iterator[slice]:

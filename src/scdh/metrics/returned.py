@@ -21,6 +21,26 @@ def expected_hits(items: NDArray[np.integer], relevant: NDArray[np.integer], k: 
     return hits
 
 
+def precision_recall_by_radius(
+    items: NDArray[np.integer], relevant: NDArray[np.integer]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Mean precision and recall over queries of all items within radius 0, 1, … bits; no tie can matter here.
+
+    As in the field's precision–recall curves by hash look-up, an empty ball has precision 0 and stays in the mean.
+
+    >>> precision, recall = precision_recall_by_radius(np.array([[1, 3]]), np.array([[1, 1]]))
+    >>> precision.tolist(), recall.tolist()
+    ([1.0, 0.5], [0.5, 1.0])
+    """
+    check_histograms(items, relevant)
+    precision, recall = np.zeros(items.shape[1]), np.zeros(items.shape[1])
+    for part in row_slices(items):
+        returned, hits = np.cumsum(items[part], axis=1), np.cumsum(relevant[part], axis=1)
+        precision += (hits / np.maximum(returned, 1)).sum(axis=0)
+        recall += (hits / np.maximum(hits[:, -1:], 1)).sum(axis=0)
+    return precision / max(len(items), 1), recall / max(len(items), 1)
+
+
 def precision_at_k(items: NDArray[np.integer], relevant: NDArray[np.integer], k: int) -> NDArray[np.float64]:
     """Share of relevant items among the first k of each query; among all, if there are fewer than k.
 

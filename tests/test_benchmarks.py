@@ -1,0 +1,166 @@
+"""The benchmarks run at toy size, and what they check before they time can really fail. Nothing here is about speed."""
+
+import json
+
+import numpy as np
+import pytest
+
+from benchmarks import agreement, curves, evaluation, faiss_rival, made_up, radius, report, search
+from benchmarks.argsort_way import ArgsortWay
+from benchmarks.evaluation import Protocol
+from benchmarks.timing import Table, cell, take_turns
+from scdh.codes import Codes
+from scdh.index import HammingIndex, Hits, RaggedHits, set_threads
+
+SEARCH = search.Plan(
+    sizes=(300, 600), bits=((12, 16), (12, 32), (64, 64)), ks=(1, 10), middle=600, queries=6, singles=2, turns=1,
+    warm=False,
+)  # fmt: skip
+RADIUS = radius.Plan(sizes=(2000,), try_settings_up_to=2000, batches=2, queries=10, scanned=4, warm=False)
+EVALUATION = evaluation.Plan(
+    protocols=(Protocol("one label", 6, 200, 3, bits=12), Protocol("many", 6, 200, 21, topk=50, many_labels=True)),
+    growth=(100, 200), growth_queries=6, rival_queries=3, turns=1, large=(), warm=False,
+)  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def same_threads_afterwards():
+    yield
+    set_threads(None)
+
+
+def measured(module, plan):
+    tables = module.measure(plan, 1)
+    for table in tables:
+        assert table.rows, table.heading
+        assert all(list(row) == list(table.rows[0]) for row in table.rows)
+        numbers = [value for row in table.rows for value in row.values() if isinstance(value, float)]
+        assert np.isfinite(numbers).all()
+    return {table.heading: table for table in tables}
+
+
+def test_sections_give_rows_a_report_and_pictures(tmp_path):
+    found = {"search": measured(search, SEARCH), "radius": measured(radius, RADIUS)}
+    found["evaluation"] = measured(evaluation, EVALUATION)
+    # By size, by other k, by other bits, clustered; single queries by size and with one thread.
+    assert len(found["search"][report.BATCH].rows) == 2 + 1 + 2 + 1
+    assert len(found["search"][report.SINGLE].rows) == 2 + 1
+    assert {"faiss, ms", "scdh, ms", "times faster"} <= set(found["search"][report.BATCH].rows[0])
+    assert {"faster than the scan", "faster than faiss"} <= set(found["radius"][report.WITHIN].rows[0])
+    assert {"faiss, s", "scdh, s", "faiss, MB", "scdh, MB"} <= set(found["radius"][report.BUILD].rows[0])
+    assert len(found["radius"][report.NEAREST].rows) == 2
+    assert {"argsort way, s", "scdh, s", "times faster"} <= set(found["evaluation"][report.AGAINST].rows[0])
+    assert {"peak, MB", "scdh, G pairs/s"} <= set(found["evaluation"][report.FIRST_CALL].rows[0])
+
+    for section, tables in found.items():
+        results = report.keep(tmp_path, section, list(tables.values()), 1, quick=True)
+    assert {path.name for path in curves.draw(results, tmp_path)} == set(report.FIGURES.values())
+    text = report.write(tmp_path, results, tmp_path)
+    assert all(table.about in text for tables in found.values() for table in tables.values())
+    assert "](search_speed.png)" in text
+
+
+def test_running_one_section_again_keeps_the_others(tmp_path):
+    report.keep(tmp_path, "data", [Table("x", "old", [{"n": 1, "ratio": 0.5}])], 2, quick=False)
+    report.keep(tmp_path, "search", [Table("y", "first", [{"n": 1234567, "ratio": 0.12345}])], 2, quick=False)
+    results = report.keep(
+        tmp_path, "search", [Table("y", "second", [{"n": 1234567, "ratio": 0.12345}])], 2, quick=False
+    )
+    assert results == json.loads((tmp_path / "results.json").read_text())
+    assert list(results) == ["search", "data"]
+    text = report.write(tmp_path, results, tmp_path)
+    assert "second" in text
+    assert "first" not in text
+    assert "old" in text
+    assert "| 1,234,567 | 0.123 |" in text
+    assert cell(98765.4) == "98,765"
+
+
+def test_slow_works_get_fewer_turns_but_never_less_than_least():
+    turns = []
+    take_turns({"slow": turns.append}, most=9, least=2, seconds=-1)
+    assert turns == [0, 1]
+
+
+@pytest.fixture
+def nearest():
+    database, queries = made_up.uniform(300, 16, seed=1), made_up.uniform(4, 16, seed=2)
+    return HammingIndex(database).search(queries, 20), queries, database
+
+
+def test_nearest_must_agree(nearest):
+    hits, queries, database = nearest
+    shuffled = np.random.default_rng(0).permutation(20)
+    theirs = hits.distances[:, shuffled], hits.ids[:, shuffled]
+    agreement.same_nearest(hits, *theirs)
+    agreement.in_order(hits)
+    agreement.true_distances(hits, queries, database)
+
+    # Another item at the k-th distance is a matter of ties; a nearer one is not.
+    tied, wrong = hits.ids.copy(), hits.ids.copy()
+    tied[:, -1], wrong[:, 0] = 999, 999
+    agreement.same_nearest(hits, hits.distances, tied)
+    with pytest.raises(agreement.Disagreement, match="ids"):
+        agreement.same_nearest(hits, hits.distances, wrong)
+    farther = hits.distances.copy()
+    farther[0, -1] += 1
+    with pytest.raises(agreement.Disagreement, match="distances"):
+        agreement.same_nearest(hits, farther, hits.ids)
+    with pytest.raises(agreement.Disagreement, match="distance that is said"):
+        agreement.true_distances(Hits(hits.ids, farther), queries, database)
+    with pytest.raises(agreement.Disagreement, match="ordered"):
+        agreement.in_order(Hits(hits.ids[:, ::-1], hits.distances))
+
+
+def test_within_must_agree():
+    database, queries, rows = made_up.planted(2000, 64, 5, seed=1)
+    hits = HammingIndex(database).within(queries, 2)
+    assert hits.counts.tolist() == [10] * 5
+    assert hits.distances.tolist() == made_up.PLANTED.tolist() * 5
+    limits = np.arange(0, 60, 10)
+    agreement.same_within(hits, limits, hits.distances, hits.ids)
+    agreement.found_all(hits, rows)
+    with pytest.raises(agreement.Disagreement, match="items within"):
+        agreement.same_within(hits, limits, hits.distances, hits.ids + 1)
+    with pytest.raises(agreement.Disagreement, match="numbers"):
+        agreement.same_within(hits, np.array([0, 9, 20, 30, 40, 50]), hits.distances, hits.ids)
+    nothing = RaggedHits(np.zeros(5, np.int64), hits.ids[:0], hits.distances[:0])
+    with pytest.raises(agreement.Disagreement, match="planted"):
+        agreement.found_all(nothing, rows)
+
+
+@pytest.mark.parametrize("setting", faiss_rival.RADIUS_2_SETTINGS)
+def test_faiss_is_exact_with_the_settings_it_gets_and_not_with_less(setting):
+    database, queries, _ = made_up.planted(20_000, 64, 300, seed=3)
+    hits = HammingIndex(database).within(queries, 2)
+    agreement.same_within(hits, *faiss_rival.within(faiss_rival.multi_hash(database, setting), queries.packed, 2))
+    less = faiss_rival.multi_hash(database, (2, 32, 0))
+    with pytest.raises(agreement.Disagreement):
+        agreement.same_within(hits, *faiss_rival.within(less, queries.packed, 2))
+
+
+def test_average_precision_must_agree():
+    codes = Codes.from_bits([[0, 0], [0, 1], [1, 1], [1, 1]])
+    rival = ArgsortWay(codes[:1], np.array([4]), codes, np.array([4, 9, 4, 4]))
+    value = rival.average_precision(kind="stable")
+    assert value == pytest.approx([(1 + 2 / 3 + 3 / 4) / 3])
+    assert rival.average_precision(topk=3, kind="stable") == pytest.approx([(1 + 2 / 3) / 2])
+    agreement.between(value, value, value)
+    agreement.same_values(value, value + 1e-7)
+    for worst, best in ((value + 1e-3, value + 1), (value - 1, value - 1e-3)):
+        with pytest.raises(agreement.Disagreement):
+            agreement.between(value, worst, best)
+    with pytest.raises(agreement.Disagreement):
+        agreement.same_values(value, value + 1e-5)
+
+
+def test_a_wrong_search_stops_the_benchmark(monkeypatch):
+    right = HammingIndex.search
+
+    def wrong(self, *args, **options):
+        hits = right(self, *args, **options)
+        return Hits(hits.ids, hits.distances + 1)
+
+    monkeypatch.setattr(HammingIndex, "search", wrong)
+    with pytest.raises(agreement.Disagreement):
+        search.measure(SEARCH, 1)
