@@ -3,6 +3,7 @@
 import hashlib
 import os
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +27,11 @@ def compiled(function: Callable[..., Any]) -> Any:
         config.CACHE_DIR = before
 
 
+@cache
 def _cache_folder() -> Path:
     text = hashlib.sha256()
-    for file in sorted(Path(__file__).parent.glob("*.py")):
+    package = Path(__file__).parents[1]
+    for file in sorted([*package.glob("index/*.py"), *package.glob("metrics/*.py")]):
         text.update(file.read_bytes())
     base = config.CACHE_DIR or os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(base) / "scdh" / f"kernels-{text.hexdigest()[:16]}"

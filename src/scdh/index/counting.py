@@ -16,6 +16,11 @@ _BLOCK_GROUPS = 32
 _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 
 
+def high_digits(planes: Any) -> tuple[int, ...]:
+    """As many zeros as the number of bunches has binary digits; kernels are compiled for each length."""
+    return (0,) * int(planes.shape[1] // BUNCH).bit_length()
+
+
 @compiled
 def slice_rows(words: Any, bits: int) -> Any:
     """Planes uint64 [groups, bits, 8] of uint64 words [words, n]; ``bits`` may be fewer than the words have."""
@@ -48,12 +53,12 @@ def _transpose(square: Any) -> None:
 
 
 @compiled
-def count_spans(planes: Any, queries: Any, starts: Any, stops: Any, counts: Any) -> None:
+def count_spans(planes: Any, queries: Any, starts: Any, stops: Any, digits: Any, counts: Any) -> None:
     """Add to ``counts`` [q, bits + 1] the distances of each query to its own rows, starts[i] … stops[i] − 1.
 
-    ``queries`` is uint64 [q, bits], zeros or all ones for each bit.
+    ``queries`` is uint64 [q, bits], zeros or all ones for each bit; ``digits`` comes from ``high_digits``.
     """
-    digits, sums, mask = _room(planes)
+    sums, mask = np.zeros((planes.shape[1] + BUNCH, LANES), np.uint64), np.empty(LANES, np.uint64)
     for block in range(0, planes.shape[0], _BLOCK_GROUPS):
         for i in range(queries.shape[0]):
             first = max(block, starts[i] // GROUP)
@@ -67,12 +72,14 @@ def count_spans(planes: Any, queries: Any, starts: Any, stops: Any, counts: Any)
 
 
 @compiled
-def count_sharing(planes: Any, queries: Any, labels: Any, own: Any, own_starts: Any, counts: Any) -> None:
+def count_sharing(
+    planes: Any, queries: Any, labels: Any, own: Any, own_starts: Any, digits: Any, counts: Any
+) -> None:
     """The same over the rows that share a label with the query.
 
     ``labels`` are planes too, one for each class; query i has the classes own[own_starts[i] : own_starts[i + 1]].
     """
-    digits, sums, mask = _room(planes)
+    sums, mask = np.zeros((planes.shape[1] + BUNCH, LANES), np.uint64), np.empty(LANES, np.uint64)
     for block in range(0, planes.shape[0], _BLOCK_GROUPS):
         for i in range(queries.shape[0]):
             for group in range(block, min(block + _BLOCK_GROUPS, planes.shape[0])):
@@ -85,17 +92,6 @@ def count_sharing(planes: Any, queries: Any, labels: Any, own: Any, own_starts: 
                 if some:
                     count_group(planes, group, queries, i, mask, digits, sums)
             _move(sums, counts[i])
-
-
-@compiled
-def _room(planes: Any) -> Any:
-    """Memory for ``count_group``: high digits, sums per level and lane, and a mask."""
-    bunches = planes.shape[1] // BUNCH
-    size = 1
-    while bunches >> size:
-        size += 1
-    shape = (size, LANES)
-    return np.zeros(shape, np.uint64), np.zeros(((bunches + 1) * BUNCH, LANES), np.uint64), np.empty(LANES, np.uint64)
 
 
 @compiled

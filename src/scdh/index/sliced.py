@@ -35,8 +35,8 @@ def count_group(
     """Add to ``counts`` [levels, 8] how many of a group's codes, of those in ``mask`` [8], lie at each distance.
 
     ``planes`` is uint64 [groups, bits, 8] with bits a multiple of 16; ``queries`` uint64 [q, bits], each all zeros or
-    all ones; ``digits`` uint64 [m, 8] is room for the binary digits of bits / 16; levels are at least bits + 1, rounded
-    up to a multiple of 16. Sums are kept per lane, so that nothing is added across a vector here.
+    all ones; ``digits`` is a tuple of as many numbers as bits / 16 has binary digits, of which only the length counts:
+    it makes them registers; levels are bits + 16. Sums are kept per lane, so nothing is added across a vector here.
     """
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -49,24 +49,23 @@ def count_group(
         base = builder.add(base, builder.mul(args[1], strides[0]))
         asked, _, query_strides = start(2)
         asked = builder.add(asked, builder.mul(args[3], query_strides[0]))
-        mask_at, high_at, counts_at = start(4)[0], start(5)[0], start(6)[0]
-        highs = start(5)[1][0]
+        mask_at, counts_at = start(4)[0], start(6)[0]
         bunches = builder.udiv(shape[1], _I64(BUNCH))
-        with cgutils.for_range(builder, highs) as loop:
-            _store(builder, _ZERO, high_at, loop.index)
-        low = _add_planes(builder, base, asked, bunches, high_at, highs)
+        low, high = _add_planes(builder, base, asked, bunches, len(signature.args[5]))
         leaves = _nibbles(builder, low, _load(builder, mask_at, _I64(0)))
         with cgutils.for_range(builder, builder.add(bunches, _I64(1))) as loop:
-            _count_nibble(builder, leaves, loop.index, high_at, highs, counts_at)
+            _count_nibble(builder, leaves, loop.index, high, counts_at)
         return context.get_dummy_value()
 
     given = (planes, types.int64, queries, types.int64, mask, digits, counts)
     return types.void(*given), generate
 
 
-def _add_planes(builder: Any, base: Any, asked: Any, bunches: Any, high_at: Any, highs: Any) -> list[Any]:
-    """The sums' digits of weight 1, 2, 4, 8; those of weight 16 and more go to memory."""
-    kept = [cgutils.alloca_once_value(builder, _ZERO) for _ in range(4)]
+def _add_planes(builder: Any, base: Any, asked: Any, bunches: Any, highs: int) -> tuple[list[Any], list[Any]]:
+    """The sums' digits of weight 1, 2, 4, 8, and those of weight 16 and more."""
+    low, high = ([cgutils.alloca_once(builder, _PLANE) for _ in range(count)] for count in (4, highs))
+    for digit in (*low, *high):
+        builder.store(_ZERO, digit)
     with cgutils.for_range(builder, bunches) as loop:
         first = builder.mul(loop.index, _I64(BUNCH))
         incoming = []
@@ -74,20 +73,19 @@ def _add_planes(builder: Any, base: Any, asked: Any, bunches: Any, high_at: Any,
             place = builder.add(first, _I64(i))
             word = builder.inttoptr(builder.add(asked, builder.mul(place, _I64(8))), _I64.as_pointer())
             incoming.append(builder.xor(_load(builder, base, place), _splat(builder, builder.load(word))))
-        for digit in kept:
+        for digit in low:
             total, carries = builder.load(digit), []
             for one, other in zip(incoming[::2], incoming[1::2], strict=True):
                 total, carry = _full_adder(builder, total, one, other)
                 carries.append(carry)
             builder.store(total, digit)
             incoming = carries
-        carry_at = cgutils.alloca_once_value(builder, incoming[0])
-        builder.store(incoming[0], carry_at)
-        with cgutils.for_range(builder, highs) as up:
-            carry, digit = builder.load(carry_at), _load(builder, high_at, up.index)
-            _store(builder, builder.xor(digit, carry), high_at, up.index)
-            builder.store(builder.and_(digit, carry), carry_at)
-    return [builder.load(digit) for digit in kept]
+        carry = incoming[0]
+        for digit in high:
+            old = builder.load(digit)
+            builder.store(builder.xor(old, carry), digit)
+            carry = builder.and_(old, carry)
+    return [builder.load(digit) for digit in low], [builder.load(digit) for digit in high]
 
 
 def _full_adder(builder: Any, a: Any, b: Any, c: Any) -> tuple[Any, Any]:
@@ -105,16 +103,13 @@ def _nibbles(builder: Any, low: list[Any], mask: Any) -> list[Any]:
     return leaves
 
 
-def _count_nibble(builder: Any, leaves: list[Any], value: Any, high_at: Any, highs: Any, counts_at: Any) -> None:
+def _count_nibble(builder: Any, leaves: list[Any], value: Any, high: list[Any], counts_at: Any) -> None:
     """Count the codes whose high digits spell ``value``; most values have none, and are passed over."""
-    chosen_at = cgutils.alloca_once_value(builder, _ONES)
-    builder.store(_ONES, chosen_at)
-    with cgutils.for_range(builder, highs) as loop:
-        bit = builder.and_(builder.lshr(value, loop.index), _I64(1))
-        flip = _splat(builder, builder.sub(bit, _I64(1)))
-        digit = builder.xor(_load(builder, high_at, loop.index), flip)
-        builder.store(builder.and_(builder.load(chosen_at), digit), chosen_at)
-    chosen = builder.load(chosen_at)
+    chosen = None
+    for i, digit in enumerate(high):
+        bit = builder.and_(builder.lshr(value, _I64(i)), _I64(1))
+        same = builder.xor(digit, _splat(builder, builder.sub(bit, _I64(1))))
+        chosen = same if chosen is None else builder.and_(chosen, same)
     some = builder.bitcast(builder.icmp_unsigned("!=", chosen, _ZERO), ir.IntType(LANES))
     with builder.if_then(builder.icmp_unsigned("!=", some, ir.IntType(LANES)(0))):
         popcount = cgutils.get_or_insert_function(

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-_EXACT_BELOW = 64
-_TABLE = np.concatenate([[0.0], np.cumsum(1.0 / np.arange(1, _EXACT_BELOW + 1))])
+EXACT_BELOW = 64
+TABLE = np.concatenate([[0.0], np.cumsum(1.0 / np.arange(1, EXACT_BELOW + 1))])
 
 
 def harmonic_span(before: ArrayLike, count: ArrayLike) -> NDArray[Any]:
@@ -22,9 +22,9 @@ def harmonic_span(before: ArrayLike, count: ArrayLike) -> NDArray[Any]:
     """
     low = np.asarray(before, dtype=np.int64)
     high = low + np.asarray(count, dtype=np.int64)
-    from_table = _TABLE[np.minimum(high, _EXACT_BELOW)] - _TABLE[np.minimum(low, _EXACT_BELOW)]
-    start = np.maximum(low, _EXACT_BELOW).astype(np.float64)
-    stop = np.maximum(high, _EXACT_BELOW).astype(np.float64)
+    from_table = TABLE[np.minimum(high, EXACT_BELOW)] - TABLE[np.minimum(low, EXACT_BELOW)]
+    start = np.maximum(low, EXACT_BELOW).astype(np.float64)
+    stop = np.maximum(high, EXACT_BELOW).astype(np.float64)
     return from_table + np.log1p((stop - start) / start) + (_tail(stop) - _tail(start))
 
 

@@ -68,8 +68,8 @@ def _by_kernels(
     queries: NDArray[np.unsignedinteger], words: NDArray[np.unsignedinteger], bits: int, relevance: Relevance
 ) -> Iterator[tuple[slice, Tables]]:
     """With one label per item the database is ordered by label: the relevant items of a query are then a span of rows,
-    and only these are counted a second time."""
-    from scdh.index.counting import count_sharing, count_spans, slice_rows
+    which is counted for itself."""
+    from scdh.index.counting import count_sharing, count_spans, high_digits, slice_rows
     from scdh.index.sliced import BUNCH
 
     total, count = words.shape[1], queries.shape[1]
@@ -81,17 +81,23 @@ def _by_kernels(
         label_planes = slice_rows(hot, 64 * len(hot))
     width = -(-bits // BUNCH) * BUNCH
     planes = slice_rows(words.astype(np.uint64), width)
+    digits = high_digits(planes)
 
     def task(group: slice) -> Tables:
         asked = _whole_words(queries[:, group], width)
         items, relevant = (np.zeros((len(asked), bits + 1), np.int64) for _ in range(2))
-        count_spans(planes, asked, np.zeros(len(asked), np.int64), np.full(len(asked), total), items)
+        first, last = np.zeros(len(asked), np.int64), np.full(len(asked), total)
         if relevance.single:
-            count_spans(planes, asked, spans[0][group], spans[1][group], relevant)
+            start, stop = spans[0][group], spans[1][group]
+            count_spans(planes, asked, start, stop, digits, relevant)
+            count_spans(planes, asked, first, start, digits, items)
+            count_spans(planes, asked, stop, last, digits, items)
+            items += relevant
         else:
+            count_spans(planes, asked, first, last, digits, items)
             own = np.argwhere(_whole_words(relevance.query[:, group], label_planes.shape[1]))
             starts = np.searchsorted(own[:, 0], np.arange(len(asked) + 1))
-            count_sharing(planes, asked, label_planes, own[:, 1].copy(), starts, relevant)
+            count_sharing(planes, asked, label_planes, own[:, 1].copy(), starts, digits, relevant)
         return items, relevant
 
     size = max(1, min(_QUERIES, -(-count // thread_count())))

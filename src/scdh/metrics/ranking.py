@@ -28,6 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scdh.errors import ConfigError, DataError, unknown_name
+from scdh.index.scan import kernels_are_worth_it
 from scdh.index.threads import run
 from scdh.metrics.cut_level import cut_level_scores, divide
 from scdh.metrics.harmonic import harmonic_span
@@ -36,6 +37,8 @@ DENOMINATORS = ("hits", "relevant", "min(k, relevant)")
 TIES = ("expected", "best", "worst")
 # Rows are worked on in slices of about this many cells, so that temporaries stay in the cache.
 _SLICE_CELLS = 1 << 14
+# A level costs numpy as much as comparing this many pairs of codes.
+_PAIRS_OF_A_LEVEL = 32
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.integer]
@@ -89,7 +92,7 @@ def _slice_scores(n: Counts, rho: Counts, topk: int | None, denominator: str, ti
     scores = []
     for order in ties:
         sums = np.zeros(n.shape)
-        sums.ravel()[at] = _level_sums(*cells, ties=order)
+        sums.ravel()[at] = level_sums(*cells, ties=order)
         if topk is None or denominator == "relevant":
             scores.append(divide(sums.sum(axis=1), total))
         elif denominator == "min(k, relevant)":
@@ -113,10 +116,16 @@ def _over_hits(
     return scores
 
 
-def _level_sums(
-    n: Counts, rho: Counts, taken: Counts, before: Counts | int, relevant_before: Counts | int, *, ties: str
+def level_sums(
+    n: Counts, rho: Counts, taken: Counts, before: Counts, relevant_before: Counts, *, ties: str
 ) -> Floats:
     """What the first ``taken`` items of each level add to the sum of precisions: the three formulas above."""
+    if kernels_are_worth_it("levels", n, _PAIRS_OF_A_LEVEL * len(n)):
+        from scdh.metrics import level_kernels
+
+        return level_kernels.level_sums(  # type: ignore[no-any-return]
+            n, rho, taken, before, relevant_before, TIES.index(ties)
+        )
     if ties == "expected":
         spread = (rho - 1) / np.maximum(n - 1, 1)
         span = harmonic_span(before, taken)
