@@ -94,6 +94,20 @@ CASES = (
     Case("codes of two lengths", "index {d}/16.codes {d}/32.codes --out {d}/x.index", ("32 bits", "16 bits")),
     Case("ids that come twice", "index {d}/16.codes {d}/16.codes --out {d}/x.index", ("id 0", "--renumber")),
     Case("append to a missing index", "index {d}/16.codes --append --out {d}/nowhere.index", ("nowhere.index",)),
+    Case("append of another length", "index {d}/32.codes --append --out {d}/16.index", ("32 bits", "16 bits")),
+    Case("nowhere to put codes", "index {d}/16.codes", ("--out", "--to")),
+    Case("two places for codes", "index {d}/16.codes --out {d}/x.index --to milvus:x.db/x", ("--out", "--to")),
+    Case("no codes to index", "index --out {d}/x.index", ("at least one file",)),
+    Case("check and more", "index {d}/16.codes --check {d}/16.index", ("--check",)),
+    Case("check of a truncated index", "index --check {d}/short.index", ("short.index", "cut short", "bytes")),
+    Case("append to Milvus", "index {d}/16.codes --append --to milvus:{d}/x.db/x", ("--append", "--to")),
+    Case("Milvus without a collection", "index {d}/16.codes --to milvus://host", ("milvus://host", "collection")),
+    Case("Milvus collection not there", "search --index milvus:{d}/no.db/x --row 0", ("no.db/x",)),
+    Case("label that nothing has", "search {d}/labelled16.index --row 0 --label evn", ("evn", "did you mean 'even'")),
+    Case("label without labels", "search {d}/16.index --row 0 --label pear", ("--label", "16.index")),
+    Case("names that are not there", "search {d}/16.index --row 0 --names {d}/x.codes", ("x.codes.items.json",)),
+    Case("no index", "search --row 0", ("index", "milvus://")),
+    Case("curves of an unknown kind", "evaluate {d}/run --curves {d}/x.bmp", (".png", "x.bmp")),
     Case("truncated index", "search {d}/short.index --row 0", ("short.index", "cut short", "bytes")),
     Case("codes where an index is needed", "search {d}/16.codes --row 0", ("16.codes", "scdh-index", "scdh-codes")),
     Case("query codes of another length", "search {d}/16.index --codes {d}/32.codes", ("32 bits", "16 bits")),
@@ -159,6 +173,7 @@ def prepare(d: Path) -> None:
         HammingIndex(codes).save(d / f"{bits}.index")
     codes = Codes.load(d / "16.codes")
     HammingIndex(Codes(codes.packed, 16, codes.ids, {"model": "another"})).save(d / "foreign.index")
+    must(f"index {d}/labelled16.codes --out {d}/labelled16.index")
     _cut(d / "16.codes", d / "short.codes")
     _cut(d / "16.index", d / "short.index")
 

@@ -121,6 +121,49 @@ def test_index_carries_names_over_several_files(work: Path) -> None:
     assert both["items"] == 600
 
 
+def test_an_append_that_was_killed_half_way_is_done_again(work: Path) -> None:
+    """The items are written before the index, so a kill in between leaves items that the index does not have."""
+    must(f"index {work}/queries.codes --out {work}/killed.index")
+    must(f"index {work}/database.codes --out {work}/complete.index")
+    must(f"index {work}/queries.codes --append --out {work}/complete.index")
+    (work / "killed.index.items.json").write_text((work / "complete.index.items.json").read_text())
+    shown = read(f"search {work}/killed.index --row {Codes.load(work / 'queries.codes').ids[0]} -k 1 --json")
+    assert shown["items"] == 300
+    must(f"index {work}/database.codes --append --out {work}/killed.index")
+    assert HammingIndex.load(work / "killed.index").codes == HammingIndex.load(work / "complete.index").codes
+    assert (work / "killed.index.items.json").read_text() == (work / "complete.index.items.json").read_text()
+
+
+def test_an_index_can_be_checked_and_searched_by_label(work: Path) -> None:
+    assert read(f"index --check {work}/digits.index --json")["sound"]
+    hits = read(f"search --index {work}/digits.index --row 7 --label 3 --label 4 -k 5 --json")["queries"][0]["hits"]
+    assert len(hits) == 5
+    assert {hit["label"] for hit in hits} <= {"3", "4"}
+    damaged = bytearray((work / "digits.index").read_bytes())
+    damaged[9000] ^= 1
+    (work / "damaged.index").write_bytes(damaged)
+    code, _, err = run(f"index --check {work}/damaged.index")
+    assert code == 2
+    assert "checksum" in err
+
+
+def test_codes_go_to_milvus_and_are_found_there(work: Path) -> None:
+    place = f"milvus:{work}/vectors.db/digits"
+    assert read(f"index {work}/digits.codes --to {place} --json")["sent"] == 1797
+    again = read(f"index {work}/digits.codes --to {place} --json")
+    assert (again["sent"], again["items"]) == (0, 1797)
+    options = f"--codes {work}/queries.codes -k 4 --names {work}/digits.codes --json"
+    there, here = read(f"search --index {place} {options}"), read(f"search {work}/digits.index {options}")
+    assert there["queries"] == here["queries"]
+    by_row = read(f"search --index {place} --row 7 --radius 2 --names {work}/digits.codes --label 7 --json")
+    assert by_row["queries"] == read(f"search {work}/digits.index --row 7 --radius 2 --label 7 --json")["queries"]
+
+
+def test_curves_are_drawn(work: Path) -> None:
+    must(f"evaluate {work}/runs/digits --curves {work}/curves.png")
+    assert (work / "curves.png").read_bytes().startswith(b"\x89PNG")
+
+
 def test_resume_takes_the_run_s_own_settings(work: Path) -> None:
     must(f"train --resume --out {work}/runs/digits")
     must(f"train --preset demo-digits --epochs 10 --resume --out {work}/runs/digits")

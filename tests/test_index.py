@@ -1,5 +1,6 @@
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -179,6 +180,89 @@ def test_many_rows_against_one_stable_sort():
         order = np.lexsort((ids, distance))[:50]
         assert np.array_equal(hits.ids[i], ids[order])
         assert np.array_equal(hits.distances[i], distance[order])
+
+
+@pytest.mark.parametrize("bits", [8, 48, 64, 128, 256])
+def test_faiss_finds_the_same_distances(bits, loops):
+    faiss = pytest.importorskip("faiss", reason="faiss is the second oracle, and not installed here")
+    rng = np.random.default_rng(bits)
+    base, asked = Codes.from_signs(random_bits(3000, bits, 1)), Codes.from_signs(random_bits(20, bits, 2))
+    ids = rng.permutation(3000)
+    ours, rival = HammingIndex(base, ids=ids), faiss.IndexBinaryIDMap(faiss.IndexBinaryFlat(bits))
+    rival.add_with_ids(np.ascontiguousarray(base.packed), ids)
+    queries = np.ascontiguousarray(asked.packed)
+    for by in ("scan", "tables"):
+        if by == "tables" and bits > 64:
+            continue  # the 50th neighbour is many thousand look-ups away
+        hits = ours.search(asked, k=50, by=by)
+        distances, found = rival.search(queries, 50)
+        assert np.array_equal(hits.distances, np.sort(distances, axis=1))
+        for i in range(20):
+            nearer = distances[i] < distances[i].max()
+            assert set(found[i][nearer]) == set(hits.ids[i][hits.distances[i] < hits.distances[i].max()])
+    radius = bits // 8
+    limits, _, near = faiss.IndexBinaryFlat.range_search(_flat(faiss, base), queries, radius + 1)
+    ball = ours.within(asked, radius)
+    assert np.array_equal(np.diff(limits.astype(np.int64)), ball.counts)
+    for i in range(20):
+        assert set(ids[near[limits[i] : limits[i + 1]]]) == set(ball.of(i)[0])
+
+
+def _flat(faiss, codes):
+    index = faiss.IndexBinaryFlat(codes.bits)
+    index.add(np.ascontiguousarray(codes.packed))
+    return index
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_many_threads_may_search_while_another_one_changes_the_index(count, monkeypatch):
+    monkeypatch.setattr(scan, "WORTH_LOADING", 0)
+    monkeypatch.setattr(scan, "_WORDS_FOR_A_THREAD", 1)
+    monkeypatch.setattr(threads, "_chosen", count)
+    codes = Codes.from_signs(random_bits(3000, 64, 0))
+    index = HammingIndex(codes[:2000])
+    expected = index.search(codes[:50], k=5, only=np.arange(2000))
+
+    def change(_):
+        for row in range(2000, 3000, 50):
+            index.add(codes[row : row + 50], ids=np.arange(row, row + 50))
+            index.remove(np.arange(row, row + 25))
+
+    def ask(_):
+        return [index.search(codes[:50], k=5, only=np.arange(2000)) for _ in range(20)]
+
+    with ThreadPoolExecutor(4) as pool:
+        answers = [pool.submit(ask, i) for i in range(3)]
+        pool.submit(change, 0).result()
+        for answer in answers:
+            for hits in answer.result():
+                assert np.array_equal(hits.ids, expected.ids)
+    assert len(index) == 2500
+
+
+def test_a_forked_child_can_search(monkeypatch):
+    program = (
+        "import os, numpy as np, scdh\n"
+        "from scdh.index import scan, set_threads\n"
+        "scan.WORTH_LOADING = 0; scan._WORDS_FOR_A_THREAD = 1; set_threads(2)\n"
+        "codes = scdh.Codes.from_signs(np.random.default_rng(0).normal(size=(500, 64)))\n"
+        "index = scdh.HammingIndex(codes); expected = index.search(codes, 3).ids\n"
+        "child = os.fork()\n"
+        "if child == 0: os._exit(0 if np.array_equal(index.search(codes, 3).ids, expected) else 1)\n"
+        "assert os.waitpid(child, 0)[1] == 0\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=120)
+
+
+@pytest.mark.parametrize(("value", "words"), [("0", "at least 1, got '0'"), ("two", "got 'two'")])
+def test_a_wrong_number_of_threads_is_refused(value, words, monkeypatch):
+    monkeypatch.setenv("SCDH_THREADS", value)
+    with pytest.raises(ConfigError, match=words):
+        threads.thread_count()
+    with pytest.raises(ConfigError, match="at least 1, got 0"):
+        threads.set_threads(0)
+    monkeypatch.setenv("SCDH_THREADS", "3")
+    assert threads.thread_count() == 3
 
 
 def test_all_codes_equal_gives_the_smallest_ids():

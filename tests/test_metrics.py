@@ -14,6 +14,7 @@ from scdh.codes import Codes
 from scdh.errors import ConfigError, DataError
 from scdh.index import scan, threads
 from scdh.metrics import histograms as histograms_module
+from scdh.metrics.cut_level import cut_level_scores
 from scdh.metrics.harmonic import harmonic_span
 from scdh.metrics.ranking import DENOMINATORS
 from tests.reference import slow_metrics as slow
@@ -31,13 +32,57 @@ def histograms(levels):
 
 
 @settings(max_examples=150, deadline=None)
-@given(levels=small_rankings, topk=st.none() | st.integers(1, 8), denominator=st.sampled_from(DENOMINATORS))
-def test_average_precision_equals_trying_every_order(levels, topk, denominator):
+@given(
+    levels=small_rankings,
+    topk=st.none() | st.integers(1, 8),
+    denominator=st.sampled_from(DENOMINATORS),
+    kernels=st.booleans(),
+)
+def test_average_precision_equals_trying_every_order(levels, topk, denominator, kernels):
     expected, best, worst = slow.average_precisions(levels, topk, denominator)
     tables = histograms(levels)
-    for ties, value in (("expected", expected), ("best", best), ("worst", worst)):
-        found = metrics.average_precision(*tables, topk=topk, denominator=denominator, ties=ties)
-        assert found == pytest.approx([float(value)], abs=1e-12), ties
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(scan, "WORTH_LOADING", 0 if kernels else 10**15)
+        for ties, value in (("expected", expected), ("best", best), ("worst", worst)):
+            found = metrics.average_precision(*tables, topk=topk, denominator=denominator, ties=ties)
+            assert found == pytest.approx([float(value)], abs=1e-12), ties
+
+
+@pytest.mark.parametrize("ties", ["expected", "best", "worst"])
+def test_compiled_sums_over_levels_equal_those_of_numpy(ties, monkeypatch):
+    rng = np.random.default_rng(0)
+    items = rng.integers(0, 10 ** rng.integers(1, 7, (50, 40)))
+    relevant = (items * rng.random((50, 40)) ** 3).astype(np.int64)
+    found = []
+    for enough in (0, 10**15):
+        monkeypatch.setattr(scan, "WORTH_LOADING", enough)
+        found.append(metrics.average_precision(items, relevant, ties=ties))
+    assert found[0] == pytest.approx(found[1], rel=1e-13)
+
+
+@settings(max_examples=200, deadline=None)
+@given(data=st.data())
+def test_the_worst_score_of_a_cut_level_is_the_smallest_over_all_numbers_of_hits(data):
+    """The halving relies on the score falling and then rising; here every number of hits is tried."""
+    N = data.draw(st.integers(0, 300))
+    R = data.draw(st.integers(0, N))
+    n = data.draw(st.integers(2, 300))
+    m, rho = data.draw(st.integers(1, n - 1)), data.draw(st.integers(0, n))
+    # Between all hits as late as possible and all of them first.
+    before = data.draw(st.floats(0, 1)) * R
+    scores = []
+    for hits in range(max(0, m - (n - rho)), min(m, rho) + 1):
+        added = sum((R + j) / (N + m - hits + j) for j in range(1, hits + 1))
+        scores.append((before + added) / (R + hits) if R + hits else 0.0)
+    columns = [np.array([value]) for value in (before, N, R, n, rho, m)]
+    assert cut_level_scores(*columns, ties="worst") == pytest.approx([min(scores)], abs=1e-12)
+
+
+def test_precision_and_recall_by_radius():
+    items, relevant = np.array([[0, 2, 2], [1, 0, 3]]), np.array([[0, 1, 1], [1, 0, 0]])
+    precision, recall = metrics.precision_recall_by_radius(items, relevant)
+    assert precision == pytest.approx([(0 + 1) / 2, (1 / 2 + 1) / 2, (2 / 4 + 1 / 4) / 2])
+    assert recall == pytest.approx([(0 + 1) / 2, (1 / 2 + 1) / 2, 1])
 
 
 @settings(max_examples=60, deadline=None)
