@@ -87,6 +87,12 @@ def test_the_python_of_the_readme_runs(tmp_path):
     assert done.returncode == 0, done.stderr
 
 
+def test_the_python_of_the_page_on_search_runs(tmp_path):
+    code = "\n".join(blocks("docs/search.md", "python"))
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
 def test_the_commands_of_the_readme_run(tmp_path):
     """Every `scdh …` line of the README's console blocks, in order, in one folder; `make` is what runs this test."""
     script = os.path.join(os.path.dirname(sys.executable), "scdh")

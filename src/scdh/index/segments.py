@@ -142,6 +142,9 @@ def _ordered(words: NDArray[Any], ids: NDArray[np.int64]) -> Segment:
     if np.any(ids[1:] < ids[:-1]):
         order = np.argsort(ids)
         words, ids = np.ascontiguousarray(words[:, order]), ids[order]
+    # Mapped words cannot be written to, and kernels are compiled once more for words that can.
+    words = words.view()
+    words.flags.writeable = False
     # Without repetitions, ascending ids that span as many numbers as there are rows have no gap.
     consecutive = len(ids) == 0 or int(ids[-1]) - int(ids[0]) == len(ids) - 1
     return Segment(words, (int(ids[0]) if len(ids) else 0) if consecutive else ids)
