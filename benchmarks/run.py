@@ -1,52 +1,82 @@
-"""``make bench``: run every benchmark and write benchmarks/RESULTS.md, with what the machine is."""
+"""``make bench``: run the benchmarks, keep their rows in results.json, and write RESULTS.md and the pictures from it.
+
+Sections that are not run keep their older rows. ``--quick`` is for looking: it keeps nothing unless told where (--out).
+"""
 
 import argparse
-import os
-import platform
+import sys
+import tempfile
+import time
+from dataclasses import replace
 from pathlib import Path
 
-import torch
+from benchmarks import curves, report
+from benchmarks.timing import Table
+from scdh.index import thread_count
 
-from benchmarks import throughput
-
-
-def machine() -> str:
-    model = platform.processor() or platform.machine()
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        model = next(line.split(":")[1].strip() for line in lines if line.startswith("model name"))
-    except (OSError, StopIteration):
-        pass  # other systems keep it elsewhere; the short name is good enough
-    return f"{model}, {os.cpu_count()} cores, torch {torch.__version__} with {torch.get_num_threads()} threads"
+_HERE = Path(__file__).parent
 
 
-def table(rows: list[dict[str, float | str]]) -> str:
-    columns = list(rows[0])
-    lines = ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
-    for row in rows:
-        lines.append("| " + " | ".join(v if isinstance(v, str) else f"{v:,.3g}" for v in row.values()) + " |")
-    return "\n".join(lines)
-
-
-def main() -> None:
+def main(words: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", help="a source of images (default: made-up 32×32 JPEGs)")
-    parser.add_argument("--root", help="folder of a named benchmark")
-    parser.add_argument("--size", type=int, default=128)
-    parser.add_argument("--images", type=int, default=640)
-    parser.add_argument("--repeats", type=int, default=5)
-    options = parser.parse_args()
-    rows = throughput.measure(options.data, options.root, options.size, options.images, options.repeats)
-    text = (
-        "# Benchmarks\n\nMade by `make bench`. Speed is a ratio to a named rival in the same run; absolute figures "
-        f"only say what machine it was.\n\nMachine: {machine()}.\n\n"
-        "## Data path against the bare network\n\nefficientnet_lite0, 32×32 JPEGs "
-        f"({options.data or 'made up'}); the rival is the same network fed with ready tensors (encoding "
-        "folds batch-norm into the convolutions, one rival does not, the other does); "
-        f"median of {options.repeats} turns of {options.images} images.\n\n{table(rows)}\n"
+    parser.add_argument("--only", nargs="+", choices=list(report.SECTIONS), help="sections to run (default: all)")
+    parser.add_argument("--quick", action="store_true", help="smaller sizes and fewer turns, in about a minute")
+    parser.add_argument("--threads", type=int, help="for us, faiss and BLAS (default: the cores there are)")
+    parser.add_argument("--out", type=Path, help="folder for results, report and pictures (default: where they belong)")
+    parser.add_argument("--imagenet", type=int, help="queries of the ImageNet protocol (0: leave it out)")
+    data = parser.add_argument_group("section data")
+    data.add_argument("--data", help="a source of images (default: made-up 32×32 JPEGs)")
+    data.add_argument("--root", help="folder of a named benchmark")
+    data.add_argument("--size", type=int, default=128)
+    data.add_argument("--images", type=int, help="default: 640, quick 128")
+    data.add_argument("--repeats", type=int, help="default: 5, quick 1")
+    options = parser.parse_args(words)
+    threads = options.threads or thread_count()
+
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = options.out or (Path(scratch) if options.quick else _HERE)
+        figures = folder if options.out or options.quick else _HERE.parent / "docs" / "images"
+        results = {}
+        for section in options.only or report.SECTIONS:
+            start = time.perf_counter()
+            tables = measure(section, options, threads)
+            # Kept after each section: what a later one breaks must not cost the earlier ones.
+            results = report.keep(folder, section, tables, threads, options.quick)
+            print(f"[{section}] done in {time.perf_counter() - start:.0f} s", file=sys.stderr, flush=True)
+        curves.draw(results, figures)
+        print(report.write(folder, results, figures))
+
+
+def measure(section: str, options: argparse.Namespace, threads: int) -> list[Table]:
+    """Each section imports what it needs: searching needs no torch, the data path no faiss."""
+    if section == "search":
+        from benchmarks import search
+
+        return search.measure(search.QUICK if options.quick else search.Plan(), threads)
+    if section == "radius":
+        from benchmarks import radius
+
+        return radius.measure(radius.QUICK if options.quick else radius.Plan(), threads)
+    if section == "evaluation":
+        from benchmarks import evaluation
+
+        plan = evaluation.QUICK if options.quick else evaluation.Plan()
+        if options.imagenet is not None:
+            plan = replace(plan, large=(replace(evaluation.IMAGENET, queries=options.imagenet),))
+        return evaluation.measure(plan, threads)
+    import torch
+
+    from benchmarks import throughput
+
+    torch.set_num_threads(threads)
+    images, repeats = options.images or (128 if options.quick else 640), options.repeats or (1 if options.quick else 5)
+    about = (
+        f"efficientnet_lite0, 32×32 JPEGs ({options.data or 'made up'}); the rival is the same network fed with ready "
+        "tensors (encoding folds batch-norm into the convolutions, one rival does not, the other does); "
+        f"median of {repeats} turns of {images} images."
     )
-    Path(__file__).with_name("RESULTS.md").write_text(text)
-    print(text)
+    rows = throughput.measure(options.data, options.root, options.size, images, repeats)
+    return [Table(report.SECTIONS["data"], about, rows)]
 
 
 if __name__ == "__main__":

@@ -1,0 +1,108 @@
+"""Results are kept as JSON, so that one section can be run again alone; RESULTS.md is made from it, never typed."""
+
+import json
+import os
+import platform
+from dataclasses import asdict
+from datetime import date
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from benchmarks.timing import Row, Table, cell
+from scdh.files import replacing
+
+# In the order of the report; the first word is what ``--only`` takes.
+SECTIONS = {
+    "search": "Exact search against faiss",
+    "radius": "Near neighbours: tables against the scan and against faiss",
+    "evaluation": "Evaluation against the argsort way",
+    "data": "Data path against the bare network",
+}
+# Headings by which curves find their rows.
+BATCH, SINGLE = "Search of many queries", "Search of one query"
+WITHIN, NEAREST, BUILD = "Everything within 2 bits", "The 10 nearest, when they are near", "Building tables"
+AGAINST, GROWTH = "Evaluation", "Evaluation as the database grows"
+FIRST_CALL = "Evaluation in a fresh process"
+FIGURES = {"search": "search_speed.png", "evaluation": "evaluation_speed.png"}
+
+Results = dict[str, dict[str, Any]]
+
+
+def machine() -> str:
+    """What the numbers depend on."""
+    model, flags = platform.processor() or platform.machine(), ""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        found = dict(line.split(":", 1) for line in reversed(lines) if ":" in line)
+        facts = {name.strip(): value.strip() for name, value in found.items()}
+        model, flags = facts.get("model name", model), facts.get("flags", "")
+    except OSError:
+        pass  # other systems keep it elsewhere; the short name is good enough
+    vectors = "AVX-512" if "avx512f" in flags else "AVX2" if "avx2" in flags else "neither AVX-512 nor AVX2 seen"
+    vectors += " with vector popcount" if "avx512_vpopcntdq" in flags else ""
+    versions = ", ".join(f"{name} {_version(name)}" for name in ("numpy", "numba", "faiss-cpu", "torch", "scdh"))
+    return f"{model}, {os.cpu_count()} cores, {vectors}; Python {platform.python_version()}, {versions}"
+
+
+def load(folder: Path) -> Results:
+    path = folder / "results.json"
+    return json.loads(path.read_text()) if path.exists() else {}  # type: ignore[no-any-return]
+
+
+def keep(folder: Path, section: str, tables: list[Table], threads: int, quick: bool) -> Results:
+    """Put one section in place of its older run, and write all of it out."""
+    results = load(folder)
+    results[section] = {
+        "when": date.today().isoformat(),
+        "machine": machine(),
+        "threads": threads,
+        "quick": quick,
+        "tables": [asdict(table) for table in tables],
+    }
+    results = {name: results[name] for name in SECTIONS if name in results}
+    with replacing(folder / "results.json") as path:
+        path.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n")
+    return results
+
+
+def rows_of(results: Results, section: str, heading: str) -> list[Row]:
+    """The rows of one table; none if it has not been measured."""
+    tables = results.get(section, {}).get("tables", [])
+    return next((table["rows"] for table in tables if table["heading"] == heading), [])
+
+
+def write(folder: Path, results: Results, figures: Path) -> str:
+    text = (
+        "# Benchmarks\n\nMade by `make bench`, and never typed. Speed is a ratio to a named rival in the same run and "
+        "process, with the same threads and data, after results were compared; times are medians of several turns. "
+        "Absolute figures only say what machine it was.\n"
+    )
+    for name, section in results.items():
+        quick = " A quick run with few turns." if section["quick"] else ""
+        text += f"\n## {SECTIONS[name]}\n\n"
+        text += f"{section['when']}: {section['machine']}; {section['threads']} threads.{quick}\n"
+        if name in FIGURES and (figures / FIGURES[name]).exists():
+            where = os.path.relpath(figures / FIGURES[name], folder)
+            text += f"\n![{SECTIONS[name]}]({Path(where).as_posix()})\n"
+        for table in section["tables"]:
+            heading = f"### {table['heading']}\n\n" if len(section["tables"]) > 1 else ""
+            text += f"\n{heading}{table['about']}\n\n{markdown(table['rows'])}\n"
+    with replacing(folder / "RESULTS.md") as path:
+        path.write_text(text)
+    return text
+
+
+def markdown(rows: list[Row]) -> str:
+    columns = list(rows[0])
+    lines = ["| " + " | ".join(columns) + " |"]
+    lines.append("|" + "".join("---|" if isinstance(rows[0][name], str) else "---:|" for name in columns))
+    lines += ["| " + " | ".join(cell(row[name]) for name in columns) + " |" for row in rows]
+    return "\n".join(lines)
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "not there"

@@ -1,0 +1,74 @@
+"""How rivals are timed: they take turns in one process, so that other work on the machine hits both.
+
+Each row ends in a ratio of medians. ``say`` keeps the person in front of the screen informed.
+"""
+
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+Row = dict[str, float | int | str]
+
+# OpenMP's idle threads spin for some milliseconds after a call and would be charged to whoever comes next.
+_PAUSE = 0.01
+
+
+@dataclass
+class Table:
+    """One table of the report; ``about`` says what is compared with what."""
+
+    heading: str
+    about: str
+    rows: list[Row]
+
+
+def say(section: str, row: Row) -> None:
+    shown = ", ".join(f"{name} {cell(value)}" for name, value in row.items())
+    print(f"[{section}] {shown}", file=sys.stderr, flush=True)
+
+
+def cell(value: float | int | str) -> str:
+    """Three digits are what a timing is good for; counts are shown whole."""
+    if isinstance(value, float):
+        return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+    return f"{value:,}" if isinstance(value, int) else value
+
+
+def take_turns(
+    works: Mapping[str, Callable[[int], object]], *, most: int = 25, least: int = 3, seconds: float = 2.0
+) -> dict[str, float]:
+    """Median seconds of each work, which is told the number of its turn.
+
+    Quick works get up to ``most`` turns, slow ones fewer: none is begun after ``seconds``, apart from the ``least``.
+    The caller has warmed all of them up.
+    """
+    times: dict[str, list[float]] = {name: [] for name in works}
+    begun = time.perf_counter()
+    for turn in range(most):
+        if turn >= least and time.perf_counter() - begun > seconds:
+            break
+        for name, work in works.items():
+            time.sleep(_PAUSE)
+            start = time.perf_counter()
+            work(turn)
+            times[name].append(time.perf_counter() - start)
+    return {name: statistics.median(spent) for name, spent in times.items()}
+
+
+def one_at_a_time(works: Mapping[str, Callable[[int], object]], queries: Iterable[int]) -> dict[str, float]:
+    """Median seconds of one call for one query, over all queries; each work goes through them in one go, as a
+    server would, after a few calls that do not count."""
+    medians, queries = {}, list(queries)
+    for name, work in works.items():
+        time.sleep(_PAUSE)
+        for query in queries[:5]:
+            work(query)
+        spent = []
+        for query in queries:
+            start = time.perf_counter()
+            work(query)
+            spent.append(time.perf_counter() - start)
+        medians[name] = statistics.median(spent)
+    return medians

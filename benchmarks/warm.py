@@ -1,0 +1,23 @@
+"""Kernels in charge before anything is timed: small work goes through numpy until enough of it has come, and a median
+over both would say nothing. What the first call of a process costs has rows of its own."""
+
+import numpy as np
+
+from benchmarks.made_up import uniform
+from scdh.evaluation import evaluate
+from scdh.index import HammingIndex
+from scdh.index.scan import WORTH_LOADING
+
+_ROWS = 1 << 18
+
+
+def load_kernels(bits: int) -> None:
+    """Work that is too large for numpy, once for search, radius and evaluation of this code length."""
+    database, queries = uniform(_ROWS, bits, seed=0), uniform(-(-WORTH_LOADING // _ROWS), bits, seed=1)
+    index = HammingIndex(database)
+    index.search(queries, 1, by="scan")
+    index.within(queries, 0, by="scan")
+    index.prepare()
+    index.search(queries[:1], 1, by="tables")
+    index.within(queries[:1], 0, by="tables")
+    evaluate(queries, np.zeros(len(queries)), database, np.zeros(_ROWS))
