@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from scdh.codes import Codes
 from scdh.errors import CodesError, ConfigError
 from scdh.index import HammingIndex, distances, finder, multi_index, scan, segments, threads
+from scdh.index.store import IndexWriter
 from tests.reference import slow_search
 
 LENGTHS = [1, 7, 8, 12, 13, 48, 63, 64, 65, 128, 1000]
@@ -388,6 +389,27 @@ def test_save_and_load(tmp_path, rows):
     assert back.codes.metadata == {"model": "abc"}
     back.add(codes[:0])
     assert len(back) == rows
+
+
+def test_a_reader_takes_up_what_a_writer_committed(tmp_path):
+    codes = Codes.from_signs(random_bits(20, 13, 0))
+    HammingIndex(codes[:5]).save(tmp_path / "index")
+    reader = HammingIndex.load(tmp_path / "index")
+    assert not reader.refresh()
+    with IndexWriter(tmp_path / "index") as writer:
+        writer.add(codes[5:])
+    assert len(reader) == 5
+    assert reader.refresh()
+    assert not reader.refresh()
+    assert reader.codes == Codes(codes.packed, 13, ids=np.arange(20))
+    reader.remove([3])
+    with pytest.raises(CodesError, match="not changed since"):
+        reader.refresh()
+    other = HammingIndex.load(tmp_path / "index")
+    HammingIndex(Codes.from_signs(random_bits(5, 7, 0))).save(tmp_path / "index")
+    with pytest.raises(CodesError, match="7 bits, but those before had 13"):
+        other.refresh()
+    assert len(other) == 20
 
 
 def test_distances_at_the_edges_of_their_types():

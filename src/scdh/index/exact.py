@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,6 +21,9 @@ from scdh.index.hits import Hits, RaggedHits
 from scdh.index.multi_index import FEWEST_ROWS
 from scdh.index.segments import Segment, added, choose_ids, refuse_repeated, removed, segment_of
 from scdh.progress import track
+
+if TYPE_CHECKING:
+    from scdh.index.store import StoredIndex
 
 # Queries and answers of one round: what lies between the queries and the answer must not need memory without end.
 ROUND = 1024
@@ -44,12 +47,13 @@ class HammingIndex:
         self._bits, self._metadata = codes.bits, codes.metadata
         self._segments = added((), segment_of(codes, choose_ids((), codes, ids)))
         self._finder = Finder()
+        self._source: tuple[Path, StoredIndex] | None = None
 
     @classmethod
     def _of(cls, bits: int, metadata: Mapping[str, str], segments: tuple[Segment, ...]) -> "HammingIndex":
         index = cls.__new__(cls)
         index._bits, index._metadata, index._segments = bits, dict(metadata), segments
-        index._finder = Finder()
+        index._finder, index._source = Finder(), None
         return index
 
     @property
@@ -108,7 +112,7 @@ class HammingIndex:
         self._take(removed(self._segments, gone))
 
     def _take(self, segments: tuple[Segment, ...]) -> None:
-        self._segments = segments
+        self._segments, self._source = segments, None
         self._finder.keep_only([segment.words for segment in segments])
 
     def prepare(self) -> None:
@@ -198,7 +202,25 @@ class HammingIndex:
         from scdh.index.store import read_index
 
         stored = read_index(Path(path), verify=verify)
-        return cls._of(stored.bits, stored.metadata, stored.segments)
+        index = cls._of(stored.bits, stored.metadata, stored.segments)
+        index._source = Path(path), stored
+        return index
+
+    def refresh(self) -> bool:
+        """Take the newest state of the file that the index was loaded from; says whether there was a newer one."""
+        from scdh.index.store import newer, read_index
+
+        if self._source is None:
+            raise CodesError("Only an index that was loaded from a file, and not changed since, can be refreshed.")
+        path, stored = self._source
+        if not newer(path, stored):
+            return False
+        stored = read_index(path)
+        if stored.bits != self.bits:
+            raise CodesError(f"{path} now holds codes of {stored.bits} bits, but those before had {self.bits} bits.")
+        self._take(stored.segments)
+        self._metadata, self._source = dict(stored.metadata), (path, stored)
+        return True
 
     def _choice(self, only: ArrayLike | None) -> list[tuple[Segment, NDArray[np.bool_] | None]]:
         """The segments that have something to find, each with the rows that may be found; None: all of them."""

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from scdh.index.scan import Distances, Rows, split
+from scdh.index.scan import Distances, Rows, row_mask, split
 from scdh.index.threads import run, thread_count
 
 # Fewer rows than this are scanned faster than anything can be looked up.
@@ -72,7 +72,7 @@ class Tables:
 
         count = queries.shape[1]
         rows, distances = np.empty((count, k), np.int64), np.empty((count, k), np.int32)
-        asked, mask = np.ascontiguousarray(queries.T), _mask(allowed)
+        asked, mask = np.ascontiguousarray(queries.T), row_mask(allowed)
 
         def task(part: slice) -> NDArray[np.bool_]:
             return nearest_by_tables(  # type: ignore[no-any-return]
@@ -88,7 +88,7 @@ class Tables:
         """As ``scan.within`` for the queries that were answered, and which those are."""
         from scdh.index.probing import within_by_tables
 
-        asked, mask = np.ascontiguousarray(queries.T), _mask(allowed)
+        asked, mask = np.ascontiguousarray(queries.T), row_mask(allowed)
         parts = _parts(queries.shape[1])
         tasks = [
             partial(within_by_tables, self.words, asked[part], radius, self.bits, self._arrays(), mask, _whole(budget))
@@ -142,10 +142,6 @@ def _piece_masks(cuts: NDArray[np.int64], words: NDArray[Any]) -> NDArray[Any]:
 def _parts(count: int) -> list[slice]:
     size = max(_FEWEST_QUERIES, min(_QUERIES, -(-count // thread_count())))
     return [slice(start, min(start + size, count)) for start in range(0, count, size)]
-
-
-def _mask(allowed: NDArray[np.bool_] | None) -> NDArray[np.bool_]:
-    return np.empty(0, np.bool_) if allowed is None else allowed
 
 
 def _whole(budget: int | None) -> int:

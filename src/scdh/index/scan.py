@@ -54,7 +54,7 @@ def nearest(
     rows, distances = np.empty((count, width), np.int64), np.empty((count, width), np.int32)
     if width == 0 or count == 0:
         return rows, distances
-    asked, mask = np.ascontiguousarray(queries.T), _mask(allowed)
+    asked, mask = np.ascontiguousarray(queries.T), row_mask(allowed)
     groups, spans = _shares(words, count, min(_QUERIES, _CANDIDATE_BYTES // (24 * width)))
     tasks = [
         partial(_nearest_task, words, asked[group], span, width, bits, mask) for group in groups for span in spans
@@ -96,7 +96,7 @@ def within(
         chosen = np.arange(total) if allowed is None else np.flatnonzero(allowed)
         pieces = _within_by_numpy(words if allowed is None else words[:, chosen], queries, radius, bits, chosen, total)
     else:
-        pieces = _within_by_kernels(words, queries, radius, bits, _mask(allowed))
+        pieces = _within_by_kernels(words, queries, radius, bits, row_mask(allowed))
     found = [(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int32))]
     for first, keys in pieces:
         query, distance, row = split(np.sort(keys), bits, total)
@@ -133,8 +133,11 @@ def _shares(words: NDArray[Any], count: int, most: int) -> tuple[list[slice], li
     return groups, [range(start, min(start + part, total)) for start in range(0, total, part)]
 
 
-def _mask(allowed: NDArray[np.bool_] | None) -> NDArray[np.bool_]:
-    return np.empty(0, np.bool_) if allowed is None else allowed
+def row_mask(allowed: NDArray[np.bool_] | None) -> NDArray[np.bool_]:
+    """For kernels: nothing for "all rows", and never writable, as a mask from a file is not."""
+    mask = np.empty(0, np.bool_) if allowed is None else allowed.view()
+    mask.flags.writeable = False
+    return mask
 
 
 def _on_allowed_rows(
