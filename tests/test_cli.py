@@ -14,6 +14,7 @@ from scdh import Codes, HammingIndex, __version__
 from scdh.cli.app import COMMANDS
 from scdh.config import load_config
 from scdh.data.sidecar import Items
+from scdh.index.store import IndexWriter
 from tests.bad_input_table import must, run
 from tests.data_files import write_pictures
 
@@ -132,6 +133,21 @@ def test_an_append_that_was_killed_half_way_is_done_again(work: Path) -> None:
     must(f"index {work}/database.codes --append --out {work}/killed.index")
     assert HammingIndex.load(work / "killed.index").codes == HammingIndex.load(work / "complete.index").codes
     assert (work / "killed.index.items.json").read_text() == (work / "complete.index.items.json").read_text()
+
+
+def test_an_index_never_gets_the_names_of_another(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = work / "names.index"
+    must(f"index {work}/queries.codes --out {place}")
+    named = (work / "names.index.items.json").read_text()
+    with IndexWriter(place):
+        code, _, err = run(f"index {work}/digits.codes --out {place}")
+    assert code == 2
+    assert "names.index" in err
+    assert (work / "names.index.items.json").read_text() == named
+    Codes.from_signs(np.ones((3, 32)), ids=np.arange(3)).save(work / "nameless.codes")
+    must(f"index {work}/nameless.codes --out {place}")
+    assert "name" not in read(f"search {place} --row 0 --json")["queries"][0]["hits"][0]
+    assert [file.name for file in work.iterdir() if "names.index" in file.name] == ["names.index"]
 
 
 def test_an_index_can_be_checked_and_searched_by_label(work: Path) -> None:

@@ -1,3 +1,4 @@
+import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 
 from scdh.codes import Codes
 from scdh.errors import CodesError, ConfigError
-from scdh.index import HammingIndex, distances, finder, multi_index, scan, segments, threads
+from scdh.index import HammingIndex, distances, exact, finder, multi_index, scan, segments, threads
 from scdh.index.store import IndexWriter
 from tests.reference import slow_search
 
@@ -131,6 +132,91 @@ def test_every_way_to_search_what_is_left_after_changes(bits, rows, seed, flip, 
     expected = slow_search.within(asked, base[left], ids[left], radius)
     assert near.counts.tolist() == [len(answer) for answer in expected]
     assert list(zip(near.distances.tolist(), near.ids.tolist(), strict=True)) == [p for a in expected for p in a]
+
+
+@pytest.mark.parametrize("bits", [12, 65, 128, 255])
+def test_what_is_left_of_a_segment_that_was_put_together_anew(bits, loops):
+    """Once half of the rows are gone, the others are copied; kernels need them side by side in memory."""
+    base, ids = random_bits(400, bits, 1), random_ids(400, 2)
+    index = HammingIndex(Codes.from_signs(base), ids=ids)
+    gone = np.arange(400) % 5 < 3
+    index.remove(ids[gone])
+    (segment,) = index._segments
+    assert segment.rows == 160
+    asked = random_bits(5, bits, 3)
+    assert_same(index.search(Codes.from_signs(asked), 7), slow_search.search(asked, base[~gone], ids[~gone], 7))
+    near = index.within(Codes.from_signs(asked), bits // 4)
+    expected = [pair for answer in slow_search.within(asked, base[~gone], ids[~gone], bits // 4) for pair in answer]
+    assert list(zip(near.distances.tolist(), near.ids.tolist(), strict=True)) == expected
+
+
+def test_everything_within_the_radius_comes_in_pieces(monkeypatch):
+    monkeypatch.setattr(exact, "_ROUND_ANSWERS", 64)
+    base, asked, ids = random_bits(50, 12, 1), random_bits(90, 12, 2), random_ids(50, 3)
+    index = HammingIndex(Codes.from_signs(base[:20]), ids=ids[:20])
+    monkeypatch.setattr(segments, "MERGED_ROWS", 0)
+    index.add(Codes.from_signs(base[20:]), ids=ids[20:])
+    for radius in (1, 12):
+        near = index.within(Codes.from_signs(asked), radius)
+        expected = slow_search.within(asked, base, ids, radius)
+        assert near.counts.tolist() == [len(answer) for answer in expected]
+        assert near.ids.tolist() == [number for answer in expected for _, number in answer]
+
+
+def test_what_add_gives_is_the_caller_s_own():
+    codes = Codes.from_signs(random_bits(5, 12, 0))
+    index = HammingIndex(codes)
+    given = np.array([100, 300, 200, 400, 555])
+    got = index.add(codes, ids=given)
+    got[:] = given[:] = -7
+    assert index.ids.tolist() == [0, 1, 2, 3, 4, 100, 200, 300, 400, 555]
+
+
+def test_no_code_is_lost_when_several_threads_add():
+    codes = Codes.from_signs(random_bits(3000, 16, 0))
+    index = HammingIndex(codes[:0])
+    with ThreadPoolExecutor(3) as pool:
+        parts = [pool.submit(index.add, codes[row : row + 20]) for row in range(0, 3000, 20)]
+    ids = np.concatenate([part.result() for part in parts])
+    assert len(index) == len(set(ids.tolist())) == 3000
+
+
+def test_a_filter_does_not_switch_tables_off_for_others(monkeypatch):
+    monkeypatch.setattr(multi_index, "FEWEST_ROWS", 1000)
+    monkeypatch.setattr(scan, "WORTH_LOADING", 0)
+    rng = np.random.default_rng(0)
+    codes = Codes.from_signs(rng.normal(size=(30_000, 64)))
+    index = HammingIndex(codes)
+    index.prepare()
+    (known,) = index._finder._segments.values()
+    index.search(codes[:40], k=1)
+    assert known.good["k", 1]
+    some = index.search(codes[:40], k=1, only=np.arange(20_000, 30_000))
+    assert np.array_equal(some.ids, index.search(codes[:40], k=1, only=np.arange(20_000, 30_000), by="scan").ids)
+    assert known.good["k", 1]
+
+
+@pytest.mark.parametrize("damage", ["empty index", "cut code", "nothing can be written", "no home"])
+def test_a_bad_cache_costs_a_compilation_and_no_search(tmp_path, damage):
+    program = (
+        "import numpy as np, scdh\nfrom scdh.index import scan\nscan.WORTH_LOADING = 0\n"
+        "codes = scdh.Codes.from_signs(np.random.default_rng(0).normal(size=(100, 8)))\n"
+        "assert (scdh.HammingIndex(codes).search(codes, 1).distances == 0).all()\n"
+    )
+    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    environment.pop("NUMBA_CACHE_DIR", None)
+    command = [sys.executable, "-c", program]
+    if damage in ("empty index", "cut code"):
+        subprocess.run(command, check=True, env=environment)
+        files = list((tmp_path / "cache").rglob("*.nbi" if damage == "empty index" else "*.nbc"))
+        assert files
+        for file in files:
+            file.write_bytes(file.read_bytes()[: 0 if damage == "empty index" else 100])
+    elif damage == "no home":
+        environment = {name: value for name, value in environment.items() if name not in ("HOME", "XDG_CACHE_HOME")}
+    else:
+        (tmp_path / "cache").write_text("a file where a folder should be")
+    subprocess.run(command, check=True, env=environment)
 
 
 @pytest.mark.parametrize("crowded", [False, True])
@@ -399,7 +485,9 @@ def test_a_reader_takes_up_what_a_writer_committed(tmp_path):
     with IndexWriter(tmp_path / "index") as writer:
         writer.add(codes[5:])
     assert len(reader) == 5
+    before = [segment.words for segment in reader._segments]
     assert reader.refresh()
+    assert reader._segments[0].words is before[0] or len(reader._segments) == 1  # known words keep their tables
     assert not reader.refresh()
     assert reader.codes == Codes(codes.packed, 13, ids=np.arange(20))
     reader.remove([3])

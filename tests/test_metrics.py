@@ -78,6 +78,12 @@ def test_the_worst_score_of_a_cut_level_is_the_smallest_over_all_numbers_of_hits
     assert cut_level_scores(*columns, ties="worst") == pytest.approx([min(scores)], abs=1e-12)
 
 
+@pytest.mark.parametrize("labels", [np.full(3, 2**64 - 1, np.uint64), np.full(3, 1e30)])
+def test_labels_beyond_64_bits_are_refused(labels):
+    with pytest.raises(DataError, match="64 bits"):
+        metrics.check_labels(labels, 3)
+
+
 def test_precision_and_recall_by_radius():
     items, relevant = np.array([[0, 2, 2], [1, 0, 3]]), np.array([[0, 1, 1], [1, 0, 0]])
     precision, recall = metrics.precision_recall_by_radius(items, relevant)

@@ -251,15 +251,15 @@ def test_what_a_killed_writer_left_counts_for_nothing(tmp_path):
     size = path.stat().st_size
     with open(path, "ab") as handle:
         handle.write(os.urandom(3000))
-    (tmp_path / ".index.123.tmp").write_bytes(b"half")
-    (tmp_path / ".index.other.123.tmp").write_bytes(b"of somebody else")
+    (tmp_path / ".index.123-0a1b2c3d.tmp").write_bytes(b"half")
+    (tmp_path / ".index.other.123-0a1b2c3d.tmp").write_bytes(b"of somebody else")
     assert content(read_index(path, verify=True)) == model
     with IndexWriter(path) as writer:
         assert content(writer) == model
         assert path.stat().st_size == size
         writer.add(some_codes(1, 13), [-1])
     assert content(read_index(path)) == model | as_dict(some_codes(1, 13), [-1])
-    assert sorted(p.name for p in tmp_path.iterdir()) == [".index.other.123.tmp", "index"]
+    assert sorted(p.name for p in tmp_path.iterdir()) == [".index.other.123-0a1b2c3d.tmp", "index"]
 
 
 def test_one_writer_many_readers(tmp_path, monkeypatch):

@@ -1,6 +1,7 @@
 """Files appear whole or not at all: written under a temporary name beside the target, then renamed."""
 
 import os
+import secrets
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,12 +11,17 @@ _UMASK = os.umask(0)  # can only be read by setting it
 os.umask(_UMASK)
 
 
+def _own_name() -> str:
+    """Another one for each process and thread, also of two machines that share a folder."""
+    return f"{os.getpid()}-{secrets.token_hex(4)}"
+
+
 @contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Yield a temporary path to write a file to; on success it replaces ``path``, on failure it is removed."""
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
-    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+    temporary = target.with_name(f".{target.name}.{_own_name()}.tmp")
     try:
         yield temporary
         with open(temporary, "rb") as handle:
@@ -38,8 +44,8 @@ def replacing_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
     """
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
-    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
-    aside = target.with_name(f".{target.name}.{os.getpid()}.old")
+    temporary = target.with_name(f".{target.name}.{_own_name()}.tmp")
+    aside = temporary.with_suffix(".old")
     shutil.rmtree(temporary, ignore_errors=True)
     temporary.mkdir()
     try:

@@ -139,8 +139,8 @@ def summary(scores: "Scores") -> dict[str, Any]:
 def _topk(word: str | None) -> int | None:
     if word is None or word == "all":
         return None
-    if not word.isdigit():
-        raise ConfigError(f"--topk must be a whole number or 'all', not {word!r}.")
+    if not word.isdecimal() or int(word) < 1:
+        raise ConfigError(f"--topk must be a whole number of at least 1, or 'all', not {word!r}.")
     return int(word)
 
 

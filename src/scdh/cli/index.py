@@ -1,6 +1,7 @@
 """``scdh index``: files of codes → one index to search in, in a file or in Milvus."""
 
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -47,7 +48,7 @@ def index(
     leaves the index as it was or with all of the new codes; a load into Milvus is continued by the same command.
     """
     if check is not None:
-        if codes or out or to:
+        if codes or out or to or append or renumber:
             raise ConfigError("--check takes no codes and writes nothing; leave the rest out.")
         return _check(check, as_json)
     if (out is None) == (to is None):
@@ -78,6 +79,8 @@ def _load(paths: list[Path]) -> "list[tuple[Path, Codes]]":
 
 
 def _into_file(loaded: "list[tuple[Path, Codes]]", out: Path, append: bool, renumber: bool, as_json: bool) -> None:
+    import numpy as np
+
     from scdh.cli.inputs import check_writable
     from scdh.cli.same_model import refuse_other_model
     from scdh.data.sidecar import Items, joined
@@ -106,22 +109,44 @@ def _into_file(loaded: "list[tuple[Path, Codes]]", out: Path, append: bool, renu
             added.append((more, ids))
             parts.append((path, ids, Items.load(path, more.ids, len(more))))
         assert built is not None
-        # The items go first: a search passes over items that the index does not have, but needs those that it has.
+        together = None
         if any(items is not None for _, _, items in parts):
-            import numpy as np
-
             known = [_named(path, len(ids), items) for path, ids, items in parts]
-            joined(known, np.concatenate([ids for _, ids, _ in parts])).save(out)
+            together = joined(known, np.concatenate([ids for _, ids, _ in parts]))
         if append:
+            # The items go first: a search passes over items that the index does not have, but needs those it has.
+            if together is not None:
+                together.save(out)
             writer.add_all(added)
         else:
-            built.save(out)
+            with _without_names(out):
+                built.save(out)
+            if together is not None:
+                together.save(out)
     size = out.stat().st_size
     if as_json:
         document({"index": str(out), "items": len(built), "bits": built.bits, "bytes": size})
         return
     result(f"{out}: {len(built):,} codes of {built.bits} bits, {size:,} bytes.")
     result(f"Next:\n  scdh search {out} --row {built.ids[0] if len(built) else 0}")
+
+
+@contextmanager
+def _without_names(out: Path) -> Iterator[None]:
+    """Put the names of the old index aside; at no moment may an index have the names of another one."""
+    from scdh.data.sidecar import items_file
+
+    names = items_file(out)
+    aside = names.with_name(f".{names.name}.old")
+    if names.exists():
+        names.replace(aside)
+    try:
+        yield
+    except BaseException:
+        if aside.exists():
+            aside.replace(names)
+        raise
+    aside.unlink(missing_ok=True)
 
 
 def _add(built: "HammingIndex", more: "Codes", path: Path, renumber: bool) -> Any:
@@ -162,12 +187,15 @@ def _into_milvus(loaded: "list[tuple[Path, Codes]]", to: str, renumber: bool, as
 
 def _check(path: Path, as_json: bool) -> None:
     from scdh.index import HammingIndex
+    from scdh.index.store import has_torn_header
 
     sound = HammingIndex.load(path, verify=True)
+    torn = has_torn_header(path)
     if as_json:
-        document({"index": str(path), "items": len(sound), "bits": sound.bits, "sound": True})
+        document({"index": str(path), "items": len(sound), "bits": sound.bits, "sound": True, "torn_header": torn})
         return
-    result(f"{path} is sound: {len(sound):,} codes of {sound.bits} bits, all checksums match.")
+    state = "one of its two headers is torn, which the next --append repairs" if torn else "all checksums match"
+    result(f"{path} is sound: {len(sound):,} codes of {sound.bits} bits; {state}.")
 
 
 def _named(path: Path, count: int, items: "Items | None") -> "Items":

@@ -72,8 +72,9 @@ def search(
     else:
         asked, titles = _encode(model or "", queries, found, place)
     only = None if not label else _labelled(items, label, place)
+    labelled = items is not None and items.labelled
     answers = [
-        _hits(ids, distances, items, known)
+        _hits(ids, distances, items, labelled, known)
         for ids, distances in _answers(found, asked, k, radius, only, leave_out=row)
     ]
     if as_json:
@@ -193,7 +194,9 @@ def _answers(
     return answers
 
 
-def _hits(ids: Any, distances: Any, items: "Items | None", known: dict[int, int]) -> list[dict[str, Any]]:
+def _hits(
+    ids: Any, distances: Any, items: "Items | None", labelled: bool, known: dict[int, int]
+) -> list[dict[str, Any]]:
     """The answer to one query; ``known`` says where an id stands in ``items``."""
     hits: list[dict[str, Any]] = []
     for rank, (number, distance) in enumerate(zip(ids.tolist(), distances.tolist(), strict=True), start=1):
@@ -201,7 +204,7 @@ def _hits(ids: Any, distances: Any, items: "Items | None", known: dict[int, int]
         if items is not None:
             at = known.get(number)
             hit["name"] = "" if at is None else items.names[at]
-            if items.labelled:
+            if labelled:
                 hit["label"] = "" if at is None else items.label(at)
         hits.append(hit)
     return hits

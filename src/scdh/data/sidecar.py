@@ -148,5 +148,7 @@ def _labels(content: dict[str, Any]) -> np.ndarray:
         return labels
     hot = np.zeros((len(content["labels"]), len(content["label_names"])), np.uint8)
     for row, labels in enumerate(content["labels"]):
+        if labels and not 0 <= min(labels) <= max(labels) < hot.shape[1]:
+            raise DataError(f"a label is outside 0 to {hot.shape[1] - 1}")
         hot[row, labels] = 1
     return hot

@@ -3,13 +3,27 @@
 import hashlib
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from numba import config, njit
+from numba.core.caching import FunctionCache
 
-_OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
+
+class _ForgivingCache(FunctionCache):
+    """A cache that is full, read-only or damaged costs a compilation, and never the search."""
+
+    def load_overload(self, *args: Any) -> Any:
+        try:
+            return super().load_overload(*args)
+        except Exception:
+            return None
+
+    def save_overload(self, *args: Any) -> None:
+        with suppress(Exception):
+            super().save_overload(*args)
 
 
 def compiled(function: Callable[..., Any]) -> Any:
@@ -18,13 +32,16 @@ def compiled(function: Callable[..., Any]) -> Any:
     numba itself notices only changes of the file that a kernel stands in, not of what it calls in other files; here the
     cache folder is named after the text of all of them. Where no folder can be written, each process compiles anew.
     """
-    before, config.CACHE_DIR = config.CACHE_DIR, str(_cache_folder())
+    kernel = njit(nogil=True, error_model="numpy")(function)
+    before = config.CACHE_DIR
     try:
-        return njit(cache=True, **_OPTIONS)(function)
-    except (RuntimeError, OSError):
-        return njit(**_OPTIONS)(function)
+        config.CACHE_DIR = str(_cache_folder())
+        kernel._cache = _ForgivingCache(function)  # what cache=True does, with our cache
+    except (RuntimeError, OSError, KeyError):
+        pass  # no home and nowhere to write
     finally:
         config.CACHE_DIR = before
+    return kernel
 
 
 @cache

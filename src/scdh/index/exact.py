@@ -8,6 +8,7 @@ import os
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,7 +24,7 @@ from scdh.index.segments import Segment, added, choose_ids, refuse_repeated, rem
 from scdh.progress import track
 
 if TYPE_CHECKING:
-    from scdh.index.store import StoredIndex
+    from scdh.index.store import StoredArrays, StoredIndex
 
 # Queries and answers of one round: what lies between the queries and the answer must not need memory without end.
 ROUND = 1024
@@ -46,14 +47,18 @@ class HammingIndex:
         check_codes(codes, "The codes of an index")
         self._bits, self._metadata = codes.bits, codes.metadata
         self._segments = added((), segment_of(codes, choose_ids((), codes, ids)))
+        self._start()
+
+    def _start(self) -> None:
         self._finder = Finder()
-        self._source: tuple[Path, StoredIndex] | None = None
+        self._changing = Lock()  # one change at a time; searches need none
+        self._source: tuple[Path, StoredArrays, StoredIndex] | None = None
 
     @classmethod
     def _of(cls, bits: int, metadata: Mapping[str, str], segments: tuple[Segment, ...]) -> "HammingIndex":
         index = cls.__new__(cls)
         index._bits, index._metadata, index._segments = bits, dict(metadata), segments
-        index._finder, index._source = Finder(), None
+        index._start()
         return index
 
     @property
@@ -68,7 +73,7 @@ class HammingIndex:
     @property
     def ids(self) -> NDArray[np.int64]:
         """The ids in ascending order."""
-        return np.sort(np.concatenate([np.empty(0, np.int64), *(part.alive_ids() for part in self._segments)]))
+        return _all_ids(self._segments)
 
     @property
     def codes(self) -> Codes:
@@ -101,17 +106,20 @@ class HammingIndex:
         Gives the ids that the codes now have.
         """
         check_codes(codes, "The codes to add", self.bits)
-        chosen = choose_ids(self._segments, codes, ids)
-        self._take(added(self._segments, segment_of(codes, chosen)))
-        return chosen
+        with self._changing:
+            chosen = choose_ids(self._segments, codes, ids)
+            self._take(added(self._segments, segment_of(codes, chosen)))
+        return chosen.copy()
 
     def remove(self, ids: ArrayLike) -> None:
         """Remove these ids; if one of them is unknown or given twice, nothing is removed."""
         gone = id_row(ids)
         refuse_repeated(gone)
-        self._take(removed(self._segments, gone))
+        with self._changing:
+            self._take(removed(self._segments, gone))
 
     def _take(self, segments: tuple[Segment, ...]) -> None:
+        """The new state; searches that have begun go on with the one they took."""
         self._segments, self._source = segments, None
         self._finder.keep_only([segment.words for segment in segments])
 
@@ -174,18 +182,29 @@ class HammingIndex:
         check_way(by)
         radius = min(whole_number(radius, "radius", least=0), self.bits)
         queries = word_columns(query_codes)
-        empty = np.empty(0, np.int64)
-        found = [(empty, empty, np.empty(0, np.int32))]
         parts = self._choice(only)
-        for asked in _rounds(len(query_codes), 1, ROUND, progress):
-            for part, allowed in parts:
-                query, rows, near = self._finder.within(part.words, queries[:, asked], radius, self.bits, allowed, by)
-                found.append((query + asked.start, part.ids_of(rows), near))
-        query, ids, distances = (np.concatenate(column) for column in zip(*found, strict=True))
-        if len(parts) > 1:
-            order = np.lexsort((ids, distances, query))
-            query, ids, distances = query[order], ids[order], distances[order]
-        return RaggedHits(np.bincount(query, minlength=len(query_codes)), ids, distances)
+        counts, ids, distances = ([np.empty(0, kind)] for kind in (np.int64, np.int64, np.int32))
+        # Everything may lie within the radius, so few queries show how many answers there are.
+        first = max(1, min(TRIAL, 4 * _ROUND_ANSWERS // max(1, sum(part.rows for part, _ in parts))))
+        for asked in _rounds(len(query_codes), 1, first, progress):
+            # A round whose answers would be too many is taken in pieces, by the number that others had.
+            done, found = asked.start, max(1, sum(map(len, ids)))
+            while done < asked.stop:
+                size = max(1, _ROUND_ANSWERS * max(done, 1) // (4 * found))
+                piece = slice(done, min(done + size, asked.stop))
+                answers = [
+                    (query, part.ids_of(rows), near)
+                    for part, allowed in parts
+                    for query, rows, near in [
+                        self._finder.within(part.words, queries[:, piece], radius, self.bits, allowed, by)
+                    ]
+                ]
+                query, number, near = _together(answers)
+                counts.append(np.bincount(query, minlength=piece.stop - piece.start))
+                ids.append(number)
+                distances.append(near)
+                done = piece.stop
+        return RaggedHits(np.concatenate(counts), np.concatenate(ids), np.concatenate(distances))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write one file that describes itself, whole or not at all."""
@@ -199,36 +218,40 @@ class HammingIndex:
 
         ``verify`` compares all checksums; by default those of files up to 64 MB, whose reading takes no time.
         """
-        from scdh.index.store import read_index
+        from scdh.index.store import StoredArrays, read_index
 
-        stored = read_index(Path(path), verify=verify)
+        arrays = StoredArrays()
+        stored = read_index(Path(path), verify=verify, known=arrays)
         index = cls._of(stored.bits, stored.metadata, stored.segments)
-        index._source = Path(path), stored
+        index._source = Path(path), arrays, stored
         return index
 
     def refresh(self) -> bool:
         """Take the newest state of the file that the index was loaded from; says whether there was a newer one."""
         from scdh.index.store import newer, read_index
 
-        if self._source is None:
-            raise CodesError("Only an index that was loaded from a file, and not changed since, can be refreshed.")
-        path, stored = self._source
-        if not newer(path, stored):
-            return False
-        stored = read_index(path)
-        if stored.bits != self.bits:
-            raise CodesError(f"{path} now holds codes of {stored.bits} bits, but those before had {self.bits} bits.")
-        self._take(stored.segments)
-        self._metadata, self._source = dict(stored.metadata), (path, stored)
-        return True
+        with self._changing:
+            if self._source is None:
+                raise CodesError("Only an index that was loaded from a file, and not changed since, can be refreshed.")
+            path, arrays, stored = self._source
+            if not newer(path, stored):
+                return False
+            # Arrays that are known stay the same ones, and keep their tables.
+            stored = read_index(path, known=arrays)
+            if stored.bits != self.bits:
+                raise CodesError(f"{path} now has codes of {stored.bits} bits, but those before had {self.bits} bits.")
+            self._take(stored.segments)
+            self._metadata, self._source = dict(stored.metadata), (path, arrays, stored)
+            return True
 
     def _choice(self, only: ArrayLike | None) -> list[tuple[Segment, NDArray[np.bool_] | None]]:
         """The segments that have something to find, each with the rows that may be found; None: all of them."""
+        segments = self._segments
         if only is None:
-            return [(part, part.alive) for part in self._segments if len(part)]
-        wanted = self._wanted_ids(np.asarray(only))
+            return [(part, part.alive) for part in segments if len(part)]
+        wanted = _wanted_ids(segments, np.asarray(only))
         parts: list[tuple[Segment, NDArray[np.bool_] | None]] = []
-        for part in self._segments:
+        for part in segments:
             rows = part.rows_of(wanted)
             allowed = np.zeros(part.rows, np.bool_)
             allowed[rows[rows >= 0]] = True
@@ -236,16 +259,33 @@ class HammingIndex:
                 parts.append((Segment(part.words, part.ids, allowed), allowed))
         return parts
 
-    def _wanted_ids(self, only: NDArray[Any]) -> NDArray[np.int64]:
-        if only.dtype != np.bool_:
-            return id_row(only)
-        if only.shape != (len(self),):
-            raise CodesError(f"A mask over {len(self)} items needs {len(self)} values, got shape {list(only.shape)}.")
-        return self.ids[only]
-
     def _id_span(self) -> str:
         ids = self.ids
         return f"; its {len(ids)} ids go from {ids[0]} to {ids[-1]}" if len(ids) else "; it is empty"
+
+
+def _all_ids(segments: tuple[Segment, ...]) -> NDArray[np.int64]:
+    return np.sort(np.concatenate([np.empty(0, np.int64), *(part.alive_ids() for part in segments)]))
+
+
+def _wanted_ids(segments: tuple[Segment, ...], only: NDArray[Any]) -> NDArray[np.int64]:
+    if only.dtype != np.bool_:
+        return id_row(only)
+    ids = _all_ids(segments)
+    if only.shape != ids.shape:
+        raise CodesError(f"A mask over {len(ids)} items needs {len(ids)} values, got shape {list(only.shape)}.")
+    return ids[only]
+
+
+def _together(answers: list[Any]) -> Any:
+    """Query, id and distance of the answers of several segments, ordered by (query, distance, id)."""
+    if not answers:
+        return np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int32)
+    if len(answers) == 1:
+        return answers[0]
+    query, ids, distances = (np.concatenate(column) for column in zip(*answers, strict=True))
+    order = np.lexsort((ids, distances, query))
+    return query[order], ids[order], distances[order]
 
 
 def _rounds(count: int, width: int, first: int, progress: bool) -> Iterator[slice]:

@@ -5,6 +5,7 @@ nearest, or a radius) that mostly overruns its budget in the tables is scanned f
 """
 
 from dataclasses import dataclass, field
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -60,6 +61,7 @@ class Finder:
 
     def __init__(self) -> None:
         self._segments: dict[int, _Segment] = {}
+        self._lock = Lock()
 
     def prepare(self, words: NDArray[Any], bits: int) -> None:
         """Build the tables now, for segments that are large enough to gain by them."""
@@ -69,7 +71,8 @@ class Finder:
     def keep_only(self, words: list[NDArray[Any]]) -> None:
         """Forget segments that are no longer there."""
         there = {id(one) for one in words}
-        self._segments = {key: segment for key, segment in self._segments.items() if key in there}
+        with self._lock:
+            self._segments = {key: segment for key, segment in self._segments.items() if key in there}
 
     def nearest(
         self, words: NDArray[Any], queries: NDArray[Any], k: int, bits: int, allowed: NDArray[np.bool_] | None, by: str
@@ -89,7 +92,8 @@ class Finder:
                     segment.build()
             return rows, distances
         rows, distances, done = segment.tables.nearest(queries, k, allowed, multi_index.budget(total))
-        segment.good[kind] = bool(2 * np.count_nonzero(done) >= len(done))
+        if allowed is None:  # with a filter, neighbours are farther away
+            segment.good[kind] = bool(2 * np.count_nonzero(done) >= len(done))
         if not done.all():
             rows[~done], distances[~done] = scan.nearest(words, queries[:, ~done], k, bits, allowed)
         return rows, distances
@@ -110,7 +114,8 @@ class Finder:
         if by == "scan" or not self._good(segment, kind, allowed) or not segment.could_spare(queries.shape[1], radius):
             return scan.within(words, queries, radius, bits, allowed)
         found, done = segment.build().within(queries, radius, allowed, multi_index.budget(words.shape[1]))
-        segment.good[kind] = bool(2 * np.count_nonzero(done) >= len(done))
+        if allowed is None:
+            segment.good[kind] = bool(2 * np.count_nonzero(done) >= len(done))
         if done.all():
             return found
         late = scan.within(words, queries[:, ~done], radius, bits, allowed)
@@ -120,7 +125,8 @@ class Finder:
         return query[order], rows[order], distances[order]
 
     def _known(self, words: NDArray[Any], bits: int) -> _Segment:
-        return self._segments.setdefault(id(words), _Segment(words, bits))
+        with self._lock:
+            return self._segments.setdefault(id(words), _Segment(words, bits))
 
     def _good(self, segment: _Segment, kind: tuple[str, int], allowed: NDArray[np.bool_] | None) -> bool:
         """Not known to be bad; and few allowed rows are scanned alone, which nothing beats."""

@@ -1,6 +1,7 @@
 """What a search gives back: ids and distances, always ordered by (distance, id)."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,9 +33,13 @@ class RaggedHits:
     def __len__(self) -> int:
         return len(self.counts)
 
+    @cached_property
+    def _stops(self) -> NDArray[np.int64]:
+        return np.cumsum(self.counts)
+
     def of(self, query: int) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
         """Ids and distances of one query."""
         at = range(len(self))[query]
-        start = int(self.counts[:at].sum())
-        stop = start + int(self.counts[at])
+        stop = int(self._stops[at])
+        start = stop - int(self.counts[at])
         return self.ids[start:stop], self.distances[start:stop]

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from scdh.errors import CodesError
 from scdh.index.scan import Distances, Rows, row_mask, split
 from scdh.index.threads import run, thread_count
 
@@ -43,6 +44,8 @@ class Tables:
     def build(cls, words: NDArray[Any], bits: int) -> "Tables":
         from scdh.index.probing import fill_table, piece_keys
 
+        if words.shape[1] > _MOST_ROWS:
+            raise CodesError(f"Tables have room for {_MOST_ROWS} rows, but there are {words.shape[1]}; take the scan.")
         cuts = piece_cuts(bits, words.shape[1])
         sizes = np.diff(cuts)
         lengths = (1 << sizes) + 1
@@ -59,10 +62,6 @@ class Tables:
         for _ in run([partial(fill, table) for table in range(len(sizes))]):
             pass
         return cls(words, bits, starts, rows, offsets, cuts, _piece_masks(cuts, words))
-
-    @property
-    def nbytes(self) -> int:
-        return self.starts.nbytes + self.rows.nbytes
 
     def nearest(
         self, queries: NDArray[Any], k: int, allowed: NDArray[np.bool_] | None, budget: int | None

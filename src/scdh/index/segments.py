@@ -32,6 +32,9 @@ class Segment:
     ids: NDArray[np.int64] | int
     alive: NDArray[np.bool_] | None = None
 
+    def __post_init__(self) -> None:
+        assert self.words.flags.c_contiguous  # what the kernels' arithmetic on addresses relies on
+
     @property
     def rows(self) -> int:
         """All rows, also the removed ones."""
@@ -141,10 +144,11 @@ def refuse_repeated(ids: NDArray[np.int64]) -> None:
 def _ordered(words: NDArray[Any], ids: NDArray[np.int64]) -> Segment:
     if np.any(ids[1:] < ids[:-1]):
         order = np.argsort(ids)
-        words, ids = np.ascontiguousarray(words[:, order]), ids[order]
-    # Mapped words cannot be written to, and kernels are compiled once more for words that can.
-    words = words.view()
-    words.flags.writeable = False
+        words, ids = words[:, order], ids[order]
+    # Kernels take rows that lie side by side, which numpy's choosing of columns does not promise. And mapped words
+    # cannot be written to: kernels would be compiled once more for words that can.
+    words, ids = np.ascontiguousarray(words).view(), ids.view()
+    words.flags.writeable = ids.flags.writeable = False
     # Without repetitions, ascending ids that span as many numbers as there are rows have no gap.
     consecutive = len(ids) == 0 or int(ids[-1]) - int(ids[0]) == len(ids) - 1
     return Segment(words, (int(ids[0]) if len(ids) else 0) if consecutive else ids)

@@ -6,7 +6,8 @@ which any web server does; a pool of Python's own threads costs some 20 µs more
 
 import os
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import count
 from typing import TypeVar
 
 from scdh.errors import ConfigError
@@ -29,43 +30,57 @@ def thread_count() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def set_threads(count: int | None) -> None:
+def set_threads(number: int | None) -> None:
     """How many threads search and evaluation use in this process; None: as many as there are cores."""
     global _chosen
-    if count is not None and (isinstance(count, bool) or not isinstance(count, int) or count < 1):
-        raise ConfigError(f"The number of threads must be a whole number of at least 1, got {count!r}.")
-    _chosen = count
+    if number is not None and (isinstance(number, bool) or not isinstance(number, int) or number < 1):
+        raise ConfigError(f"The number of threads must be a whole number of at least 1, got {number!r}.")
+    _chosen = number
 
 
 def run(tasks: Iterable[Callable[[], T]]) -> Iterator[T]:
-    """The results of the tasks in their order, as they become ready; only a few tasks are started ahead."""
-    global _pool
-    todo, threads = list(tasks), thread_count()
-    if threads == 1 or len(todo) <= 1:
+    """The results of the tasks in their order.
+
+    The calling thread does tasks too: waiting for others, it would be woken for each result and take a core from them.
+    """
+    todo = list(tasks)
+    threads = min(thread_count(), len(todo))
+    if threads <= 1:
         yield from (task() for task in todo)
         return
-    # Another thread may be using the pool of another size, so a pool is left to finish and not shut down.
-    if _pool is None or _pool._max_workers != threads:
-        _pool = ThreadPoolExecutor(threads, thread_name_prefix="scdh")
-    pool = _pool
-    if len(todo) <= threads:
-        # The first task is done here, while the other threads wake up.
-        others = [pool.submit(task) for task in todo[1:]]
-        yield todo[0]()
-        yield from (other.result() for other in others)
-        return
-    started = [pool.submit(task) for task in todo[: 2 * threads]]
+    results: list[Future[T]] = [Future() for _ in todo]
+    following = count()  # its next() is one step that no other thread can divide
+    stopped = False
+
+    def do(place: int) -> None:
+        try:
+            results[place].set_result(todo[place]())
+        except BaseException as error:
+            results[place].set_exception(error)
+
+    def work() -> None:
+        while not stopped and (place := next(following)) < len(todo):
+            do(place)
+
+    pool = _pool_of(threads - 1)
+    for _ in range(threads - 1):
+        pool.submit(work)
     try:
         for place in range(len(todo)):
-            result = started[place].result()
-            started[place] = None  # type: ignore[call-overload]  # what was handed out need not be kept
-            if len(started) < len(todo):
-                started.append(pool.submit(todo[len(started)]))
-            yield result
+            while not results[place].done() and (other := next(following)) < len(todo):
+                do(other)
+            yield results[place].result()
+            results[place] = Future()  # what was handed out need not be kept
     finally:
-        for future in started:
-            if future is not None:
-                future.cancel()
+        stopped = True
+
+
+def _pool_of(size: int) -> ThreadPoolExecutor:
+    global _pool
+    # Another thread may be using the pool of another size, so that one is left to finish and not shut down.
+    if _pool is None or _pool._max_workers != size:
+        _pool = ThreadPoolExecutor(size, thread_name_prefix="scdh")
+    return _pool
 
 
 def _forget_pool() -> None:

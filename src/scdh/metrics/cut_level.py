@@ -12,10 +12,15 @@ best and in the worst order one more hit adds more than the one before it did: A
 rises. Its largest value is at one end, and its smallest where one more hit first adds no less than the mean so far.
 """
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
 from scdh.metrics.harmonic import harmonic_span
+
+# Numbers of hits of all queries that are looked at together: some tens of megabytes.
+_MOST_CELLS = 1 << 19
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.integer]
@@ -25,6 +30,8 @@ def cut_level_scores(
     before_sum: Floats, N: Counts, R: Counts, n: Counts, rho: Counts, m: Counts, *, ties: str
 ) -> Floats:
     """Average precision of each query, all arguments one value per query with 0 < m < n."""
+    if len(N) == 0:
+        return np.empty(0)
     fewest, most = np.maximum(0, m - (n - rho)), np.minimum(m, rho)
     if ties == "best":
         # h + (R − N)·(H(N + h) − H(N)), as for a whole level
@@ -63,7 +70,12 @@ def _expected(
     reach = np.ceil(10 * deviation) + 40
     low = np.maximum(fewest, np.floor(mean - reach)).astype(np.int64)
     high = np.minimum(most, np.ceil(mean + reach)).astype(np.int64)
-    h = low[:, None] + np.arange(int((high - low).max()) + 1)
+    width = int((high - low).max()) + 1
+    if width * len(N) > _MOST_CELLS and len(N) > 1:
+        columns: Any = (before_sum, N, R, n, rho, m, fewest, most)
+        halves = slice(len(N) // 2), slice(len(N) // 2, None)
+        return np.concatenate([_expected(*(column[half] for column in columns)) for half in halves])
+    h = low[:, None] + np.arange(width)
     N, R, n, rho, m = (column[:, None] for column in (N, R, n, rho, m))
     inside = h <= high[:, None]
     span = harmonic_span(N, m)

@@ -15,6 +15,8 @@ from scdh.metrics.labels import Relevance, check_labels
 _BLOCK_COLUMNS = 8192
 # Queries of one task: enough to read the database seldom, few enough for a progress bar that moves.
 _QUERIES = 128
+# Waking another thread can take 0.3 ms; this many pairs are counted in less.
+_PAIRS_FOR_A_THREAD = 1 << 21
 
 Advance = Callable[[int], None]
 Tables = tuple[NDArray[np.int64], NDArray[np.int64]]
@@ -100,7 +102,8 @@ def _by_kernels(
             count_sharing(planes, asked, label_planes, own[:, 1].copy(), starts, digits, relevant)
         return items, relevant
 
-    size = max(1, min(_QUERIES, -(-count // thread_count())))
+    threads = max(1, min(thread_count(), total * count // _PAIRS_FOR_A_THREAD))
+    size = max(1, min(_QUERIES, -(-count // threads)))
     groups = [slice(start, min(start + size, count)) for start in range(0, count, size)]
     yield from zip(groups, run([partial(task, group) for group in groups]), strict=True)
 

@@ -41,6 +41,9 @@ def check_labels(labels: ArrayLike, count: int, name: str = "labels") -> NDArray
         return array.astype(np.bool_)
     if array.dtype.kind == "f" and not np.all(np.isfinite(array) & (array == np.floor(array))):
         raise DataError(f"{name} must be whole numbers, but some are not.")
+    # 2^63 itself is a float that no int64 reaches; larger numbers would wrap to −1 and the like.
+    if array.size and array.dtype.kind != "i" and array.max() >= 2.0**63:
+        raise DataError(f"{name} must fit into 64 bits with a sign, got {array.max()}.")
     whole = array.astype(np.int64)
     if whole.size and whole.min() < -1:
         raise DataError(f"{name} must be 0 or more, or -1 for unlabelled, got {whole.min()}.")

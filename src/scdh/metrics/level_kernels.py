@@ -10,22 +10,43 @@ from scdh.metrics.harmonic import EXACT_BELOW, TABLE
 
 
 @compiled
-def level_sums(n: Any, rho: Any, taken: Any, before: Any, relevant_before: Any, order: int) -> Any:
-    """``ranking.TIES[order]`` for each level of a row of levels; the formulas stand there."""
-    sums = np.empty(len(n))
-    for i in range(len(n)):
-        if order == 0:
-            spread = (rho[i] - 1) / max(n[i] - 1, 1)
-            span = _harmonic_span(before[i], taken[i])
-            inner = (relevant_before[i] + 1) * span + spread * (taken[i] - (before[i] + 1) * span)
-            sums[i] = rho[i] / max(n[i], 1) * inner
-            continue
-        if order == 1:
-            hits, start = min(rho[i], taken[i]), before[i]
-        else:
-            hits, start = max(0, taken[i] - (n[i] - rho[i])), before[i] + n[i] - rho[i]
-        sums[i] = hits + (relevant_before[i] - start) * _harmonic_span(start, hits)
-    return sums
+def row_sums(items: Any, relevant: Any, topk: int, split_cut: bool) -> Any:
+    """Of each query: the sums of precisions for the three orders of ``ranking.TIES`` [3, q], the hits in whole levels,
+    and of the level that ``topk`` cuts N, R, n, ρ, m [5, q] (m = 0: none); ``split_cut`` keeps it out of the sums."""
+    count = items.shape[0]
+    sums, hits, cut = np.zeros((3, count)), np.zeros(count, np.int64), np.zeros((5, count), np.int64)
+    for i in range(count):
+        before, relevant_before = 0, 0
+        for level in range(items.shape[1]):
+            n, rho = items[i, level], relevant[i, level]
+            taken = min(n, topk - before)
+            if taken <= 0 < n:
+                break
+            whole = taken == n
+            if not whole:
+                cut[0, i], cut[1, i], cut[2, i], cut[3, i], cut[4, i] = before, relevant_before, n, rho, taken
+            else:
+                hits[i] += rho
+            if rho > 0 and (whole or not split_cut):
+                for order in range(3):
+                    sums[order, i] += _level_sum(n, rho, taken, before, relevant_before, order)
+            before += n
+            relevant_before += rho
+    return sums, hits, cut
+
+
+@compiled
+def _level_sum(n: int, rho: int, taken: int, before: int, relevant_before: int, order: int) -> float:
+    """The formulas stand in ``ranking``."""
+    if order == 0:
+        spread = (rho - 1) / max(n - 1, 1)
+        span = _harmonic_span(before, taken)
+        return rho / n * ((relevant_before + 1) * span + spread * (taken - (before + 1) * span))
+    if order == 1:
+        hits, start = min(rho, taken), before
+    else:
+        hits, start = max(0, taken - (n - rho)), before + n - rho
+    return hits + (relevant_before - start) * _harmonic_span(start, hits)
 
 
 @compiled
@@ -35,7 +56,7 @@ def _harmonic_span(before: int, count: int) -> float:
     if last > EXACT_BELOW:
         low, high = float(max(before, EXACT_BELOW)), float(last)
         span += math.log1p((high - low) / low) + (_tail(high) - _tail(low))
-    return span
+    return float(span)
 
 
 @compiled

@@ -35,8 +35,8 @@ from scdh.metrics.harmonic import harmonic_span
 
 DENOMINATORS = ("hits", "relevant", "min(k, relevant)")
 TIES = ("expected", "best", "worst")
-# Rows are worked on in slices of about this many cells, so that temporaries stay in the cache.
-_SLICE_CELLS = 1 << 14
+# Rows are worked on in slices of about this many cells: a few milliseconds and megabytes each.
+_SLICE_CELLS = 1 << 17
 # A level costs numpy as much as comparing this many pairs of codes.
 _PAIRS_OF_A_LEVEL = 32
 
@@ -75,57 +75,60 @@ def average_precisions(
         if order not in TIES:
             raise ConfigError(unknown_name("order of ties", order, TIES))
 
+    score = _scores_by_kernel if kernels_are_worth_it("levels", items, _PAIRS_OF_A_LEVEL * items.size) else _scores
+
     def task(part: slice) -> list[Floats]:
-        return _slice_scores(items[part].astype(np.int64), relevant[part].astype(np.int64), topk, denominator, ties)
+        return score(items[part].astype(np.int64), relevant[part].astype(np.int64), topk, denominator, ties)
 
     parts = [[np.empty(0)] * len(ties), *run([partial(task, part) for part in row_slices(items)])]
     return [np.concatenate(scores) for scores in zip(*parts, strict=True)]
 
 
-def _slice_scores(n: Counts, rho: Counts, topk: int | None, denominator: str, ties: Sequence[str]) -> list[Floats]:
+def _scores(n: Counts, rho: Counts, topk: int | None, denominator: str, ties: Sequence[str]) -> list[Floats]:
     before, relevant_before = np.cumsum(n, axis=1) - n, np.cumsum(rho, axis=1) - rho
     total = rho.sum(axis=1)
     taken = n if topk is None else np.clip(topk - before, 0, n)
-    # Levels without a relevant item add nothing, and at most distances there is none.
-    at = np.flatnonzero(rho)
-    cells = [table.ravel()[at] for table in (n, rho, taken, before, relevant_before)]
+    cut = (taken > 0) & (taken < n)
+    at = np.nonzero(cut)  # at most one level of a query
     scores = []
     for order in ties:
-        sums = np.zeros(n.shape)
-        sums.ravel()[at] = level_sums(*cells, ties=order)
+        sums = _level_sums(n, rho, taken, before, relevant_before, order)
         if topk is None or denominator == "relevant":
             scores.append(divide(sums.sum(axis=1), total))
         elif denominator == "min(k, relevant)":
             scores.append(divide(sums.sum(axis=1), np.minimum(topk, total)))
         else:
-            scores.append(_over_hits(n, rho, taken, before, relevant_before, sums, order))
+            whole = np.where(cut, 0.0, sums).sum(axis=1)
+            over_hits = divide(whole, np.where(taken == n, rho, 0).sum(axis=1))
+            parts = (table[at] for table in (before, relevant_before, n, rho, taken))
+            over_hits[at[0]] = cut_level_scores(whole[at[0]], *parts, ties=order)
+            scores.append(over_hits)
     return scores
 
 
-def _over_hits(
-    n: Counts, rho: Counts, taken: Counts, before: Counts, relevant_before: Counts, sums: Floats, ties: str
-) -> Floats:
-    """The sums over the relevant items in the top k, whose number depends on ties where k cuts a level."""
-    cut = (taken > 0) & (taken < n)
-    whole_sum = np.where(cut, 0.0, sums).sum(axis=1)
-    scores = divide(whole_sum, np.where(taken == n, rho, 0).sum(axis=1))
-    at = np.nonzero(cut)  # at most one level of a query
-    if len(at[0]):
-        parts = (table[at] for table in (before, relevant_before, n, rho, taken))
-        scores[at[0]] = cut_level_scores(whole_sum[at[0]], *parts, ties=ties)
+def _scores_by_kernel(n: Counts, rho: Counts, topk: int | None, denominator: str, ties: Sequence[str]) -> list[Floats]:
+    """The same for large tables."""
+    from scdh.metrics.level_kernels import row_sums
+
+    over_hits = topk is not None and denominator == "hits"
+    total = rho.sum(axis=1)
+    sums, hits, cut = row_sums(n, rho, np.iinfo(np.int64).max if topk is None else topk, over_hits)
+    if not over_hits:
+        most = total if topk is None or denominator == "relevant" else np.minimum(topk, total)
+        return [divide(sums[TIES.index(order)], most) for order in ties]
+    at = np.flatnonzero(cut[4])
+    scores = []
+    for order in ties:
+        own = sums[TIES.index(order)]
+        scores.append(divide(own, hits))
+        scores[-1][at] = cut_level_scores(own[at], *cut[:, at], ties=order)
     return scores
 
 
-def level_sums(
-    n: Counts, rho: Counts, taken: Counts, before: Counts, relevant_before: Counts, *, ties: str
+def _level_sums(
+    n: Counts, rho: Counts, taken: Counts, before: Counts, relevant_before: Counts, ties: str
 ) -> Floats:
     """What the first ``taken`` items of each level add to the sum of precisions: the three formulas above."""
-    if kernels_are_worth_it("levels", n, _PAIRS_OF_A_LEVEL * len(n)):
-        from scdh.metrics import level_kernels
-
-        return level_kernels.level_sums(  # type: ignore[no-any-return]
-            n, rho, taken, before, relevant_before, TIES.index(ties)
-        )
     if ties == "expected":
         spread = (rho - 1) / np.maximum(n - 1, 1)
         span = harmonic_span(before, taken)

@@ -26,14 +26,22 @@ from scdh.index.store.format import SLOT_BYTES, SLOTS_AT, Manifest, Pen, aligned
 UNUSED_BYTES = 16 << 20
 
 
-def read_index(path: str | os.PathLike[str], *, verify: bool | None = None) -> StoredIndex:
+def read_index(
+    path: str | os.PathLike[str], *, verify: bool | None = None, known: StoredArrays | None = None
+) -> StoredIndex:
     """The newest state of a file, whose codes stay on disk until they are looked at.
 
     ``verify`` compares the checksums of all arrays; None does so where they have at most 64 MB together. Header and
-    manifest are checked in any case.
+    manifest are checked in any case. Arrays that are ``known`` from an earlier state are taken from there.
     """
     with files.opened(path) as handle:
-        return read_state(handle, path, StoredArrays(), verify)
+        return read_state(handle, path, StoredArrays() if known is None else known, verify)
+
+
+def has_torn_header(path: str | os.PathLike[str]) -> bool:
+    """Does one of the two headers not match its checksum? A power cut can leave this; the next commit repairs it."""
+    with files.opened(path) as handle:
+        return bool(read_header(handle, path).broken)
 
 
 def newer(path: str | os.PathLike[str], than: StoredIndex) -> bool:

@@ -108,8 +108,8 @@ def sync_folder(target: Path) -> None:
 
 def sweep(target: Path) -> None:
     """Remove what killed writers left beside the file; a temporary file in use is locked by its writer."""
-    # The name as ``scdh.files.replacing`` makes it: between the dots there is only the number of a process.
-    pattern = re.compile(rf"\.{re.escape(target.name)}\.[0-9]+\.tmp")
+    # The name as ``scdh.files.replacing`` makes it: between the dots, a process and a random number.
+    pattern = re.compile(rf"\.{re.escape(target.name)}\.[0-9]+-[0-9a-f]+\.tmp")
     for leftover in target.parent.iterdir():
         if pattern.fullmatch(leftover.name):
             with suppress(OSError, CodesError):
