@@ -7,7 +7,7 @@ neighbours are far, the scan is faster, and a query that has cost as much as its
 """
 
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from math import comb, log2
 from typing import Any
 
@@ -114,6 +114,7 @@ def piece_cuts(bits: int, rows: int) -> NDArray[np.int64]:
     return np.array([stored * i // pieces for i in range(pieces + 1)], dtype=np.int64)
 
 
+@lru_cache
 def look_ups(bits: int, rows: int, radius: int) -> int:
     """How many look-ups steps 0 … radius take."""
     sizes = np.diff(piece_cuts(bits, rows)).tolist()
@@ -139,6 +140,8 @@ def _piece_masks(cuts: NDArray[np.int64], words: NDArray[Any]) -> NDArray[Any]:
 
 
 def _parts(count: int) -> list[slice]:
+    if count <= _FEWEST_QUERIES:
+        return [slice(0, count)] if count else []
     size = max(_FEWEST_QUERIES, min(_QUERIES, -(-count // thread_count())))
     return [slice(start, min(start + size, count)) for start in range(0, count, size)]
 

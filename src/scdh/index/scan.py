@@ -124,7 +124,8 @@ def _within_by_kernels(
 def _shares(words: NDArray[Any], count: int, most: int) -> tuple[list[slice], list[range]]:
     """Groups of at most so many queries, and spans of rows: for few queries one per thread, of whole cache lines."""
     total = words.shape[1]
-    threads = max(1, min(thread_count(), words.size * count // _WORDS_FOR_A_THREAD))
+    worth = words.size * count // _WORDS_FOR_A_THREAD
+    threads = min(thread_count(), worth) if worth > 1 else 1
     size = max(1, min(most, -(-count // threads)))
     groups = [slice(start, min(start + size, count)) for start in range(0, count, size)]
     if count >= _FEW_QUERIES * threads or total < 64 * threads:

@@ -44,8 +44,8 @@ def run(tasks: Iterable[Callable[[], T]]) -> Iterator[T]:
     The calling thread does tasks too: waiting for others, it would be woken for each result and take a core from them.
     """
     todo = list(tasks)
-    threads = min(thread_count(), len(todo))
-    if threads <= 1:
+    threads = min(thread_count(), len(todo)) if len(todo) > 1 else 1
+    if threads == 1:
         yield from (task() for task in todo)
         return
     results: list[Future[T]] = [Future() for _ in todo]
