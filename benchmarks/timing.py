@@ -11,8 +11,9 @@ from dataclasses import dataclass
 
 Row = dict[str, float | int | str]
 
-# OpenMP's idle threads spin for some milliseconds after a call and would be charged to whoever comes next.
-_PAUSE = 0.01
+# Idle threads of OpenMP (some milliseconds) and of OpenBLAS (2^26 ticks, some 30 ms) spin after a call, and would be
+# charged to whoever comes next.
+_PAUSE = 0.1
 
 
 @dataclass
@@ -37,12 +38,19 @@ def cell(value: float | int | str) -> str:
 
 
 def take_turns(
-    works: Mapping[str, Callable[[int], object]], *, most: int = 25, least: int = 3, seconds: float = 2.0
+    works: Mapping[str, Callable[[int], object]],
+    *,
+    most: int = 25,
+    least: int = 3,
+    seconds: float = 2.0,
+    window: float = 0.0,
 ) -> dict[str, float]:
     """Median seconds of each work, which is told the number of its turn.
 
     Quick works get up to ``most`` turns, slow ones fewer: none is begun after ``seconds``, apart from the ``least``.
-    The caller has warmed all of them up.
+    The caller has warmed all of them up. A work that takes less than ``window`` seconds is repeated within its turn for
+    so long, and the mean counts: after the pause a processor needs some milliseconds to be at its speed again, which
+    a long work does not feel.
     """
     times: dict[str, list[float]] = {name: [] for name in works}
     begun = time.perf_counter()
@@ -51,9 +59,11 @@ def take_turns(
             break
         for name, work in works.items():
             time.sleep(_PAUSE)
-            start = time.perf_counter()
-            work(turn)
-            times[name].append(time.perf_counter() - start)
+            calls, start = 0, time.perf_counter()
+            while calls == 0 or time.perf_counter() - start < window:
+                work(turn)
+                calls += 1
+            times[name].append((time.perf_counter() - start) / calls)
     return {name: statistics.median(spent) for name, spent in times.items()}
 
 

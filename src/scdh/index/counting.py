@@ -11,8 +11,9 @@ from scdh.index.compiled import compiled
 from scdh.index.kernels import distance
 from scdh.index.sliced import BUNCH, GROUP, LANES, count_group
 
-# Groups of codes that are counted for all queries of a call before the next ones are read.
-_BLOCK_GROUPS = 32
+# Planes that are counted for all queries of a call before the next ones are read take this many bytes: a part of the
+# second cache, and enough to make the summing up at the end of a block rare.
+_BLOCK_BYTES = 1 << 19
 _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 
 
@@ -59,10 +60,11 @@ def count_spans(planes: Any, queries: Any, starts: Any, stops: Any, digits: Any,
     ``queries`` is uint64 [q, bits], zeros or all ones for each bit; ``digits`` comes from ``high_digits``.
     """
     sums, mask = np.zeros((planes.shape[1] + BUNCH, LANES), np.uint64), np.empty(LANES, np.uint64)
-    for block in range(0, planes.shape[0], _BLOCK_GROUPS):
+    step = max(1, _BLOCK_BYTES // (planes.shape[1] * LANES * 8))
+    for block in range(0, planes.shape[0], step):
         for i in range(queries.shape[0]):
             first = max(block, starts[i] // GROUP)
-            last = min(block + _BLOCK_GROUPS, (stops[i] + GROUP - 1) // GROUP)
+            last = min(block + step, (stops[i] + GROUP - 1) // GROUP)
             if first >= last or starts[i] >= stops[i]:
                 continue
             for group in range(first, last):
@@ -80,9 +82,10 @@ def count_sharing(
     ``labels`` are planes too, one for each class; query i has the classes own[own_starts[i] : own_starts[i + 1]].
     """
     sums, mask = np.zeros((planes.shape[1] + BUNCH, LANES), np.uint64), np.empty(LANES, np.uint64)
-    for block in range(0, planes.shape[0], _BLOCK_GROUPS):
+    step = max(1, _BLOCK_BYTES // (planes.shape[1] * LANES * 8))
+    for block in range(0, planes.shape[0], step):
         for i in range(queries.shape[0]):
-            for group in range(block, min(block + _BLOCK_GROUPS, planes.shape[0])):
+            for group in range(block, min(block + step, planes.shape[0])):
                 some = np.uint64(0)
                 for lane in range(LANES):
                     mask[lane] = np.uint64(0)

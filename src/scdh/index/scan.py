@@ -5,6 +5,7 @@ loading the kernels would have cost, they take over. Both give the same answers.
 """
 
 
+import sys
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
@@ -37,7 +38,8 @@ def kernels_are_worth_it(kernel: str, words: NDArray[Any], pairs: int) -> bool:
     key = (kernel, words.dtype.name)
     spent = _pairs_by_numpy.get(key, 0) + pairs
     _pairs_by_numpy[key] = spent
-    return spent >= WORTH_LOADING
+    # Most of the time goes into loading numba itself; once it is there, another kernel is worth less waiting.
+    return spent >= (WORTH_LOADING // 16 if "numba" in sys.modules else WORTH_LOADING)
 
 
 def nearest(

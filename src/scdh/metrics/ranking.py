@@ -38,7 +38,7 @@ TIES = ("expected", "best", "worst")
 # Rows are worked on in slices of about this many cells: a few milliseconds and megabytes each.
 _SLICE_CELLS = 1 << 17
 # A level costs numpy as much as comparing this many pairs of codes.
-_PAIRS_OF_A_LEVEL = 32
+_PAIRS_OF_A_LEVEL = 128
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.integer]
