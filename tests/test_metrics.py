@@ -49,15 +49,18 @@ def test_average_precision_equals_trying_every_order(levels, topk, denominator, 
 
 
 @pytest.mark.parametrize("ties", ["expected", "best", "worst"])
-def test_compiled_sums_over_levels_equal_those_of_numpy(ties, monkeypatch):
+@pytest.mark.parametrize("topk", [None, 1, 3, 50, 5000, 10**6])
+@pytest.mark.parametrize("denominator", DENOMINATORS)
+def test_compiled_sums_over_levels_equal_those_of_numpy(ties, topk, denominator, monkeypatch):
     rng = np.random.default_rng(0)
-    items = rng.integers(0, 10 ** rng.integers(1, 7, (50, 40)))
+    items = rng.integers(0, 10 ** rng.integers(0, 7, (50, 40))) * (rng.random((50, 40)) < 0.6)
     relevant = (items * rng.random((50, 40)) ** 3).astype(np.int64)
     found = []
     for enough in (0, 10**15):
         monkeypatch.setattr(scan, "WORTH_LOADING", enough)
-        found.append(metrics.average_precision(items, relevant, ties=ties))
-    assert found[0] == pytest.approx(found[1], rel=1e-13)
+        found.append(metrics.average_precision(items, relevant, topk=topk, denominator=denominator, ties=ties))
+    assert found[0] == pytest.approx(found[1], rel=1e-12)
+    assert found[0].max() > 0 or (topk, ties) == (1, "worst")
 
 
 @settings(max_examples=200, deadline=None)

@@ -19,8 +19,10 @@ def row_sums(items: Any, relevant: Any, topk: int, split_cut: bool) -> Any:
         before, relevant_before = 0, 0
         for level in range(items.shape[1]):
             n, rho = items[i, level], relevant[i, level]
+            if n == 0:
+                continue
             taken = min(n, topk - before)
-            if taken <= 0 < n:
+            if taken <= 0:
                 break
             whole = taken == n
             if not whole:
