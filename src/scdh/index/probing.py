@@ -17,6 +17,9 @@ import numpy as np
 from scdh.index.compiled import compiled
 from scdh.index.vectors import popcount
 
+# Queries whose first look-ups are read ahead together.
+_AHEAD = 16
+
 
 @compiled
 def piece(words: Any, first: int, last: int) -> Any:
@@ -49,6 +52,28 @@ def fill_table(keys: Any, starts: Any, rows: Any) -> None:
             value += 1
         rows[place] = np.uint32(keys[place] & np.uint64(0xFFFFFFFF))
     starts[value:] = len(keys)
+
+
+@compiled
+def _read_ahead(base: Any, queries: Any, start: int, tables: Any, seen: Any) -> None:
+    """Touch what the first look-ups of the next queries will need; ``seen`` [queries, m, 2] is room for it.
+
+    A look-up is a chain of three reads from far memory, each of which would be waited for. Here the same link of many
+    chains is read at once, which takes hardly longer than one.
+    """
+    starts, rows, offsets, cuts, _ = tables
+    stop, pieces = min(start + _AHEAD, queries.shape[0]), len(cuts) - 1
+    for i in range(start, stop):
+        for table in range(pieces):
+            place = offsets[table] + np.int64(piece(queries[i], cuts[table], cuts[table + 1]))
+            seen[i - start, table, 0] = starts[place]
+            seen[i - start, table, 1] = starts[place + 1]
+    total = np.int64(0)
+    for i in range(stop - start):
+        for table in range(pieces):
+            for at in range(seen[i, table, 0], min(seen[i, table, 1], seen[i, table, 0] + 16)):
+                total += np.int64(base[0, rows[table, at]])
+    seen[0, 0, 0] = total
 
 
 @compiled
@@ -106,8 +131,11 @@ def nearest_by_tables(
     done = np.zeros(queries.shape[0], np.bool_)
     keys = np.empty(1024, np.int64)
     at_distance = np.zeros(bits + 1, np.int64)
+    seen = np.empty((_AHEAD, len(tables[3]) - 1, 2), np.int64)
     n = base.shape[1]
     for i in range(queries.shape[0]):
+        if i % _AHEAD == 0:
+            _read_ahead(base, queries, i, tables, seen)
         left, total, counted, met = budget, 0, 0, 0
         at_distance[:] = 0
         for step in range(bits + 1):
@@ -138,8 +166,11 @@ def within_by_tables(
     found = np.empty(1024, np.int64)
     count = 0
     keys = np.empty(1024, np.int64)
+    seen = np.empty((_AHEAD, len(tables[3]) - 1, 2), np.int64)
     n = base.shape[1]
     for i in range(queries.shape[0]):
+        if i % _AHEAD == 0:
+            _read_ahead(base, queries, i, tables, seen)
         left, total = budget, 0
         for step in range(radius + 1):
             keys, total, left = _probe(base, queries[i], step, tables, allowed, left, keys, total)
