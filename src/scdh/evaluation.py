@@ -154,6 +154,8 @@ def evaluate(
         items, relevant = distance_histograms(*data, leave_one_out=leave_one_out, advance=advance)
         options: dict[str, Any] = {"topk": topk, "denominator": denominator}
         expected, best, worst = average_precisions(items, relevant, ("expected", "best", "worst"), **options)
+        # The last digit of a float must not put the mean outside of its bounds.
+        best, worst = np.maximum(best, expected), np.minimum(worst, expected)
         if ties == "order":
             ap = ordered_average_precision(
                 *data, items, relevant, leave_one_out=leave_one_out, advance=advance, **options

@@ -14,7 +14,7 @@ from scdh.metrics.labels import Relevance, check_labels
 
 _BLOCK_COLUMNS = 8192
 # Queries of one task: enough to read the database seldom, few enough for a progress bar that moves.
-_QUERIES = 128
+_QUERIES = 512
 # Waking another thread can take 0.3 ms; this many pairs are counted in less.
 _PAIRS_FOR_A_THREAD = 1 << 21
 

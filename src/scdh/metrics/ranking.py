@@ -35,8 +35,8 @@ from scdh.metrics.harmonic import harmonic_span
 
 DENOMINATORS = ("hits", "relevant", "min(k, relevant)")
 TIES = ("expected", "best", "worst")
-# Rows are worked on in slices of about this many cells: a few milliseconds and megabytes each.
-_SLICE_CELLS = 1 << 17
+# Rows are worked on in slices of about this many cells: about a millisecond and a megabyte each.
+_SLICE_CELLS = 1 << 15
 # A level costs numpy as much as comparing this many pairs of codes.
 _PAIRS_OF_A_LEVEL = 128
 
