@@ -500,6 +500,21 @@ def test_a_reader_takes_up_what_a_writer_committed(tmp_path):
     assert len(other) == 20
 
 
+def test_rot_is_not_given_a_new_checksum(tmp_path):
+    codes = Codes.from_signs(random_bits(300, 64, 0))
+    HammingIndex(codes).save(tmp_path / "index")
+    rotten = bytearray((tmp_path / "index").read_bytes())
+    rotten[rotten.find(codes.packed[100].tobytes())] ^= 1
+    (tmp_path / "index").write_bytes(rotten)
+    with pytest.raises(CodesError, match="checksum"):
+        HammingIndex.load(tmp_path / "index")
+    index = HammingIndex.load(tmp_path / "index", verify=False)
+    index.remove([5])
+    with pytest.raises(CodesError, match="checksum"):
+        index.save(tmp_path / "other")
+    assert not (tmp_path / "other").exists()
+
+
 def test_distances_at_the_edges_of_their_types():
     for bits in (254, 255, 256):
         a, b = (

@@ -52,7 +52,8 @@ class HammingIndex:
     def _start(self) -> None:
         self._finder = Finder()
         self._changing = Lock()  # one change at a time; searches need none
-        self._source: tuple[Path, StoredArrays, StoredIndex] | None = None
+        self._source: tuple[Path, StoredIndex] | None = None  # the file whose state this is
+        self._arrays: StoredArrays | None = None  # what came from a file, with its checksums
 
     @classmethod
     def _of(cls, bits: int, metadata: Mapping[str, str], segments: tuple[Segment, ...]) -> "HammingIndex":
@@ -210,7 +211,7 @@ class HammingIndex:
         """Write one file that describes itself, whole or not at all."""
         from scdh.index.store import write_index
 
-        write_index(Path(path), self.bits, self._metadata, self._segments)
+        write_index(Path(path), self.bits, self._metadata, self._segments, self._arrays)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, verify: bool | None = None) -> "HammingIndex":
@@ -223,7 +224,7 @@ class HammingIndex:
         arrays = StoredArrays()
         stored = read_index(Path(path), verify=verify, known=arrays)
         index = cls._of(stored.bits, stored.metadata, stored.segments)
-        index._source = Path(path), arrays, stored
+        index._source, index._arrays = (Path(path), stored), arrays
         return index
 
     def refresh(self) -> bool:
@@ -233,15 +234,15 @@ class HammingIndex:
         with self._changing:
             if self._source is None:
                 raise CodesError("Only an index that was loaded from a file, and not changed since, can be refreshed.")
-            path, arrays, stored = self._source
+            path, stored = self._source
             if not newer(path, stored):
                 return False
             # Arrays that are known stay the same ones, and keep their tables.
-            stored = read_index(path, known=arrays)
+            stored = read_index(path, known=self._arrays)
             if stored.bits != self.bits:
                 raise CodesError(f"{path} now has codes of {stored.bits} bits, but those before had {self.bits} bits.")
             self._take(stored.segments)
-            self._metadata, self._source = dict(stored.metadata), (path, arrays, stored)
+            self._metadata, self._source = dict(stored.metadata), (path, stored)
             return True
 
     def _choice(self, only: ArrayLike | None) -> list[tuple[Segment, NDArray[np.bool_] | None]]:

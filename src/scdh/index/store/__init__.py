@@ -51,18 +51,26 @@ def newer(path: str | os.PathLike[str], than: StoredIndex) -> bool:
 
 
 def write_index(
-    path: str | os.PathLike[str], bits: int, metadata: Mapping[str, str] | None, segments: Sequence[Segment]
+    path: str | os.PathLike[str],
+    bits: int,
+    metadata: Mapping[str, str] | None,
+    segments: Sequence[Segment],
+    known: StoredArrays | None = None,
 ) -> None:
-    """Write a whole file, which replaces what was there in one step; refused while an IndexWriter has it open."""
+    """Write a whole file, which replaces what was there in one step; refused while an IndexWriter has it open.
+
+    Arrays that are ``known`` from a file must match their checksums there: rot is not given a new one.
+    """
     target = Path(os.path.realpath(path))
     head = Manifest.of(bits, metadata)
-    wanted = checked_segments(segments, bits, StoredArrays())
+    known = StoredArrays() if known is None else known
+    wanted = checked_segments(segments, bits, known)
     try:
         with files.exclusive(target, path):
             pass  # refuse at once rather than after a long time of writing
         with ExitStack() as until_replaced:
             with replacing(target) as temporary:
-                handle = files.write_whole(temporary, head, wanted, 1, StoredArrays(), str(path))
+                handle = files.write_whole(temporary, head, wanted, 1, known, str(path))
                 until_replaced.callback(handle.close)
                 until_replaced.enter_context(files.exclusive(target, path))
                 handle.close()

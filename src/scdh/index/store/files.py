@@ -147,7 +147,10 @@ def write_arrays(
         written = pen.put(encode_removed(array) if is_mask else little(array))
         if extent is not None and extent.crc != written.crc:
             # A new checksum would hide that the array is no longer what was once stored.
-            raise CodesError(f"{name} is damaged: the array at byte {extent.at} does not match its checksum.")
+            raise CodesError(
+                f"{name} is not written: an array at byte {extent.at} of the file it came from is damaged and does not "
+                "match its checksum."
+            )
         return written
 
     entries = []
