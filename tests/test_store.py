@@ -356,7 +356,7 @@ def test_damage_is_not_carried_into_a_new_file(tmp_path, monkeypatch):
             handle.seek(at)
             handle.write(b"\0" * 8)
         monkeypatch.setattr(store, "UNUSED_BYTES", 0)
-        with pytest.raises(CodesError, match=f"array at byte {at} does not match"):
+        with pytest.raises(CodesError, match=f"array at byte {at} of the file"):
             writer.commit(writer.segments[:1])
     assert "words of segment 0" in refusal(path)
     assert [p.name for p in tmp_path.iterdir()] == ["index"]
