@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from scdh.codes import Codes
 from scdh.errors import CodesError, ConfigError
-from scdh.index import HammingIndex, distances, exact, finder, multi_index, scan, segments, threads
+from scdh.index import HammingIndex, distances, finder, multi_index, rounds, scan, segments, threads
 from scdh.index.store import IndexWriter
 from tests.reference import slow_search
 
@@ -151,7 +151,7 @@ def test_what_is_left_of_a_segment_that_was_put_together_anew(bits, loops):
 
 
 def test_everything_within_the_radius_comes_in_pieces(monkeypatch):
-    monkeypatch.setattr(exact, "_ROUND_ANSWERS", 64)
+    monkeypatch.setattr(rounds, "ROUND_ANSWERS", 64)
     base, asked, ids = random_bits(50, 12, 1), random_bits(90, 12, 2), random_ids(50, 3)
     index = HammingIndex(Codes.from_signs(base[:20]), ids=ids[:20])
     monkeypatch.setattr(segments, "MERGED_ROWS", 0)

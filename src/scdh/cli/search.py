@@ -177,7 +177,8 @@ def _answers(
     leave_out: int | None,
 ) -> list[tuple[Any, Any]]:
     """Ids and distances of each query."""
-    from scdh.index.exact import ROUND, HammingIndex
+    from scdh.index import HammingIndex
+    from scdh.index.rounds import ROUND
 
     limit = k if radius is not None else k or 10
     # A bar for those who wait; Milvus has none to show, its answers come batch by batch from elsewhere.

@@ -5,8 +5,7 @@ were added, on block sizes, threads, or on the way it was found.
 """
 
 import os
-from collections.abc import Iterator, Mapping
-from itertools import pairwise
+from collections.abc import Mapping
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
@@ -14,21 +13,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from scdh.codes import Codes, check_codes, check_ids
+from scdh.codes import Codes, check_codes
 from scdh.errors import CodesError
+from scdh.index import rounds
+from scdh.index.arguments import id_row, whole_number
 from scdh.index.distances import packed_rows, word_columns
 from scdh.index.finder import TRIAL, Finder, check_way
 from scdh.index.hits import Hits, RaggedHits
 from scdh.index.multi_index import FEWEST_ROWS
 from scdh.index.segments import Segment, added, choose_ids, refuse_repeated, removed, segment_of
-from scdh.progress import track
+from scdh.index.selection import all_ids, selection
 
 if TYPE_CHECKING:
     from scdh.index.store import StoredArrays, StoredIndex
-
-# Queries and answers of one round: what lies between the queries and the answer must not need memory without end.
-ROUND = 1024
-_ROUND_ANSWERS = 1 << 24
 
 
 class HammingIndex:
@@ -74,7 +71,7 @@ class HammingIndex:
     @property
     def ids(self) -> NDArray[np.int64]:
         """The ids in ascending order."""
-        return _all_ids(self._segments)
+        return all_ids(self._segments)
 
     @property
     def codes(self) -> Codes:
@@ -147,17 +144,17 @@ class HammingIndex:
         check_codes(query_codes, "The queries", self.bits)
         check_way(by)
         k = whole_number(k, "k", least=1)
-        parts = self._choice(only)
-        width = min(k, sum(len(part) for part, _ in parts))
+        parts = selection(self._segments, only)
+        width = min(k, sum(len(part) for part in parts))
         ids = np.empty((len(query_codes), width), dtype=np.int64)
         distances = np.empty((len(query_codes), width), dtype=np.int32)
         queries = word_columns(query_codes)
         # A small first round shows which way of searching is the faster one for the others.
-        first = TRIAL if by == "auto" and max((part.rows for part, _ in parts), default=0) >= FEWEST_ROWS else ROUND
-        for asked in _rounds(len(query_codes) if width else 0, width, first, progress):
+        first = TRIAL if by == "auto" and max((part.rows for part in parts), default=0) >= FEWEST_ROWS else rounds.ROUND
+        for asked in rounds.rounds(len(query_codes) if width else 0, width, first, progress):
             found = []
-            for part, allowed in parts:
-                rows, near = self._finder.nearest(part.words, queries[:, asked], k, self.bits, allowed, by)
+            for part in parts:
+                rows, near = self._finder.nearest(part.words, queries[:, asked], k, self.bits, part.alive, by)
                 found.append((part.ids_of(rows), near))
             if len(found) == 1:
                 ids[asked], distances[asked] = found[0]
@@ -183,23 +180,21 @@ class HammingIndex:
         check_way(by)
         radius = min(whole_number(radius, "radius", least=0), self.bits)
         queries = word_columns(query_codes)
-        parts = self._choice(only)
+        parts = selection(self._segments, only)
         counts, ids, distances = ([np.empty(0, kind)] for kind in (np.int64, np.int64, np.int32))
         # Everything may lie within the radius, so few queries show how many answers there are.
-        first = max(1, min(TRIAL, 4 * _ROUND_ANSWERS // max(1, sum(part.rows for part, _ in parts))))
-        for asked in _rounds(len(query_codes), 1, first, progress):
+        first = max(1, min(TRIAL, 4 * rounds.ROUND_ANSWERS // max(1, sum(part.rows for part in parts))))
+        for asked in rounds.rounds(len(query_codes), 1, first, progress):
             # A round whose answers would be too many is taken in pieces, by the number that others had.
             done, found = asked.start, max(1, sum(map(len, ids)))
             while done < asked.stop:
-                size = max(1, _ROUND_ANSWERS * max(done, 1) // (4 * found))
+                size = max(1, rounds.ROUND_ANSWERS * max(done, 1) // (4 * found))
                 piece = slice(done, min(done + size, asked.stop))
-                answers = [
-                    (query, part.ids_of(rows), near)
-                    for part, allowed in parts
-                    for query, rows, near in [
-                        self._finder.within(part.words, queries[:, piece], radius, self.bits, allowed, by)
-                    ]
-                ]
+                answers = []
+                for part in parts:
+                    asking = queries[:, piece]
+                    query, rows, near = self._finder.within(part.words, asking, radius, self.bits, part.alive, by)
+                    answers.append((query, part.ids_of(rows), near))
                 query, number, near = _together(answers)
                 counts.append(np.bincount(query, minlength=piece.stop - piece.start))
                 ids.append(number)
@@ -245,37 +240,9 @@ class HammingIndex:
             self._metadata, self._source = dict(stored.metadata), (path, stored)
             return True
 
-    def _choice(self, only: ArrayLike | None) -> list[tuple[Segment, NDArray[np.bool_] | None]]:
-        """The segments that have something to find, each with the rows that may be found; None: all of them."""
-        segments = self._segments
-        if only is None:
-            return [(part, part.alive) for part in segments if len(part)]
-        wanted = _wanted_ids(segments, np.asarray(only))
-        parts: list[tuple[Segment, NDArray[np.bool_] | None]] = []
-        for part in segments:
-            rows = part.rows_of(wanted)
-            allowed = np.zeros(part.rows, np.bool_)
-            allowed[rows[rows >= 0]] = True
-            if allowed.any():
-                parts.append((Segment(part.words, part.ids, allowed), allowed))
-        return parts
-
     def _id_span(self) -> str:
         ids = self.ids
         return f"; its {len(ids)} ids go from {ids[0]} to {ids[-1]}" if len(ids) else "; it is empty"
-
-
-def _all_ids(segments: tuple[Segment, ...]) -> NDArray[np.int64]:
-    return np.sort(np.concatenate([np.empty(0, np.int64), *(part.alive_ids() for part in segments)]))
-
-
-def _wanted_ids(segments: tuple[Segment, ...], only: NDArray[Any]) -> NDArray[np.int64]:
-    if only.dtype != np.bool_:
-        return id_row(only)
-    ids = _all_ids(segments)
-    if only.shape != ids.shape:
-        raise CodesError(f"A mask over {len(ids)} items needs {len(ids)} values, got shape {list(only.shape)}.")
-    return ids[only]
 
 
 def _together(answers: list[Any]) -> Any:
@@ -288,21 +255,3 @@ def _together(answers: list[Any]) -> Any:
     order = np.lexsort((ids, distances, query))
     return query[order], ids[order], distances[order]
 
-
-def _rounds(count: int, width: int, first: int, progress: bool) -> Iterator[slice]:
-    size = max(1, min(ROUND, _ROUND_ANSWERS // max(width, 1)))
-    starts = [0, *range(min(first, size), count, size)] if count else []
-    rounds = [slice(start, stop) for start, stop in pairwise([*starts, count])]
-    if not progress:
-        return iter(rounds)
-    return track(rounds, count, "searching", "queries", lambda one: one.stop - one.start)
-
-
-def id_row(ids: ArrayLike) -> NDArray[np.int64]:
-    return check_ids(np.atleast_1d(np.asarray(ids)), np.size(ids))
-
-
-def whole_number(value: object, name: str, least: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-        raise CodesError(f"{name} must be a whole number of at least {least}, got {value!r}.")
-    return int(value)

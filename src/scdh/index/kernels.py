@@ -150,7 +150,7 @@ def within(base: Any, queries: Any, first: int, last: int, radius: int, bits: in
                     if allowed.size and not allowed[row]:
                         continue
                     if total == len(keys):
-                        keys = _twice_as_long(keys)
+                        keys = twice_as_long(keys)
                     d = distance(base, row, queries, i)
                     keys[total] = (i * (bits + 1) + d) * base.shape[1] + row
                     total += 1
@@ -158,7 +158,7 @@ def within(base: Any, queries: Any, first: int, last: int, radius: int, bits: in
 
 
 @compiled
-def _twice_as_long(keys: Any) -> Any:
+def twice_as_long(keys: Any) -> Any:
     longer = np.empty(2 * len(keys), keys.dtype)
     longer[: len(keys)] = keys
     return longer

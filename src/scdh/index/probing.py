@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from scdh.index.compiled import compiled
+from scdh.index.kernels import twice_as_long
 from scdh.index.vectors import popcount
 
 # Queries whose first look-ups are read ahead together.
@@ -110,9 +111,7 @@ def _probe(base: Any, query: Any, step: int, tables: Any, allowed: Any, budget: 
                     break
             if new:
                 if total == len(keys):
-                    longer = np.empty(2 * total, np.int64)
-                    longer[:total] = keys
-                    keys = longer
+                    keys = twice_as_long(keys)
                 keys[total] = distance * base.shape[1] + row
                 total += 1
         if change == 0:
@@ -182,9 +181,7 @@ def within_by_tables(
         for j in range(total):
             if keys[j] // n <= radius:
                 if count == len(found):
-                    longer = np.empty(2 * count, np.int64)
-                    longer[:count] = found
-                    found = longer
+                    found = twice_as_long(found)
                 found[count] = i * (bits + 1) * n + keys[j]
                 count += 1
     return found[:count], done

@@ -4,7 +4,6 @@ Small work goes through numpy, so that a first search need not wait for a compil
 loading the kernels would have cost, they take over. Both give the same answers.
 """
 
-
 import sys
 from collections.abc import Callable, Iterator
 from functools import partial

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from scdh.codes import Codes, check_codes, check_ids, check_metadata
 from scdh.errors import CodesError
-from scdh.index.exact import id_row, whole_number
+from scdh.index.arguments import id_row, whole_number
 from scdh.index.hits import Hits, RaggedHits
 from scdh.index.milvus.collection import make_collection, open_collection
 from scdh.index.milvus.contents import BATCH_ROWS, batches, codes_in, count_rows, ids_in, largest_id

@@ -14,9 +14,10 @@ from types import TracebackType
 import numpy as np
 from numpy.typing import ArrayLike
 
-from scdh.codes import Codes, check_codes, check_ids
+from scdh.codes import Codes, check_codes
 from scdh.errors import CodesError
 from scdh.files import replacing
+from scdh.index.arguments import id_row
 from scdh.index.segments import Segment, added, choose_ids, refuse_repeated, removed, segment_of
 from scdh.index.store import files
 from scdh.index.store.arrays import StoredArrays, StoredIndex, checked_segments, read_state
@@ -152,7 +153,7 @@ class IndexWriter:
 
     def remove(self, ids: ArrayLike) -> None:
         """Remove these ids; if one of them is unknown or given twice, nothing is removed."""
-        gone = check_ids(np.atleast_1d(np.asarray(ids)), np.size(ids))
+        gone = id_row(ids)
         refuse_repeated(gone)
         self.commit(removed(self.segments, gone))
 
