@@ -1,6 +1,6 @@
 """What a method is: one class, at most six verbs; the training loop knows nothing else.
 
-``build`` (heads, and so what learns) → ``prepare`` (once, from the labels) → ``step`` (losses of one batch) →
+``build`` (heads, and so what learns) → ``prepare`` (once, from the labels) → ``step`` (losses of a batch at a moment) →
 ``after_step`` (what follows an update: norm constraints, moving averages) → ``end_epoch`` (discrete updates) →
 ``real_codes`` (how u is read from the network's outputs). Methods without gradient training override ``fit`` instead.
 """
@@ -31,12 +31,26 @@ class About:
     faithful: str = "faithful"
 
 
+@dataclass(frozen=True)
+class Moment:
+    """Where training stands at a step: epochs done with the fraction of the present one, and the teacher, where the
+    method asked for one (``teacher_decay``).
+    """
+
+    epoch: float = 0.0
+    teacher: Network | None = None
+
+
+START = Moment()
+
+
 class Method(nn.Module):
     """Base of all methods. Inherit once, never deeper."""
 
     about: ClassVar[About]
     Settings: ClassVar[type[Settings]] = Settings
     learns_by_gradient: ClassVar[bool] = True
+    learns_from_unlabelled: ClassVar[bool] = False  # batches then hold rows without label, each in two random views
 
     def __init__(self, settings: Any, bits: int, num_classes: int, multi_label: bool) -> None:
         super().__init__()
@@ -55,10 +69,18 @@ class Method(nn.Module):
     def build(self, net: Network) -> None:
         """Add heads to the network; what is added there learns, and is saved with it."""
 
-    def prepare(self, labels: np.ndarray) -> None:
-        """Once, before the first step: code books, fixed centres, stored codes."""
+    def prepare(self, labels: np.ndarray, rows: np.ndarray | None = None) -> None:
+        """Once, before the first step: code books, fixed centres, stored codes.
 
-    def step(self, net: Network, batch: Batch) -> dict[str, Tensor]:
+        ``labels`` are those of the training rows; ``rows`` their numbers as in ``batch.rows`` (0 … n−1 where None).
+        """
+
+    @property
+    def teacher_decay(self) -> float:
+        """Decay of the moving average of the network that ``step`` gets as ``moment.teacher``; 0: no teacher."""
+        return 0.0
+
+    def step(self, net: Network, batch: Batch, moment: Moment = START) -> dict[str, Tensor]:
         """Losses of one batch: ``loss`` is what is minimised, the other entries are its parts."""
         raise TypeError(f"{type(self).__name__} has no step; it is fitted, not trained.")
 

@@ -15,9 +15,9 @@ from torch import Tensor, nn
 from scdh.config import Settings
 from scdh.data.loaders import Batch
 from scdh.losses import quantization_loss, scul, scul_hinge, softmax_loss
-from scdh.methods.base import About, Method
+from scdh.methods.base import START, About, Method, Moment
 from scdh.nets.heads import centres, linear_head
-from scdh.nets.network import Network
+from scdh.nets.network import Network, Outputs
 
 
 class ScdhSettings(Settings):
@@ -45,29 +45,43 @@ class Scdh(Method):
     settings: ScdhSettings
 
     def build(self, net: Network) -> None:
-        net.fc8 = linear_head(net.width, self.num_classes)
-        net.centres = nn.Parameter(centres(self.num_classes, self.bits, self.settings.centre_std))
-        if self.settings.warm_up_epochs:
-            self.after_step(net, epoch=0)
+        add_heads(self.settings, net, self.num_classes)
 
-    def step(self, net: Network, batch: Batch) -> dict[str, Tensor]:
-        s, out = self.settings, net(batch.inputs)
-        assert net.centres is not None  # build() put it there
-        assert out.logits is not None
-        if s.form == "hinge":
-            cluster = scul_hinge(out.u, batch.labels, net.centres, s.lam, s.margin)
-        else:
-            cluster = scul(out.u, batch.labels, net.centres, s.lam)
-        classification = softmax_loss(out.logits, batch.labels)
-        quantisation = quantization_loss(out.u, s.p)
-        loss = cluster + s.mu * classification + s.alpha * quantisation
-        return {"loss": loss, "scul": cluster, "l_1": classification, "l_q": quantisation}
+    def step(self, net: Network, batch: Batch, moment: Moment = START) -> dict[str, Tensor]:
+        return objective(self.settings, net, net(batch.inputs), batch.labels)
 
-    @torch.no_grad()
     def after_step(self, net: Network, epoch: int) -> None:
-        if epoch < self.settings.warm_up_epochs and net.centres is not None:
-            norms = net.centres.norm(dim=1, keepdim=True).clamp(min=1e-12)
-            net.centres.mul_(self.settings.warm_up_norm / norms)
+        warm_up(self.settings, net, epoch)
 
     def end_epoch(self, net: Network, epoch: int) -> dict[str, float]:
         return {"centre_norm": float(net.centres.detach().norm(dim=1).mean())} if net.centres is not None else {}
+
+
+def add_heads(settings: ScdhSettings, net: Network, num_classes: int) -> None:
+    """fc8 and the centres; a warm-up starts with its norm."""
+    net.fc8 = linear_head(net.width, num_classes)
+    net.centres = nn.Parameter(centres(num_classes, net.bits, settings.centre_std))
+    warm_up(settings, net, epoch=0)
+
+
+def objective(settings: ScdhSettings, net: Network, out: Outputs, labels: Tensor) -> dict[str, Tensor]:
+    """SCDH's losses of one pass; rows without a label count in l_q only."""
+    s = settings
+    assert net.centres is not None  # add_heads() put them there
+    assert out.logits is not None
+    if s.form == "hinge":
+        cluster = scul_hinge(out.u, labels, net.centres, s.lam, s.margin)
+    else:
+        cluster = scul(out.u, labels, net.centres, s.lam)
+    classification = softmax_loss(out.logits, labels)
+    quantisation = quantization_loss(out.u, s.p)
+    loss = cluster + s.mu * classification + s.alpha * quantisation
+    return {"loss": loss, "scul": cluster, "l_1": classification, "l_q": quantisation}
+
+
+@torch.no_grad()
+def warm_up(settings: ScdhSettings, net: Network, epoch: int) -> None:
+    """In the first epochs: every centre back to norm s."""
+    if epoch < settings.warm_up_epochs and net.centres is not None:
+        norms = net.centres.norm(dim=1, keepdim=True).clamp(min=1e-12)
+        net.centres.mul_(settings.warm_up_norm / norms)

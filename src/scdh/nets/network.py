@@ -1,5 +1,6 @@
 """The network of every method: trunk … fc7 → hash layer, and whatever heads a method adds beside it."""
 
+import copy
 import hashlib
 from dataclasses import dataclass
 
@@ -69,6 +70,14 @@ class Network(nn.Module):
 
     def forward(self, x: Tensor) -> Outputs:
         return self.read(self.features(x))
+
+    def with_trunk(self, trunk: nn.Module) -> "Network":
+        """The same heads, whatever a method added, on another trunk: weights are shared, not copied."""
+        other = copy.copy(self)
+        other._modules, other._parameters = dict(self._modules), dict(self._parameters)
+        other._buffers = dict(self._buffers)
+        other.trunk = trunk
+        return other
 
     def train(self, mode: bool = True) -> "Network":
         super().train(mode)

@@ -81,9 +81,7 @@ class TrainingData:
             raise DataError(f"None of the {len(rows)} training images of {self.source.name} can be read.")
         labels, names = self.source.labels[kept], self.source.label_names
         self.views = [ArraySource(x[np.isin(found, kept)], labels, names, name="features") for found, x in views]
-        heads = Network(FeatureTrunk(whole.width, []), whole.width, whole.bits)
-        heads.hash_layer, heads.fc8, heads.centres = whole.hash_layer, whole.fc8, whole.centres
-        self.net, self.augmentation = heads, "none"
+        self.net, self.augmentation = whole.with_trunk(FeatureTrunk(whole.width, [])), "none"
         self.preprocess = self.training_preprocess = None
 
     def batches(self, epoch: int) -> Iterator[Batch]:
@@ -129,9 +127,7 @@ class TrainingData:
             and isinstance(net.trunk, FeatureTrunk)
             and hasher.preprocess is not None
         ):
-            complete = hasher.network
-            complete.hash_layer, complete.fc8, complete.centres = net.hash_layer, net.fc8, net.centres
-            net = complete
+            net = net.with_trunk(hasher.network.trunk)
         info = dict(hasher.info)
         return Hasher(
             net,

@@ -19,8 +19,8 @@ def build_optimiser(net: Network, settings: TrainSettings) -> torch.optim.Optimi
     groups = []
     for name, rate in (("trunk", settings.lr_trunk), ("head", settings.lr_head)):
         named = net.parameter_groups()[name]
-        decayed = [p for n, p in named if p.ndim > 1 and n != "centres"]
-        spared = [p for n, p in named if p.ndim <= 1 or n == "centres"]
+        decayed = [p for n, p in named if p.ndim > 1 and not n.endswith("centres")]
+        spared = [p for n, p in named if p.ndim <= 1 or n.endswith("centres")]
         groups.append({"params": decayed, "lr": rate, "weight_decay": settings.weight_decay})
         groups.append({"params": spared, "lr": rate, "weight_decay": 0.0})
     groups = [g for g in groups if g["params"]]
