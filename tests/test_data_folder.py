@@ -7,10 +7,12 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from scdh.config import load_config
 from scdh.data import open_source
 from scdh.data.decode import decode
 from scdh.data.source import BadImage
 from scdh.errors import DataError
+from scdh.training.split import protocol_of
 from tests.data_files import encoded, picture, write_pictures
 
 
@@ -39,6 +41,23 @@ def test_divided_folder(tmp_path: Path) -> None:
         "4.png": (0, "val"),
         "5.png": (-1, "unlabelled"),
     }
+
+
+@pytest.mark.parametrize("word", ["unlabelled", "unlabeled", "_unlabelled", "Unlabeled"])
+def test_images_without_label(tmp_path: Path, word: str) -> None:
+    write_pictures(tmp_path / "whole", ["dog/1.png", "cat/2.png", f"{word}/deep/3.png"])
+    whole = open_source(str(tmp_path / "whole"))
+    assert whole.label_names == ["cat", "dog"]
+    assert sorted(whole.labels.tolist()) == [-1, 0, 1]
+    paths = ["train/cat/1.png", "train/dog/2.png", f"train/{word}/3.png", "test/cat/4.png", f"{word}/5.png"]
+    write_pictures(tmp_path / "parts", paths)
+    parts = open_source(str(tmp_path / "parts"))
+    assert parts.label_names == ["cat", "dog"]
+    protocol = protocol_of(load_config(), parts)
+    free = [Path(parts.item_name(row)).name for row in protocol.unlabelled]
+    assert sorted(free) == ["3.png", "5.png"]
+    assert (parts.labels[protocol.unlabelled] == -1).all()
+    assert len(protocol.train) == 2
 
 
 def test_a_class_called_train_is_a_class(tmp_path: Path) -> None:

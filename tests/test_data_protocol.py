@@ -8,9 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from scdh.config import load_config
 from scdh.data import ArraySource, Protocol, balanced_order
 from scdh.data.protocol import PARTS
 from scdh.errors import DataError
+from scdh.training.split import protocol_of
 
 EXPECTED_QUERY = [4, 8, 10, 11, 16, 20, 23, 27, 34, 35, 42, 43, 44, 51, 52]
 EXPECTED_FINGERPRINT = "6d48c3e9880f7619"
@@ -163,6 +165,88 @@ def test_too_few() -> None:
         example(query_per_class=-1)
     with pytest.raises(DataError, match="seed must be a whole number, 0 or more, not -1"):
         example(seed=-1)
+
+
+def test_unlabelled_is_what_training_may_see_without_labels() -> None:
+    labels = np.concatenate([np.arange(60) % 3, np.full(10, -1)])
+    p = Protocol.draw(labels, query_per_class=4, train_per_class=5, validation_per_class=2, seed=0, name="x")
+    assert (len(p.train), len(p.validation), len(p.database), len(p.unlabelled)) == (9, 6, 58, 43)
+    assert set(range(60, 70)) <= set(p.unlabelled.tolist())
+    assert set(p.unlabelled) == set(p.database) - set(p.train) - set(p.validation)
+    apart = Protocol("x", 0, np.array([0]), np.array([1]), np.array([2, 4, 3]), np.array([3]))
+    assert apart.unlabelled.tolist() == [2, 4]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    sizes=st.lists(st.integers(0, 12), min_size=1, max_size=5).filter(any),
+    multi=st.booleans(),
+    seed=st.integers(0, 2**32),
+    data=st.data(),
+)
+def test_few_labels_are_nested_and_at_most(sizes: list[int], multi: bool, seed: int, data: st.DataObject) -> None:
+    labels = np.repeat(np.arange(len(sizes)), sizes)
+    if multi:
+        hot = np.eye(len(sizes), dtype=np.uint8)[labels]
+        labels = hot | (np.random.default_rng(seed).random(hot.shape) < 0.2).astype(np.uint8)
+    rows, nobody = np.arange(len(labels)), np.empty(0, np.int64)
+    whole = Protocol("whole", seed, rows, nobody, rows, nobody)
+    more = data.draw(st.integers(1, 13))
+    fewer = data.draw(st.integers(1, more))
+    large, small = (whole.keep_labels(labels, count, seed=seed) for count in (more, fewer))
+    assert set(small.train) <= set(large.train)
+    assert large == whole.keep_labels(labels, more, seed=seed)
+    assert set(small.train) | set(small.unlabelled) == set(rows)
+    assert np.array_equal(small.database, whole.database)
+    if not multi:
+        assert np.bincount(labels[large.train], minlength=len(sizes)).tolist() == [min(more, n) for n in sizes]
+    else:
+        assert 0 < len(large.train) <= more * len(sizes)
+        assert (labels[large.train].sum(axis=0) >= np.minimum(more, labels.sum(axis=0))).all()
+
+
+def test_few_labels_change_name_and_fingerprint_and_nothing_else() -> None:
+    labels = np.arange(200) % 5
+    whole = example(train_per_class=20)
+    few = whole.keep_labels(labels, 3, seed=0)
+    assert few.name == "x, 3 labels a class"
+    assert few.fingerprint != whole.fingerprint
+    assert len(few.train) == 15
+    for part in ("query", "database", "validation"):
+        assert np.array_equal(getattr(few, part), getattr(whole, part))
+    assert set(whole.train) - set(few.train) <= set(few.unlabelled)
+    assert not np.array_equal(few.train, whole.keep_labels(labels, 3, seed=1).train)
+    everything = whole.keep_labels(labels, 99, seed=0)
+    assert np.array_equal(everything.train, whole.train)
+    with pytest.raises(DataError, match="At least 1 row a class must keep its label, not 0"):
+        whole.keep_labels(labels, 0, seed=0)
+    lonely = np.append(np.full(199, -1), 0)
+    with pytest.raises(DataError, match="None of the 90 training rows of protocol 'x' has a label"):
+        whole.keep_labels(lonely, 1, seed=0)
+    apart = Protocol.draw(labels, query_per_class=3, train_per_class=6, train_in_database=False, seed=0, name="x")
+    with pytest.raises(DataError, match="25 training rows of protocol 'x' are not in its database"):
+        apart.keep_labels(labels, 1, seed=0)
+
+
+@pytest.mark.parametrize("split", ["draw", "given", "all"])
+def test_a_run_with_few_labels(split: str) -> None:
+    words = np.array(["train"] * 50 + ["test"] * 10)
+    labels = np.append(np.arange(50) % 2, np.arange(10) % 2)
+    labels[:6] = -1
+    source = ArraySource(np.eye(60, dtype=np.float32), labels, split=None if split == "draw" else words)
+    chosen = {"data.split": split, "data.query_per_class": 5, "data.labelled_per_class": 4}
+    p = protocol_of(load_config(overrides=chosen), source)
+    assert np.bincount(labels[p.train]).tolist() == [4, 4]
+    assert len(p.query) == {"draw": 10, "given": 10, "all": 0}[split]
+    assert len(p.unlabelled) == len(p.database) - 8 == {"draw": 42, "given": 42, "all": 52}[split]
+    assert set(range(6)) <= set(p.unlabelled)
+
+
+def test_rows_that_stand_apart_without_label_are_searched() -> None:
+    words = np.array(["train"] * 4 + ["test"] * 2 + ["unlabelled"] * 3)
+    source = ArraySource(np.eye(9, dtype=np.float32), np.array([0, 1, 0, 1, 0, 1, -1, -1, -1]), split=words)
+    p = protocol_of(load_config(), source)
+    assert (p.database.tolist(), p.unlabelled.tolist()) == ([0, 1, 2, 3, 6, 7, 8], [6, 7, 8])
 
 
 def test_from_split() -> None:

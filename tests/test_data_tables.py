@@ -122,6 +122,25 @@ def test_lists_of_flags_are_multi_hot(tmp_path: Path) -> None:
     assert source.labels.tolist() == [[0, 1, 1], [0, 0, 0]]
 
 
+def test_rows_without_label_in_every_form(tmp_path: Path) -> None:
+    nothing = {"image": image_cells(4)}
+    for name, cells, expected in (
+        ("words", ["b", "", None, "a"], [1, -1, -1, 0]),
+        ("numbers", pa.array([7, None, -1, 3]), [1, -1, -1, 0]),
+        ("pandas", pa.array([7.0, None, float("nan"), 3.0]), [1, -1, -1, 0]),
+        ("lists", [["b"], [], None, ["a", "b"]], [[0, 1], [0, 0], [0, 0], [1, 1]]),
+        ("flags", [[0, 1, 1], [0, 0, 0], None, []], [[0, 1, 1], [0, 0, 0], [0, 0, 0], [0, 0, 0]]),
+    ):
+        source = open_source(str(write_parquet(tmp_path / f"{name}.parquet", nothing | {"label": cells})))
+        assert source.labels.tolist() == expected, name
+        assert source.labelled.tolist() == [True, False, False, name != "flags"]
+    two = nothing | {"colour": ["red", None, None, "red"], "shape": ["round", "", None, None]}
+    source = open_source(str(write_parquet(tmp_path / "two.parquet", two)), label_column="colour,shape")
+    assert source.labelled.tolist() == [True, False, False, True]
+    with pytest.raises(DataError, match="not double"):
+        open_source(str(write_parquet(tmp_path / "half.parquet", nothing | {"label": [0.5, 1.0, None, 2.0]})))
+
+
 def test_bad_tables(tmp_path: Path) -> None:
     columns = {"image": image_cells(2), "label": [0.5, 1.0]}
     with pytest.raises(DataError, match=r"column 'label' of f.parquet must hold whole numbers"):

@@ -116,9 +116,9 @@ def test_a_loss_that_is_no_number_stops_and_keeps_the_last_good_checkpoint(tmp_p
     config = digits(**{"train.epochs": 3})
     original, calls = Scdh.step, []
 
-    def breaks(self, net, batch):
+    def breaks(self, net, batch, moment):
         calls.append(1)
-        losses = original(self, net, batch)
+        losses = original(self, net, batch, moment)
         return losses | {"loss": losses["loss"] * float("nan")} if len(calls) > 25 else losses
 
     Scdh.step = breaks

@@ -36,6 +36,12 @@ class DataSettings(Settings):
     query: str = Field("test", description="name of the query part when the data has its own split")
     query_per_class: int = Field(100, ge=1)
     train_per_class: int | None = Field(None, ge=1, description="none: every labelled database item trains")
+    labelled_per_class: int | None = Field(
+        None,
+        ge=1,
+        description="of the training rows only so many a class keep their label, at most; the others train without, "
+        "for methods that can",
+    )
     validation_per_class: int = Field(0, ge=0, description="held out of the training items; 0: no validation")
     on_bad_image: Literal["fail", "skip"] = "fail"
 
@@ -90,6 +96,15 @@ class TrainSettings(Settings):
     precision: Literal["auto", "fp32", "bf16", "fp16"] = Field("auto", description="auto: mixed where there is a GPU")
     augmentation: str = "crop"
     balanced: bool = Field(False, description="draw every class equally often")
+    labelled_share: float = Field(
+        0.5, gt=0, lt=1, description="of a batch, where a method also learns from unlabelled rows"
+    )
+    epoch_steps: int | None = Field(
+        None,
+        ge=1,
+        description="steps that make an epoch; none: one pass over the training rows (over the unlabelled ones where "
+        "a method learns from them)",
+    )
     workers: int | None = Field(None, ge=0, description="processes that decode images; none: chosen by the machine")
     validate_every: int = Field(1, ge=1, description="epochs between two validation scores")
 
@@ -148,15 +163,21 @@ def load_config(
     if preset is not None:
         if preset not in preset_names():
             raise ConfigError(unknown_name("preset", preset, preset_names()))
-        _merge(values, tomllib.loads((_presets() / f"{preset}.toml").read_text("utf-8")))
+        values = tomllib.loads((_presets() / f"{preset}.toml").read_text("utf-8"))
+    own: dict[str, Any] = {}
     if file is not None:
         try:
-            _merge(values, tomllib.loads(Path(file).read_text("utf-8")))
+            own = tomllib.loads(Path(file).read_text("utf-8"))
         except FileNotFoundError:
             raise ConfigError(f"There is no configuration file {str(file)!r}.") from None
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise ConfigError(f"Configuration file {str(file)!r} is not valid TOML: {error}.") from None
-    pairs = overrides.items() if isinstance(overrides, Mapping) else (split_override(o) for o in overrides)
+    pairs = list(overrides.items() if isinstance(overrides, Mapping) else (split_override(o) for o in overrides))
+    in_file = own.get("method")
+    named = dict(pairs).get("method.name", in_file.get("name") if isinstance(in_file, dict) else None)
+    if isinstance(named, str):
+        _leave_other_methods_settings(values, named)
+    _merge(values, own)
     for key, value in pairs:
         *groups, name = key.split(".")
         place = values
@@ -166,6 +187,16 @@ def load_config(
                 raise ConfigError(f"Setting {key!r} goes below {group!r}, which is a value, not a group.")
         place[name] = value
     return parse_config(values)
+
+
+def _leave_other_methods_settings(preset: dict[str, Any], method: str) -> None:
+    """A preset's [method] settings were chosen for its own method; another one takes those that it has too."""
+    from scdh.methods.registry import method_class
+
+    table = preset.get("method", {})
+    if method != table.get("name", MethodSettings().name):
+        known = {*MethodSettings.model_fields, *method_class(method).Settings.model_fields}
+        preset["method"] = {key: value for key, value in table.items() if key in known}
 
 
 def parse_config(values: Mapping[str, Any]) -> RunConfig:

@@ -29,10 +29,3 @@ def encode_batches(net: Network, batches: Iterable[Batch], real_codes: Callable[
     if not pieces:
         return Codes.from_signs(np.zeros((0, net.bits), np.float32), ids=np.zeros(0, np.int64))
     return Codes.concatenate(pieces)
-
-
-def trunk_features(net: Network, batches: Iterable[Batch]) -> tuple[np.ndarray, np.ndarray]:
-    """(rows, fc7 features [n, width]): what a frozen trunk gives, to train heads on."""
-    none = (np.empty(0, np.int64), np.empty((0, net.width), np.float32))  # every image may have been skipped
-    rows, values = zip(none, *run_network(net, batches, lambda out: out.features), strict=True)
-    return np.concatenate(rows), np.concatenate(values)

@@ -55,7 +55,8 @@ class SCDHTransformer(TransformerMixin, BaseEstimator):
         import torch
 
         from scdh.data.arrays import ArraySource
-        from scdh.data.loaders import steps_per_epoch, training_batches
+        from scdh.data.loaders import training_batches
+        from scdh.data.sampling import steps_per_epoch
         from scdh.hasher import Hasher
         from scdh.training.device import make_accelerator
         from scdh.training.loop import fit

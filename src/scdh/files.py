@@ -7,6 +7,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
 _UMASK = os.umask(0)  # can only be read by setting it
 os.umask(_UMASK)
 
@@ -63,3 +68,20 @@ def replacing_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
 def _give_usual_mode(file: Path) -> None:
     """safetensors leaves files that only their owner may read; a model must be readable as any other file."""
     file.chmod(0o666 & ~_UMASK)
+
+
+@contextmanager
+def locked(path: Path, *, wait: bool = False) -> Iterator[bool]:
+    """Yield whether this process alone has the lock at ``path`` (sooner or later it has, if it may ``wait``).
+
+    The system frees the lock when the process ends, in whatever way.
+    Where the system has no such locks (Windows) everybody gets it, so work should be shared out by hand there.
+    """
+    with open(path, "a+b") as handle:
+        if fcntl is not None:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                yield False
+                return
+        yield True

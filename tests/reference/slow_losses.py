@@ -123,3 +123,13 @@ def multilabel_upper_bound(hs, ys, centres, p, g, margin):
         l_mc = sum(g(d[s], d[t], margin) for s in labels for t in others) / max(len(others), 1)
         total += q * l_mc + (big_q + q) * sum(d[s] for s in labels)
     return (num_classes - 1) * p**2 * n**2 * total
+
+
+def consistency(students, teachers):
+    """Mean over rows and classes of the squared difference of softmaxes."""
+    total, count = 0.0, 0
+    for student, teacher in zip(students, teachers, strict=True):
+        p, q = ([math.exp(v) / sum(math.exp(w) for w in row) for v in row] for row in (student, teacher))
+        total += sum((a - b) ** 2 for a, b in zip(p, q, strict=True))
+        count += len(p)
+    return total / count

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from scdh.cli.options import BatchSize, ImageColumn, Json, LabelColumn, Labels, OnBadImage, Root, Workers
+from scdh.cli.options import BatchSize, From, ImageColumn, Json, LabelColumn, Labels, OnBadImage, Root, Workers
 from scdh.cli.show import document, result
 
 EXAMPLES = (
@@ -25,6 +25,7 @@ def encode(
         Literal["all", "query", "database", "train", "validation"],
         typer.Option(help="Only these rows of the split that the run was trained with."),
     ] = "all",
+    taught: From = None,
     root: Root = None,
     image_column: ImageColumn = None,
     label_column: LabelColumn = None,
@@ -40,14 +41,14 @@ def encode(
     `index`, `search` and `evaluate` find them.
     """
     from scdh.cli.inputs import check_writable, open_inputs
-    from scdh.cli.runs import encode_part, load_model, part_rows
+    from scdh.experiments.runs import encode_part, load_model, part_rows
 
     check_writable(out)
     source = open_inputs(
         data, root=root, image_column=image_column, label_column=label_column, labels=labels
     )
     rows = part_rows(model, source, part)
-    hasher = load_model(model)
+    hasher = load_model(model, taught)
     started = time.perf_counter()
     codes, items = encode_part(
         hasher, source, rows, batch_size=batch_size, workers=workers, on_bad_image=on_bad_image, title="encoding"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from scdh.cli.options import Json
+from scdh.cli.options import From, Json
 from scdh.cli.show import document, remark, result, table
 from scdh.errors import CodesError, ConfigError, DataError
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 EXAMPLES = (
     "scdh evaluate runs/digits",
+    "scdh evaluate runs/taught --from student",
     "scdh evaluate runs/digits --topk 1000 --denominator relevant --json",
     "scdh evaluate --queries queries.codes --database database.codes --radius 3 --curves curves.png",
 )
-AT = (1, 10, 100, 500, 1000)
 
 
 def evaluate(
@@ -31,6 +31,7 @@ def evaluate(
         Literal["query", "validation"],
         typer.Option(help="Score the run's queries, or its validation rows among themselves."),
     ] = "query",
+    taught: From = None,
     topk: Annotated[
         str | None, typer.Option(metavar="N|all", help="Only the first N items count (all; 5000 for nuswide21).")
     ] = None,
@@ -55,7 +56,8 @@ def evaluate(
     """Score codes: MAP with bounds for ties, precision within a radius, precision at k.
 
     Of a run, the codes of queries and database are kept in RUN/codes; RUN/scores.json gets the scores, their
-    definitions, the settings and the split's fingerprint, RUN/per_query.npz the scores of every query.
+    definitions, the settings and the split's fingerprint, RUN/per_query.npz the scores of every query. A run with a
+    teacher is scored twice: the teacher in these files, its student in scores_student.json beside them.
     """
     if curves is not None:
         from scdh.cli.inputs import check_writable
@@ -67,15 +69,18 @@ def evaluate(
     if run is not None:
         if queries is not None or database is not None or leave_one_out:
             raise ConfigError("A run brings its own codes; leave out --queries, --database and --leave-one-out.")
-        from scdh.cli.score_run import score_run
+        from scdh.experiments.score_run import score_run
 
-        content, scores = score_run(run, part, _topk(topk), topk is not None, options, on_bad_image)
+        asked = (run, part, _topk(topk), topk is not None, options, on_bad_image)
+        content, scores = score_run(*asked, taught)
+        if taught is None and content["network"] == "teacher":
+            content["student"] = score_run(*asked, "student")[0]
         if content["definition"]["topk"] == 5000 and topk is None and not as_json:
             remark("MAP is over the first 5,000 items, as is usual for nuswide21; --topk all takes the whole ranking.")
     elif queries is None or database is None:
         raise ConfigError("Give a run folder, or both --queries and --database.")
-    elif part != "query" or on_bad_image is not None:
-        raise ConfigError("--part and --on-bad-image are for a run folder, not for files of codes.")
+    elif part != "query" or on_bad_image is not None or taught is not None:
+        raise ConfigError("--part, --from and --on-bad-image are for a run folder, not for files of codes.")
     else:
         options |= {"topk": _topk(topk), "leave_one_out": leave_one_out}
         content, scores = _score_files(queries, database, options)
@@ -94,6 +99,7 @@ def _score_files(queries: Path, database: Path, options: dict[str, Any]) -> tupl
     from scdh.cli.same_model import refuse_other_model
     from scdh.data.sidecar import label_union
     from scdh.evaluation import evaluate as score
+    from scdh.experiments.score_run import summary
 
     (asking, asking_items), (searched, searched_items) = _load(queries), _load(database)
     if asking.bits != searched.bits:
@@ -129,13 +135,6 @@ def _load(path: Path) -> tuple["Codes", "Items"]:
     return codes, items
 
 
-def summary(scores: "Scores") -> dict[str, Any]:
-    """Scores with their definition and precision at some k, ready for JSON."""
-    ks = [k for k in AT if k <= scores.definition["database"]]
-    curve = {str(k): float(p) for k, p in zip(ks, scores.precision_at_k(ks), strict=True)}
-    return {**scores.to_dict(), "precision_at_k": curve}
-
-
 def _topk(word: str | None) -> int | None:
     if word is None or word == "all":
         return None
@@ -160,5 +159,10 @@ def _print(content: dict[str, Any], scores: "Scores") -> None:
     what = f"{about['queries']:,} queries, {about['database']:,} items, {about['bits']} bits"
     table(("score", "value"), [(label, f"{value:.4f}") for label, value in rows], title=what, right=("value",))
     result(about["words"])
+    if "student" in content:
+        two = (content, content["student"])
+        maps = " and ".join(f"{one['map']:.4f}" for one in two)
+        balls = " and ".join(f"{one['precision_at_radius']:.4f}" for one in two)
+        result(f"Teacher (above) and student: {name} {maps}, precision within radius {about['radius']} {balls}.")
     if "run" in content:
         result(f"Written to {Path(content['run']) / content['file']} and {content['per_query']} beside it.")

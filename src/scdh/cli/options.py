@@ -25,3 +25,9 @@ OnBadImage = Annotated[
 BatchSize = Annotated[int, typer.Option(help="Items a step of the network takes.")]
 Workers = Annotated[int | None, typer.Option(help="Processes that decode images (default: by the machine).")]
 Json = Annotated[bool, typer.Option("--json", metavar="", help="Print one JSON document instead of a table.")]
+From = Annotated[
+    Literal["teacher", "student"] | None,
+    typer.Option(
+        "--from", help="Of a run with a teacher (mt_scdh): whose codes to take (teacher).", show_default=False
+    ),
+]

@@ -144,8 +144,8 @@ def _encode(
     import numpy as np
 
     from scdh.cli.inputs import open_inputs
-    from scdh.cli.runs import encode_part, load_model
     from scdh.cli.same_model import refuse_other_model
+    from scdh.experiments.runs import encode_part, load_model
 
     source = open_inputs(queries)
     hasher = load_model(model)

@@ -12,11 +12,13 @@ if TYPE_CHECKING:
     from scdh.data.batch import BadImages, Batch
     from scdh.data.benchmarks import DATASETS, PROTOCOLS, make_protocol
     from scdh.data.draw import balanced_order
-    from scdh.data.loaders import evaluation_batches, steps_per_epoch, training_batches
+    from scdh.data.loaders import evaluation_batches, training_batches
     from scdh.data.open import open_source
     from scdh.data.protocol import Protocol
+    from scdh.data.sampling import steps_per_epoch
     from scdh.data.source import BadImage, Source
     from scdh.data.transforms import Preprocess
+    from scdh.data.views import ViewedFeatures
 
 _WHERE = {
     "AUGMENTATIONS": "augment",
@@ -29,11 +31,12 @@ _WHERE = {
     "Preprocess": "transforms",
     "Protocol": "protocol",
     "Source": "source",
+    "ViewedFeatures": "views",
     "balanced_order": "draw",
     "evaluation_batches": "loaders",
     "make_protocol": "benchmarks",
     "open_source": "open",
-    "steps_per_epoch": "loaders",
+    "steps_per_epoch": "sampling",
     "training_batches": "loaders",
 }
 
@@ -48,6 +51,7 @@ __all__ = [
     "Preprocess",
     "Protocol",
     "Source",
+    "ViewedFeatures",
     "balanced_order",
     "evaluation_batches",
     "make_protocol",

@@ -16,7 +16,9 @@ from scdh.errors import DataError
 IMAGE_COLUMNS = ("image", "img", "image_data", "path", "file", "file_name", "image_path")
 LABEL_COLUMNS = ("label", "labels", "class", "target")
 SPLIT_COLUMN = "split"
+UNLABELLED = "unlabelled"  # the part, and the folder, of rows without label
 SPLIT_WORDS = {"training": "train", "validation": "val", "valid": "val", "dev": "val", "testing": "test"}
+SPLIT_WORDS |= dict.fromkeys(("unlabeled", "_unlabelled", "_unlabeled"), UNLABELLED)
 NO_LABELS = "none"
 
 
@@ -97,11 +99,21 @@ def read_labels(table: pa.Table, name: str, columns: list[str]) -> Encoded:
         elif pa.types.is_integer(kind) or pa.types.is_boolean(kind):
             whole = values.cast(pa.int64()).to_pylist()
             encoded[column] = encode_single(whole, names, what=what)
+        elif pa.types.is_floating(kind) and (numbers := _whole_or_none(values.to_pylist())) is not None:
+            encoded[column] = encode_single(numbers, names, what=what)
         elif pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_null(kind):
             encoded[column] = encode_single(values.to_pylist(), names, what=what)
         else:
             raise DataError(f"{what} must hold whole numbers, words or lists of them, not {kind}.")
     return next(iter(encoded.values())) if len(columns) == 1 else encode_columns(encoded)
+
+
+def _whole_or_none(values: list[float | None]) -> list[int | None] | None:
+    """Whole numbers that became floats because some are missing, as pandas keeps them; nothing if one is a fraction."""
+    known = [None if value is None or value != value else value for value in values]
+    if any(value is not None and not value.is_integer() for value in known):
+        return None
+    return [None if value is None else int(value) for value in known]
 
 
 def read_split(table: pa.Table, column: str | None) -> np.ndarray | None:

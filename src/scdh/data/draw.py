@@ -5,29 +5,37 @@ import numpy as np
 from scdh.errors import DataError
 
 
-def seeded(seed: int) -> np.random.Generator:
-    """The generator of a seed, which must be a whole number from 0 on."""
+def seeded(seed: int, *stream: int) -> np.random.Generator:
+    """The generator of a seed, which must be a whole number from 0 on; each ``stream`` is independent of the others."""
     if not isinstance(seed, int | np.integer) or seed < 0:
         raise DataError(f"The seed must be a whole number, 0 or more, not {seed!r}.")
-    return np.random.default_rng(seed)
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=stream))
 
 
 def take_per_class(
-    labels: np.ndarray, order: np.ndarray, count: int, part: str, label_names: list[str] | None = None
+    labels: np.ndarray,
+    order: np.ndarray,
+    count: int,
+    part: str,
+    label_names: list[str] | None = None,
+    *,
+    at_most: bool = False,
 ) -> np.ndarray:
-    """``count`` rows of every class, taken from ``order`` from its front.
+    """``count`` rows of every class, taken from ``order`` from its front; ``at_most``: all that a class has, where it
+    has fewer (else that is an error).
 
     One label a row: exactly the first ``count`` rows of each class. Several labels a row: papers say "100 per
     class" and leave open what that means. We walk along ``order``, and a row counts for one of its labels
     only, the rarest whose quota is still open. So the part has exactly ``count`` × C rows, as the published
-    sizes do, and rare labels are filled before common ones use up their rows.
+    sizes do, and rare labels are filled before common ones use up their rows. Either way a smaller ``count``
+    takes a part of what a larger one takes.
     """
     if count < 0:
         raise DataError(f"The number of {part} rows per class must be 0 or more, not {count}.")
     if count == 0:
         return np.empty(0, np.int64)
     if labels.ndim == 2:
-        return _take_multi(labels, order, count, part, label_names)
+        return _take_multi(labels, order, count, part, label_names, at_most)
     ordered = labels[order]
     classes = label_names if label_names is not None else range(int(labels.max(initial=-1)) + 1)
     if not len(classes):
@@ -35,14 +43,14 @@ def take_per_class(
     taken = []
     for number in range(len(classes)):
         rows = order[ordered == number]
-        if len(rows) < count:
+        if len(rows) < count and not at_most:
             raise DataError(_too_few(_name(number, label_names), len(rows), count, part))
         taken.append(rows[:count])
     return np.sort(np.concatenate(taken)).astype(np.int64)
 
 
 def _take_multi(
-    labels: np.ndarray, order: np.ndarray, count: int, part: str, label_names: list[str] | None
+    labels: np.ndarray, order: np.ndarray, count: int, part: str, label_names: list[str] | None, at_most: bool
 ) -> np.ndarray:
     frequency = labels[order].sum(axis=0, dtype=np.int64)
     rarest_first = np.argsort(frequency, kind="stable")
@@ -59,7 +67,9 @@ def _take_multi(
         open_quota[place] -= 1
         still_open[place] = open_quota[place] > 0
         if not still_open.any():
-            return np.sort(np.array(taken, dtype=np.int64))
+            break
+    if at_most or (len(still_open) and not still_open.any()):
+        return np.sort(np.array(taken, dtype=np.int64))
     if not len(still_open):
         raise DataError(f"No row has a label, so no {part} rows can be drawn.")
     short = int(still_open.argmax())
@@ -93,22 +103,6 @@ def balanced_order(labels: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         draws = (np.arange(len(known)) + rng.random()) / len(known)
         picks.append(known[np.minimum(np.searchsorted(ends, draws, side="right"), len(known) - 1)])
     return rng.permutation(np.concatenate(picks))
-
-
-def epoch_order(
-    labels: np.ndarray, rows: np.ndarray, seed: int, epoch: int, balanced: bool
-) -> tuple[np.ndarray, np.ndarray]:
-    """The rows of an epoch, and for each how often it came before (only balancing repeats rows)."""
-    rng = np.random.default_rng([seed, epoch])
-    if not balanced:
-        return rng.permutation(rows), np.zeros(len(rows), np.int64)
-    order = rows[balanced_order(labels[rows], rng)]
-    by_row = np.argsort(order, kind="stable")
-    grouped = order[by_row]
-    first = np.searchsorted(grouped, grouped, side="left")
-    times = np.empty(len(order), np.int64)
-    times[by_row] = np.arange(len(order)) - first
-    return order, times
 
 
 def _name(number: int, label_names: list[str] | None) -> str:

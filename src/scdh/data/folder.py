@@ -8,13 +8,12 @@ from typing import Literal
 import numpy as np
 from PIL import Image
 
-from scdh.data.columns import SPLIT_WORDS
+from scdh.data.columns import SPLIT_WORDS, UNLABELLED
 from scdh.data.decode import EXTENSIONS, decode
 from scdh.data.source import Source
 from scdh.errors import DataError
 
-UNLABELLED = frozenset(("unlabelled", "unlabeled"))
-SPLITS = frozenset(("train", "val", "test", *SPLIT_WORDS))
+PARTS = frozenset(("train", "val", "test", UNLABELLED))
 
 
 class FolderSource(Source):
@@ -50,17 +49,18 @@ class FolderSource(Source):
 def open_folder(root: Path, *, name: str | None = None, parts: frozenset[str] | None = None) -> FolderSource:
     """``parts`` limits a divided folder to some of its parts ("train", "val").
 
-    A folder of images with no sub-folders is taken as unlabelled; so is a sub-folder called ``unlabelled``.
+    A folder of images with no sub-folders is taken as unlabelled; so is a sub-folder ``unlabelled``, in the place
+    of a class or beside train, val and test.
     """
     name = name or root.name or str(root)
     folders = _sub_folders(root)
-    divided = bool(folders) and all(f.lower() in SPLITS | UNLABELLED for f in folders) and "train" in folders
+    divided = "train" in folders and all(_word(folder) in PARTS for folder in folders)
     found: list[tuple[str, str | None, str]] = []
     if divided:
         for folder in folders:
-            part = SPLIT_WORDS.get(folder.lower(), folder.lower())
-            if part in UNLABELLED:
-                found += [(path, None, "unlabelled") for path in images_below(root, folder)]
+            part = _word(folder)
+            if part == UNLABELLED:
+                found += [(path, None, part) for path in images_below(root, folder)]
             elif parts is None or part in parts:
                 found += [(path, label, part) for path, label in _classes(root, folder)]
     else:
@@ -101,11 +101,16 @@ def _classes(root: Path, folder: str) -> list[tuple[str, str | None]]:
     found: list[tuple[str, str | None]] = [(path, None) for path in sorted(loose)]
     for label in classes:
         paths = images_below(root, os.path.join(folder, label))
-        free = label.lower() in UNLABELLED
+        free = _word(label) == UNLABELLED
         if not paths and not free:
             raise DataError(f"The class folder {base / label} holds no images; fill it or remove it.")
         found += [(path, None if free else label) for path in paths]
     return found
+
+
+def _word(folder: str) -> str:
+    """What a folder's name says of a part: "Valid" is val, "_unlabeled" is unlabelled."""
+    return SPLIT_WORDS.get(folder.lower(), folder.lower())
 
 
 def _sub_folders(folder: Path) -> list[str]:

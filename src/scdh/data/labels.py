@@ -30,8 +30,8 @@ def encode_lists(
 ) -> Encoded:
     """A list of values a row (None or empty: no label) → multi-hot."""
     lists = [[v for v in (row if row is not None else ()) if not _missing(v)] for row in rows]
-    if names is None and _looks_multi_hot(lists):
-        return np.array(lists, dtype=np.uint8), [str(i) for i in range(len(lists[0]))]
+    if names is None and (width := _multi_hot_width(lists)):
+        return np.array([row or [0] * width for row in lists], dtype=np.uint8), [str(i) for i in range(width)]
     flat = [v for row in lists for v in row]
     where = np.repeat(np.arange(len(lists)), [len(row) for row in lists])
     if names is None:
@@ -122,7 +122,11 @@ def _checked(values: Any, names: list[str], what: str, where: np.ndarray | None 
     return numbers
 
 
-def _looks_multi_hot(rows: list[list[Any]]) -> bool:
-    """Equal rows of at least three 0s and 1s: a list of labels would not repeat one, so these are flags."""
-    length = len(rows[0]) if rows else 0
-    return length >= 3 and all(len(row) == length and all(v in (0, 1) for v in row) for row in rows)
+def _multi_hot_width(rows: list[list[Any]]) -> int:
+    """Equal rows of at least three 0s and 1s: a list of labels would not repeat one, so these are flags (else 0).
+    Empty rows are rows without label in either form.
+    """
+    filled = [row for row in rows if row]
+    width = len(filled[0]) if filled else 0
+    flags = width >= 3 and all(len(row) == width and all(v in (0, 1) for v in row) for row in filled)
+    return width if flags else 0

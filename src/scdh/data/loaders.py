@@ -21,18 +21,13 @@ from torch.utils.data import DataLoader, Dataset
 
 from scdh.data.augment import augmentation as find_augmentation
 from scdh.data.batch import BadImages, Batch
-from scdh.data.draw import epoch_order
+from scdh.data.sampling import epoch_batches
 from scdh.data.source import BadImage, Source
 from scdh.data.transforms import Preprocess
 from scdh.errors import DataError
 
 OnBadImage = Literal["fail", "skip"]
 Decoded = tuple[list[torch.Tensor], np.ndarray, list[tuple[int, str, str]]]
-
-
-def steps_per_epoch(n: int, batch_size: int) -> int:
-    """Full batches in an epoch of n rows; a set smaller than one batch gives one smaller batch."""
-    return max(1, n // batch_size) if n else 0
 
 
 def training_batches(
@@ -52,8 +47,15 @@ def training_batches(
     bad_images: BadImages | None = None,
     views: int = 1,
     first_step: int = 0,
+    unlabelled: np.ndarray | None = None,
+    labelled_share: float = 0.5,
+    steps: int | None = None,
 ) -> Iterator[Batch]:
     """One epoch in random order. ``batch_size`` counts the rows of all processes together.
+
+    With ``unlabelled`` rows each batch holds ``labelled_share`` of ``rows`` first and then unlabelled ones; whatever
+    the source knows of these, they arrive without label (−1, or zeros). ``steps`` sets the length of the epoch, else
+    it is one pass (see :mod:`scdh.data.sampling`).
 
     The order depends only on (seed, epoch). Process ``rank`` of ``world`` takes every world-th row of each
     batch. What chance does to a picture depends only on (seed, epoch, row, view, how often the row came
@@ -67,14 +69,33 @@ def training_batches(
         raise DataError(
             f"seed {seed}, epoch {epoch}, first_step {first_step} must be 0 or more, views {views} 1 or more."
         )
-    order, times = epoch_order(source.labels, _checked_rows(source, rows), seed, epoch, balanced)
-    size = min(batch_size, len(order) - len(order) % world)
-    if size == 0:
-        raise DataError(f"{source.name} gives {len(order)} rows to train on, too few for {world} processes.")
-    starts = range(first_step * size, steps_per_epoch(len(order), batch_size) * size, size)
-    shares = [slice(start + rank, start + size, world) for start in starts]
-    work = _Work(source, preprocess, augmentation, [(order[s], times[s]) for s in shares], (seed, epoch), views)
-    return _batches(work, workers, on_bad_image, bad_images, keep_step=True)
+    if steps is not None and steps < 1:
+        raise DataError(f"steps must be 1 or more, not {steps}.")
+    rows = _checked_rows(source, rows)
+    hidden = None
+    if unlabelled is not None:
+        unlabelled = _checked_rows(source, unlabelled)
+        hidden = np.zeros(len(source), bool)
+        hidden[unlabelled] = True
+        if hidden[rows].any():
+            raise DataError(f"{int(hidden[rows].sum())} rows of {source.name} are both labelled and unlabelled.")
+    if len(rows) < world:
+        raise DataError(f"{source.name} gives {len(rows)} rows to train on, too few for {world} processes.")
+    order, times = epoch_batches(
+        source.labels,
+        rows,
+        batch_size=batch_size,
+        seed=seed,
+        epoch=epoch,
+        world=world,
+        balanced=balanced,
+        unlabelled=unlabelled,
+        labelled_share=labelled_share,
+        steps=steps,
+    )
+    own = list(zip(order[first_step:, rank::world], times[first_step:, rank::world], strict=True))
+    work = _Work(source, preprocess, augmentation, own, (seed, epoch), views)
+    return _batches(work, workers, on_bad_image, bad_images, keep_step=True, hidden=hidden)
 
 
 def evaluation_batches(
@@ -123,8 +144,7 @@ class _Work(Dataset):
         rows, times = self.batches[i]
         preprocess = self.preprocess
         if preprocess is None:
-            vectors = torch.from_numpy(np.array(self.source.features[rows], dtype=np.float32))
-            return [vectors] * self.views, rows, []
+            return [self._vectors(rows, times, view) for view in range(self.views)], rows, []
         side = preprocess.needed_side(self.augmentation)
         out = np.empty((self.views, len(rows), preprocess.size, preprocess.size, 3), np.uint8)
         good: list[int] = []
@@ -147,20 +167,36 @@ class _Work(Dataset):
         kept = torch.from_numpy(out[:, : len(good)]).permute(0, 1, 4, 2, 3)
         return list(kept.unbind(0)), rows[good], bad
 
+    def _vectors(self, rows: np.ndarray, times: np.ndarray, view: int) -> torch.Tensor:
+        if self.chance is None:
+            found = self.source.features[rows]
+        else:
+            found = self.source.feature_view(rows, times, self.chance, view)
+        return torch.from_numpy(np.array(found, dtype=np.float32))
+
 
 def _batches(
-    work: _Work, workers: int | None, on_bad_image: OnBadImage, report: BadImages | None, *, keep_step: bool
+    work: _Work,
+    workers: int | None,
+    on_bad_image: OnBadImage,
+    report: BadImages | None,
+    *,
+    keep_step: bool,
+    hidden: np.ndarray | None = None,
 ) -> Iterator[Batch]:
+    """``hidden``, bool [n], tells the rows whose labels nobody may see: the one place where labels enter a batch."""
     report = BadImages() if report is None else report
     known = len(report)
-    labels = work.source.labels
     for inputs, rows, bad in _decoded(work, workers):
         if bad and on_bad_image == "fail":
             raise BadImage(*bad[0][1:])
         report.found.update({row: BadImage(where, reason) for row, where, reason in bad if row not in report.found})
         if len(rows):
             # Copies: whoever changes a batch must not change the source or the caller's rows.
-            yield Batch(inputs[0], torch.tensor(labels[rows]), torch.tensor(rows), tuple(inputs[1:]))
+            labels = torch.tensor(work.source.labels[rows])
+            if hidden is not None:
+                labels[torch.from_numpy(hidden[rows])] = -1 if labels.ndim == 1 else 0
+            yield Batch(inputs[0], labels, torch.tensor(rows), tuple(inputs[1:]))
         elif keep_step:  # leaving the whole step out would put this process out of step with the others
             raise DataError(f"None of the {len(bad)} images of a batch can be read, the first is {bad[0][1]}.")
     if len(report) > known:

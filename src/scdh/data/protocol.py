@@ -9,7 +9,7 @@ cannot.
 import hashlib
 import json
 import os
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ from scdh.files import replacing
 PARTS = ("train", "query", "database", "validation")
 DISJOINT = (("query", "train"), ("query", "database"), ("validation", "train"), ("validation", "query"))
 FORMAT = "scdh protocol 1"
+LABELS_STREAM = 1  # of the seed: which rows keep their label must not hang on how the split itself was drawn
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,6 +47,13 @@ class Protocol:
             rows = np.sort(rows.astype(np.int64))
             rows.flags.writeable = False
             object.__setattr__(self, part, rows)
+
+    @property
+    def unlabelled(self) -> np.ndarray:
+        """Sorted rows of the database that are neither trained on nor held out: what a semi-supervised method may see,
+        but never with labels. Not stored, as it follows from the other parts.
+        """
+        return np.setdiff1d(self.database, np.concatenate([self.train, self.validation, self.query]))
 
     @property
     def fingerprint(self) -> str:
@@ -79,6 +87,24 @@ class Protocol:
                     f"Protocol {self.name!r} has {shared} rows both in {one} and in {other}; expected none."
                 )
         return self
+
+    def keep_labels(self, labels: np.ndarray, per_class: int, *, seed: int) -> "Protocol":
+        """The same split where at most ``per_class`` training rows of a class keep their label; the others become
+        ``unlabelled``. A smaller number keeps a part of what a larger one keeps with the same seed.
+        """
+        if per_class < 1:
+            raise DataError(f"At least 1 row a class must keep its label, not {per_class}.")
+        order = seeded(seed, LABELS_STREAM).permutation(self.train)
+        train = take_per_class(np.asarray(labels), order, per_class, "labelled", at_most=True)
+        if not len(train):
+            raise DataError(f"None of the {len(self.train)} training rows of protocol {self.name!r} has a label.")
+        lost = len(np.setdiff1d(self.train, np.concatenate([train, self.database])))
+        if lost:
+            raise DataError(
+                f"{lost} training rows of protocol {self.name!r} are not in its database, "
+                "so without their label they would be in no part; draw it with train_in_database=True."
+            )
+        return replace(self, name=f"{self.name}, {per_class} labels a class", train=train)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """As JSON; the file appears whole or not at all."""

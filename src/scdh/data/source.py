@@ -62,6 +62,12 @@ class Source(ABC):
         """float32 [n, d] of a source of embeddings."""
         raise DataError(f"{self.name} holds images, not embeddings, so it has no features.")
 
+    def feature_view(self, rows: np.ndarray, times: np.ndarray, chance: tuple[int, int], view: int) -> np.ndarray:
+        """A random version of the vectors of ``rows``, which depends only on ``chance`` (seed and epoch), the number of
+        the ``view``, the row, and how often it came before; the vectors themselves where there is but one version.
+        """
+        return self.features[rows]
+
     def image(self, row: int, at_least: int | None = None) -> "Image.Image":
         """The RGB image of a row.
 

@@ -14,6 +14,7 @@ from scdh.data.arrow import ArrowSource
 from scdh.data.columns import (
     SPLIT_COLUMN,
     SPLIT_WORDS,
+    UNLABELLED,
     choose_image_column,
     choose_label_columns,
     class_names,
@@ -26,8 +27,8 @@ SEPARATORS = ";|"
 
 
 def open_parquet(files: list[Path], *, folder: Path | None = None, **columns: Any) -> ArrowSource:
-    """One or more parquet files of the same columns, in the order given; names that begin with train, val or
-    test (``train-00000-of-00005.parquet``) give the split. ``folder`` is what paths are relative to, if
+    """One or more parquet files of the same columns, in the order given; names that begin with train, val,
+    test or unlabelled (``train-00000-of-00005.parquet``) give the split. ``folder`` is what paths are relative to, if
     not the file's own.
     """
     try:
@@ -99,7 +100,7 @@ def _split_of_names(parts: list[tuple[str, int]]) -> np.ndarray | None:
     """The parts that the files' names say, when all of them do."""
     words = [re.split(r"[-_.]", name.lower())[0] for name, _ in parts]
     words = [SPLIT_WORDS.get(word, word) for word in words]
-    if not set(words) <= {"train", "val", "test"}:
+    if not set(words) <= {"train", "val", "test", UNLABELLED}:
         return None
     return np.repeat(words, [rows for _, rows in parts])
 

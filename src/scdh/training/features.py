@@ -1,22 +1,31 @@
-"""Features of a frozen trunk, computed once and kept: heads then train in seconds, at any number of bits."""
+"""Features of a frozen trunk, computed once and kept row by row: heads then train in seconds, at any number of bits.
+
+What is kept is a folder for each (data, trunk, preprocessing, augmentation) with shards of some thousand rows. Another
+split, or more rows of the same data, only computes what is not there; a run that is killed loses one shard at most.
+(Which rows went through the network together may change the last digits of a feature, as with any matrix product.)
+"""
 
 import hashlib
 import json
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
-from safetensors import SafetensorError
-from safetensors.numpy import load_file, save_file
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save_file
 
 from scdh.data.batch import BadImages
 from scdh.data.loaders import OnBadImage, evaluation_batches
-from scdh.data.source import BadImage, Source
+from scdh.data.source import Source
 from scdh.data.transforms import Preprocess
-from scdh.encode import trunk_features
+from scdh.encode import run_network
 from scdh.files import replacing
 from scdh.hasher import Hasher
 from scdh.nets.network import weights_fingerprint
 from scdh.progress import track
+
+SHARD = 4096  # rows
+Rows = tuple[np.ndarray, np.ndarray]  # numbers and features
 
 
 def cached_trunk_features(
@@ -33,66 +42,90 @@ def cached_trunk_features(
     on_bad_image: OnBadImage = "fail",
     bad_images: BadImages | None = None,
     progress: str | None = None,
-) -> tuple[np.ndarray, np.ndarray]:
-    """(rows, features [n, width]) of ``source``; read from ``folder`` where an equal request was answered before.
+) -> Rows:
+    """(rows, features [n, width]) of ``source``, in the order asked for; what ``folder`` has of them is read there.
 
     ``preprocess`` takes the place of the model's own, for random crops at another size than whole images are shown at.
-    A file's name is the hash of all that decides its content: data, rows, trunk weights, preprocessing, augmentation.
+    Images that could not be read are not kept, so each request tries them again and reports them again.
     """
     preprocess = preprocess or hasher.preprocess
-    key = _key(hasher, source, rows, preprocess, augmentation, chance)
-    path = None if folder is None else folder / f"{key}.safetensors"
-    if path is not None and (kept := _kept(path)) is not None:
-        found, features = kept
-        left_out = np.setdiff1d(rows, found)
-        if not len(left_out) or on_bad_image == "skip":
-            if bad_images is not None:  # they are missing from this run too, so it must say so too
-                words = "it was left out when its features were kept"
-                for row in left_out.tolist():
-                    bad_images.found.setdefault(row, BadImage(source.item_name(row), words))
-            return found, features
-    hasher.network.channels_last()
-    batches = evaluation_batches(
-        source,
-        rows,
-        preprocess=preprocess,
-        batch_size=batch_size,
-        workers=workers,
-        on_bad_image=on_bad_image,
-        bad_images=bad_images,
-        augmentation=augmentation,
-        chance=chance,
-    )
-    shown = batches if progress is None else track(batches, len(rows), progress, "images", lambda b: len(b.rows))
-    found, features = trunk_features(hasher.encoder(), shown)
-    if path is not None:
-        with replacing(path) as temporary:
-            save_file({"rows": found, "features": features}, temporary)
-    return found, features
+    shards = None if folder is None else folder / _key(hasher, source, preprocess, augmentation, chance)
+    wanted, place = np.unique(rows, return_inverse=True)
+    features = np.empty((len(wanted), hasher.network.width), np.float32)
+    known = np.zeros(len(wanted), bool)
+    if shards is not None:
+        _read(shards, wanted, features, known)
+    missing = wanted[~known]
+    if len(missing):
+        hasher.network.channels_last()
+        batches = evaluation_batches(
+            source,
+            missing,
+            preprocess=preprocess,
+            batch_size=batch_size,
+            workers=workers,
+            on_bad_image=on_bad_image,
+            bad_images=bad_images,
+            augmentation=augmentation,
+            chance=chance,
+        )
+        shown = batches if progress is None else track(batches, len(missing), progress, "images", lambda b: len(b.rows))
+        for found, values in _in_shards(run_network(hasher.encoder(), shown, lambda out: out.features)):
+            here = np.searchsorted(wanted, found)
+            features[here], known[here] = values, True
+            if shards is not None:
+                name = hashlib.sha256(found.tobytes()).hexdigest()[:24]
+                with replacing(shards / f"{name}.safetensors") as temporary:
+                    save_file({"rows": found, "features": values}, temporary)
+    there = known[place]
+    return np.asarray(rows)[there], features[place[there]]
 
 
-def _kept(path: Path) -> tuple[np.ndarray, np.ndarray] | None:
-    try:
-        kept = load_file(path)
-        return kept["rows"], kept["features"]
-    except FileNotFoundError:
-        return None
-    except (SafetensorError, KeyError):
-        path.unlink(missing_ok=True)  # a cache may always be made again
-        return None
+def _in_shards(batches: Iterable[Rows]) -> Iterator[Rows]:
+    """The same rows in pieces of ``SHARD``, each as soon as it is full, and what is left at the end."""
+    waiting: list[Rows] = []
+    for batch in batches:
+        waiting.append(batch)
+        while sum(len(rows) for rows, _ in waiting) >= SHARD:
+            rows, values = _joined(waiting)
+            yield rows[:SHARD], values[:SHARD]
+            waiting = [(rows[SHARD:], values[SHARD:])]
+    if sum(len(rows) for rows, _ in waiting):
+        yield _joined(waiting)
+
+
+def _joined(pieces: list[Rows]) -> Rows:
+    rows, values = zip(*pieces, strict=True)
+    return np.concatenate(rows), np.concatenate(values)
+
+
+def _read(shards: Path, wanted: np.ndarray, features: np.ndarray, known: np.ndarray) -> None:
+    """Fill in the kept ones of the sorted rows ``wanted``, with no more than one shard in memory."""
+    for path in sorted(shards.glob("*.safetensors")):
+        try:
+            with safe_open(path, framework="numpy") as shard:
+                rows = shard.get_tensor("rows")
+                here = np.minimum(np.searchsorted(wanted, rows), len(wanted) - 1)
+                use = (wanted[here] == rows) & ~known[here] if len(wanted) else np.zeros(len(rows), bool)
+                if use.any():
+                    features[here[use]] = shard.get_tensor("features")[use]
+                    known[here[use]] = True
+        except FileNotFoundError:
+            continue  # another run found it broken first
+        except (SafetensorError, ValueError, IndexError):
+            path.unlink(missing_ok=True)  # a cache may always be made again
 
 
 def _key(
     hasher: Hasher,
     source: Source,
-    rows: np.ndarray,
     preprocess: Preprocess | None,
     augmentation: str,
     chance: tuple[int, int] | None,
 ) -> str:
+    """Of all that decides a row's features, but not of the rows."""
     what = {
         "source": source.fingerprint(),
-        "rows": hashlib.sha256(np.ascontiguousarray(rows, np.int64).tobytes()).hexdigest(),
         "trunk": weights_fingerprint(hasher.network.trunk),
         "preprocess": None if preprocess is None else preprocess.to_dict(),
         "augmentation": [augmentation, chance],

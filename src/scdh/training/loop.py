@@ -13,8 +13,8 @@ from torch import Tensor, nn
 
 from scdh.config import TrainSettings
 from scdh.data.loaders import Batch
-from scdh.errors import TrainingError
-from scdh.methods.base import Method
+from scdh.errors import ConfigError, TrainingError
+from scdh.methods.base import Method, Moment
 from scdh.nets.network import Network
 from scdh.progress import track
 from scdh.training.collapse import CollapseWatch
@@ -31,16 +31,19 @@ class TrainingStep(nn.Module):
         super().__init__()
         self.net, self.method = net, method
 
-    def forward(self, batch: Batch) -> dict[str, Tensor]:
-        return self.method.step(self.net, batch)
+    def forward(self, batch: Batch, moment: Moment) -> dict[str, Tensor]:
+        return self.method.step(self.net, batch, moment)
 
 
 @dataclass(frozen=True)
 class Fitted:
-    """The network to take codes from (averaged weights where asked for) and how it got there."""
+    """The network to take codes from (the teacher, or averaged weights, where there are any), the one that learned by
+    gradient where a teacher took its place, and how they got there.
+    """
 
     net: Network
     progress: Progress
+    student: Network | None = None
 
 
 def fit(
@@ -54,17 +57,22 @@ def fit(
     folder: Path | None = None,
     resume: bool = False,
     validate: Callable[[Network], float] | None = None,
-    keep_best: Callable[[Network], None] | None = None,
+    keep_best: Callable[[Network, Network | None], None] | None = None,
     quiet: bool = False,
 ) -> Fitted:
     """Train ``net`` with ``method`` on ``batches(epoch)``.
 
     ``folder`` receives logs and ``last.safetensors`` after every epoch; ``validate`` gives the score that
-    decides what is best, and ``keep_best`` is called when it improved.
+    decides what is best, and ``keep_best`` is called with the network to take codes from, and its student, when it
+    improved.
     """
     seed = torch.initial_seed()
     net.channels_last(accelerator.device)
-    average = MovingAverage(net, settings.ema) if settings.ema else None
+    if method.teacher_decay and settings.ema:
+        raise ConfigError(f"{method.about.title} averages the weights itself (method.decay); leave out train.ema.")
+    decay, taught = method.teacher_decay or settings.ema, method.teacher_decay > 0
+    average = MovingAverage(net, decay, own_passes=taught) if decay else None
+    teacher, student = (average.net, net) if average is not None and taught else (None, None)
     scored = net if average is None else average.net
     optimiser = build_optimiser(net, settings)
     schedule = build_schedule(optimiser, settings, steps_per_epoch)
@@ -91,13 +99,15 @@ def fit(
             own = np.random.SeedSequence([seed, epoch, accelerator.process_index])
             torch.manual_seed(int(own.generate_state(1)[0]))
         net.train()
+        if teacher is not None:
+            teacher.train()
         shown = batches(epoch)
         if main and not quiet:
             shown = track(shown, steps_per_epoch, f"epoch {epoch + 1}/{settings.epochs}", unit="steps")
         for batch in shown:
             batch = batch.to(accelerator.device)
             with accelerator.autocast():
-                losses = step(batch)
+                losses = step(batch, Moment(epoch + len(rows) / steps_per_epoch, teacher))
             # A loss that is no number would poison the weights at the update below: look before, not after.
             values = accelerator.reduce(torch.stack([v.detach().float() for v in losses.values()]), "mean")
             parts = dict(zip(losses, values.tolist(), strict=True))
@@ -109,7 +119,7 @@ def fit(
                 accelerator.clip_grad_norm_(net.parameters(), settings.clip_norm)
             optimiser.step()
             schedule.step()
-            method.after_step(net, epoch)  # centre norms in the warm-up, moving averages of a teacher
+            method.after_step(net, epoch)  # such as centre norms in the warm-up; the average follows what it left
             if average is not None:
                 average.update(net)
             rows.append({"epoch": epoch + 1, "step": len(rows) + 1, **parts})
@@ -131,10 +141,12 @@ def fit(
         if main and validate is not None:
             due = (epoch + 1) % settings.validate_every == 0 or epoch + 1 == settings.epochs
             score = figures["validation_map"] = validate(scored.eval()) if due else math.nan
+            if student is not None:
+                figures["validation_map_student"] = validate(student.eval()) if due else math.nan
             if due and (progress.best_score is None or score > progress.best_score):
                 progress.best_score, progress.best_epoch = score, epoch + 1
                 if keep_best is not None:
-                    keep_best(scored)
+                    keep_best(scored, student)
 
         progress.epochs_done = epoch + 1
         progress.history.append(figures)
@@ -145,7 +157,7 @@ def fit(
             save_checkpoint(last, modules, optimiser, schedule, progress, counters)
         accelerator.wait_for_everyone()
     log.close()
-    return Fitted(scored.eval(), progress)
+    return Fitted(scored.eval(), progress, None if student is None else student.eval())
 
 
 def _mean_of(rows: list[dict[str, float]]) -> dict[str, float]:

@@ -3,12 +3,13 @@
 import warnings
 from pathlib import Path
 
+import numpy as np
 import torch
 
 from scdh.config import RunConfig
 from scdh.data.augment import augmentation
 from scdh.data.batch import BadImages
-from scdh.data.loaders import steps_per_epoch
+from scdh.data.source import Source
 from scdh.errors import ConfigError
 from scdh.hasher import Hasher
 from scdh.methods.registry import method_class
@@ -20,6 +21,8 @@ from scdh.training.loop import fit
 from scdh.training.run_folder import claim_folder, keep_protocol
 from scdh.training.split import protocol_of, source_of
 
+STUDENT = "student"  # folder in a run's folder: the network that a teacher was averaged from
+
 
 def train(
     config: RunConfig,
@@ -28,10 +31,12 @@ def train(
     resume: bool = False,
     feature_cache: Path | None = None,
     quiet: bool = False,
+    source: Source | None = None,
 ) -> Hasher:
     """Train and return the model to take codes from: the best on validation where there is one, else the last.
 
     ``feature_cache`` is where a frozen trunk's features are kept for other runs (default: the run's own folder).
+    ``source`` is the data that ``config.data`` describes, where it is open already.
     """
     kind = method_class(config.method.name)
     if not kind.learns_by_gradient:
@@ -43,7 +48,7 @@ def train(
     if folder is not None:
         claim_folder(folder, config, resume, accelerator.is_main_process)
         accelerator.wait_for_everyone()
-    source = source_of(config)
+    source = source_of(config) if source is None else source
     protocol = protocol_of(config, source)
     if folder is not None:
         keep_protocol(folder / "protocol.json", protocol, resume, accelerator.is_main_process)
@@ -53,28 +58,32 @@ def train(
     torch.manual_seed(config.seed)
     width = source.features.shape[1] if source.kind == "features" else None
     hasher, method = Hasher.build(config, source.label_names, source.multi_label, width)
-    method.prepare(source.labels[protocol.train])
     hasher.info = {
         "protocol": {"name": protocol.name, "fingerprint": protocol.fingerprint},
         "source": {"name": source.name, "fingerprint": protocol.source_fingerprint},
     }
     bad = BadImages()
     cache = feature_cache or (None if folder is None else folder / "features")
-    data = TrainingData(config, hasher, source, protocol, accelerator, bad, cache, quiet)
+    data = TrainingData(
+        config, hasher, source, protocol, accelerator, bad, cache, quiet, unlabelled=method.learns_from_unlabelled
+    )
+    method.prepare(data.train_labels, data.train_rows)
 
     best: dict[str, torch.Tensor] = {}
 
-    def keep_best(net: Network) -> None:
-        if folder is not None:
-            data.whole(net).save(folder / "best")
-        else:
+    def keep_best(net: Network, student: Network | None) -> None:
+        if folder is None:
             best.update({name: tensor.detach().clone() for name, tensor in net.state_dict().items()})
+            return
+        data.whole(net).save(folder / "best")
+        if student is not None:  # the student of the teacher that was best
+            data.whole(student).save(folder / STUDENT)
 
     fitted = fit(
         data.net,
         method,
         data.batches,
-        steps_per_epoch(len(data.train_rows), config.train.batch_size),
+        data.steps_per_epoch,
         config.train,
         accelerator=accelerator,
         folder=folder,
@@ -94,12 +103,19 @@ def train(
         result.info |= chosen
     if folder is not None and accelerator.is_main_process:
         result.save(folder / "last")
+        if fitted.student is not None and progress.best_epoch is None:
+            data.whole(fitted.student).save(folder / STUDENT)
         # Not whether there is a folder: a run that was killed before its first checkpoint may have left one.
         if progress.best_epoch is not None:
             result = Hasher.load(folder / "best")
             result.info |= chosen
     if config.train.recalibrate:
-        recalibrate_batch_norm(result.network, data.plain_batches(data.train_rows))
+        seen = np.concatenate([data.train_rows, *([] if data.unlabelled_rows is None else [data.unlabelled_rows])])
+        recalibrate_batch_norm(result.network, data.plain_batches(seen))
+        if folder is not None and fitted.student is not None and accelerator.is_main_process:
+            student = Hasher.load(folder / STUDENT)
+            recalibrate_batch_norm(student.network, data.plain_batches(seen))
+            student.save(folder / STUDENT)
     if folder is not None and accelerator.is_main_process:
         result.save(folder / "model")
     accelerator.wait_for_everyone()

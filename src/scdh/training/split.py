@@ -3,6 +3,7 @@
 import numpy as np
 
 from scdh.config import DataSettings, RunConfig
+from scdh.data.columns import UNLABELLED
 from scdh.data.draw import take_per_class
 from scdh.data.open import open_source
 from scdh.data.protocol import Protocol
@@ -22,7 +23,12 @@ def source_of(config: RunConfig) -> Source:
 
 
 def protocol_of(config: RunConfig, source: Source) -> Protocol:
-    """The split that ``config.data`` asks for."""
+    """The split that ``config.data`` asks for, with the labels that it lets training keep."""
+    protocol, kept = _whole_protocol(config, source), config.data.labelled_per_class
+    return protocol if kept is None else protocol.keep_labels(source.labels, kept, seed=config.seed)
+
+
+def _whole_protocol(config: RunConfig, source: Source) -> Protocol:
     data = config.data
     split = data.split
     if split == "auto":
@@ -36,11 +42,13 @@ def protocol_of(config: RunConfig, source: Source) -> Protocol:
             f"{'it comes' if split == 'given' else 'a whole'}; add data.split=draw or leave it out."
         )
     if split == "given":
+        # Rows without label that stand apart (a folder beside train and test) are searched too.
+        apart = source.split is not None and UNLABELLED in source.split and UNLABELLED not in (data.train, data.query)
         return Protocol.from_split(
             source,
             train=data.train,
             query=data.query,
-            database=data.train,
+            database=(data.train, UNLABELLED) if apart else data.train,
             validation_per_class=data.validation_per_class,
             seed=config.seed,
             name=f"{source.name} as given",

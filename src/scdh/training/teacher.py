@@ -1,4 +1,4 @@
-"""A second network whose weights are the moving average of the first."""
+"""A second network whose weights are the moving average of the first: a teacher, or just smoother weights."""
 
 import copy
 
@@ -10,12 +10,16 @@ from scdh.nets.network import Network
 class MovingAverage:
     """θ' ← a_t θ' + (1 − a_t) θ with a_t = min(1 − 1/(t+1), decay), so that the start is forgotten quickly.
 
-    Buffers (batch-norm statistics) are copied: they are moving averages already, and of the data the weights saw last.
+    Buffers (batch-norm statistics) take one of two ways. A network that only averages never sees data, so the first
+    network's statistics are copied: they are moving averages already, and of what the weights saw last. A teacher sees
+    a batch of its own at every step (``own_passes``): in training mode it normalises by that batch, as its student
+    does, and its running statistics come from its own passes. Copied ones would describe what the student's weights
+    make of the data, not what the averaged weights make of it.
     """
 
-    def __init__(self, net: Network, decay: float) -> None:
-        self.net = copy.deepcopy(net).requires_grad_(False).eval()
-        self.decay, self.steps = decay, 0
+    def __init__(self, net: Network, decay: float, *, own_passes: bool = False) -> None:
+        self.net = copy.deepcopy(net).requires_grad_(False).train(own_passes)
+        self.decay, self.steps, self.own_passes = decay, 0, own_passes
 
     @torch.no_grad()
     def update(self, net: Network) -> None:
@@ -23,5 +27,6 @@ class MovingAverage:
         keep = min(1 - 1 / (self.steps + 1), self.decay)
         for mine, theirs in zip(self.net.parameters(), net.parameters(), strict=True):
             mine.lerp_(theirs, 1 - keep)
-        for kept, seen in zip(self.net.buffers(), net.buffers(), strict=True):
-            kept.copy_(seen)
+        if not self.own_passes:
+            for kept, seen in zip(self.net.buffers(), net.buffers(), strict=True):
+                kept.copy_(seen)

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import torch
@@ -18,10 +19,16 @@ from scdh.hasher import Hasher
 from scdh.losses import quantization_loss
 from scdh.methods.registry import method_class
 from scdh.progress import track
+from scdh.training.run import STUDENT
+
+Taught = Literal["teacher", "student"]
 
 
-def load_model(where: str | Path) -> Hasher:
-    """A model; a run that has none yet is told apart from a folder that is none."""
+def load_model(where: str | Path, taught: Taught | None = None) -> Hasher:
+    """A model; a run that has none yet is told apart from a folder that is none.
+
+    A run that was taught holds two: the teacher is its model, ``taught="student"`` takes the other.
+    """
     folder = Path(where)
     if (folder / "protocol.json").exists() and not (folder / "model").exists():
         raise ModelError(
@@ -29,7 +36,15 @@ def load_model(where: str | Path) -> Hasher:
         )
     if folder.is_file():
         raise ModelError(f"{str(where)!r} is a file, but a model is a folder.")
-    return Hasher.load(where)
+    if taught is not None and not has_student(folder):
+        raise ModelError(
+            f"{str(where)!r} holds one network only; `--from` is for the folder of a run with a teacher, as of mt_scdh."
+        )
+    return Hasher.load(folder / STUDENT if taught == "student" else where)
+
+
+def has_student(folder: Path) -> bool:
+    return (folder / STUDENT).is_dir() and (folder / "model").is_dir()
 
 
 def run_config(folder: Path) -> RunConfig:
