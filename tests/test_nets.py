@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from scdh.config import NetSettings, TrainSettings
+from scdh.config import NetSettings, TrainSettings, load_config
 from scdh.errors import ConfigError, ModelError
 from scdh.nets import backbones
 from scdh.nets.backbones import build_backbone
@@ -98,6 +98,20 @@ def test_the_step_schedule_lowers_by_80_percent():
     assert rate_factor(100, 10, cosine) == pytest.approx(0, abs=1e-12)
 
 
+def test_learned_layers_stand_between_trunk_and_heads():
+    net = Network(torch.nn.Linear(4, 6), 6, 3, hidden=[5], dropout=0.5)
+    assert (net.trunk_width, net.width) == (6, 5)
+    out = net.eval()(torch.ones(2, 4))
+    assert (out.features.shape, out.u.shape) == ((2, 6), (2, 3))
+    torch.testing.assert_close(net.read(out.features).u, out.u)
+    assert {n.split(".")[0] for n, _ in net.parameter_groups()["head"]} == {"fc7", "hash_layer"}
+    other = net.with_trunk(torch.nn.Identity())
+    torch.testing.assert_close(other(out.features).u, out.u)
+    assert other.fc7 is net.fc7
+    assert net.trunk is not other.trunk
+    assert NetSettings(freeze=True, dropout=0.5, hidden=[5]).dropout == 0.5
+
+
 def test_frozen_batch_norm_stays_in_evaluation_mode():
     trunk = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.BatchNorm1d(4))
     assert not Network(trunk, 4, 2, frozen_batch_norm=True).train().trunk[1].training
@@ -111,8 +125,8 @@ def test_what_cannot_be_built_is_said_in_one_sentence(monkeypatch):
         build_backbone(NetSettings(backbone="alexnet"), feature_width=5)
     with pytest.raises(ConfigError, match="The data are images"):
         build_backbone(NetSettings(backbone="features"))
-    with pytest.raises(ConfigError, match=r"net\.hidden is for backbone 'features'"):
-        build_backbone(NetSettings(backbone="small_conv", hidden=[3]))
+    with pytest.raises(ConfigError, match=r"net\.dropout acts inside the trunk"):
+        load_config(overrides={"net.freeze": True, "net.dropout": 0.5})
 
     def no_internet(*args, **kwargs):
         raise OSError("no route")

@@ -8,7 +8,7 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from importlib import resources
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -55,8 +55,12 @@ class NetSettings(Settings):
     evaluation_size: int | None = Field(
         None, ge=8, description="size for validation and codes; somewhat above image_size fits random crops"
     )
-    hidden: list[int] = Field([], description="MLP widths of the trunk for backbone 'features'; empty: identity")
-    dropout: float | None = Field(None, ge=0, lt=1, description="none: the backbone's own")
+    hidden: list[Annotated[int, Field(ge=1)]] = Field(
+        [], description="widths of learned layers between backbone (or embeddings) and heads; empty: none"
+    )
+    dropout: float | None = Field(
+        None, ge=0, lt=1, description="in the trunk and after each hidden layer; none: the backbone's own"
+    )
     drop_path: float | None = Field(None, ge=0, lt=1, description="none: the backbone's own")
     frozen_batch_norm: bool = Field(False, description="keep the trunk's batch-norm statistics as pretrained")
     freeze: bool = Field(False, description="train only the heads, on cached features of the trunk")
@@ -71,7 +75,7 @@ class NetSettings(Settings):
     @model_validator(mode="after")
     def _a_frozen_trunk_drops_nothing(self) -> "NetSettings":
         for key in ("dropout", "drop_path"):
-            if self.freeze and getattr(self, key) is not None:
+            if self.freeze and getattr(self, key) is not None and not (key == "dropout" and self.hidden):
                 raise ConfigError(f"net.{key} acts inside the trunk, which net.freeze keeps as it is; set one of them.")
         return self
 

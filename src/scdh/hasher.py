@@ -95,6 +95,8 @@ class Hasher:
             backbone.width,
             config.method.bits,
             frozen_batch_norm=config.net.frozen_batch_norm,
+            hidden=[] if pre is None else config.net.hidden,  # embeddings have them as their trunk
+            dropout=config.net.dropout or 0.0,
             **shades,
         )
         settings = method_settings(config.method.name, config.method.own)

@@ -26,8 +26,28 @@ def label_mask(y: Tensor, num_classes: int) -> Tensor:
     return y.unsqueeze(1) == torch.arange(num_classes, device=y.device)
 
 
+def has_label(y: Tensor) -> Tensor:
+    """Which rows have a label at all: bool [B]."""
+    return (y > 0).any(1) if y.ndim == 2 else y >= 0
+
+
+def similar(y_a: Tensor, y_b: Tensor) -> Tensor:
+    """s_ij = whether i and j share at least one label: bool [A, B]. A row without label is similar to nothing."""
+    if y_a.ndim != y_b.ndim or (y_a.ndim == 2 and y_a.shape[1] != y_b.shape[1]):
+        raise DataError(f"Labels of shapes {tuple(y_a.shape)} and {tuple(y_b.shape)} cannot be compared.")
+    if y_a.ndim == 2:
+        # A product of 0s and 1s: even in half precision a count above 0 stays above 0.
+        return (y_a > 0).float() @ (y_b > 0).float().T > 0
+    return (y_a.unsqueeze(1) == y_b) & has_label(y_a).unsqueeze(1)
+
+
+def both_labelled(y_a: Tensor, y_b: Tensor) -> Tensor:
+    """Which pairs may be judged, bool [A, B]: nothing is known of a pair unless both have a label."""
+    return has_label(y_a).unsqueeze(1) & has_label(y_b)
+
+
 def mean_over_labelled(values: Tensor, labelled: Tensor) -> Tensor:
-    """Mean over the rows that have a label; 0 (with a gradient of 0) where none has one.
+    """Mean over the rows (or pairs) that have labels; 0 (with a gradient of 0) where none has.
 
     § The paper sums over all items; a batch mean keeps the learning rate independent of the batch size, and unlabelled
     rows must not dilute the supervised part.

@@ -47,8 +47,6 @@ def build_backbone(settings: NetSettings, feature_width: int | None = None, pret
         _refuse(settings, "embeddings", "image_size", "drop_path", "freeze")
         trunk = FeatureTrunk(feature_width, settings.hidden, settings.dropout or 0.0)
         return Backbone(trunk, trunk.width)
-    if settings.hidden:
-        raise ConfigError(f"net.hidden is for backbone 'features'; {name!r} does not use it.")
     if name == "small_conv":
         _refuse(settings, repr(name), "drop_path")
         small = SmallConv(dropout=settings.dropout or 0.0)

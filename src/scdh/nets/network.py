@@ -2,12 +2,14 @@
 
 import copy
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
 from scdh.nets.heads import linear_head
+from scdh.nets.small import FeatureTrunk
 
 
 def weights_fingerprint(module: nn.Module) -> str:
@@ -21,7 +23,7 @@ def weights_fingerprint(module: nn.Module) -> str:
 
 @dataclass(frozen=True)
 class Outputs:
-    """What one pass gives: fc7 features, the real hash outputs u, and fc8's logits where a method has them."""
+    """What one pass gives: the trunk's features, the real hash outputs u, and fc8's logits where a method has them."""
 
     features: Tensor
     u: Tensor
@@ -29,7 +31,10 @@ class Outputs:
 
 
 class Network(nn.Module):
-    """trunk(x) → features [B, width] → hash layer → u [B, r]; fc8 and centres are added by a method's ``build``.
+    """trunk(x) → features → hash layer → u [B, r]; fc8 and centres are added by a method's ``build``.
+
+    ``hidden`` puts learned layers (fc7) between the trunk's features [B, trunk_width] and the heads, which see
+    [B, width]: on a frozen trunk, whose features were made for something else, they are worth having.
 
     ``mean`` and ``std`` turn uint8 images [B, 3, H, W] into what the trunk expects; float inputs pass as they are, so
     that cached features and embeddings take the same road.
@@ -46,10 +51,14 @@ class Network(nn.Module):
         mean: tuple[float, ...] = (0.0, 0.0, 0.0),
         std: tuple[float, ...] = (1.0, 1.0, 1.0),
         frozen_batch_norm: bool = False,
+        hidden: Sequence[int] = (),
+        dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        self.trunk, self.width, self.bits = trunk, width, bits
-        self.hash_layer = linear_head(width, bits)
+        self.trunk, self.trunk_width, self.bits = trunk, width, bits
+        self.fc7 = FeatureTrunk(width, list(hidden), dropout) if hidden else None
+        self.width = width if self.fc7 is None else self.fc7.width
+        self.hash_layer: nn.Module = linear_head(self.width, bits)
         self.fc8: nn.Module | None = None
         self.centres: nn.Parameter | None = None
         self.frozen_batch_norm = frozen_batch_norm
@@ -59,14 +68,15 @@ class Network(nn.Module):
         self.register_buffer("shift", shades / spread, persistent=False)
 
     def features(self, x: Tensor) -> Tensor:
-        """fc7: [B, width]."""
+        """What the trunk gives: [B, trunk_width]."""
         if x.dtype == torch.uint8:
             x = x.to(self.scale.dtype, memory_format=torch.channels_last).mul_(self.scale).sub_(self.shift)
         return self.trunk(x)
 
     def read(self, features: Tensor) -> Outputs:
         """The heads alone, on features that are already there."""
-        return Outputs(features, self.hash_layer(features), None if self.fc8 is None else self.fc8(features))
+        seen = features if self.fc7 is None else self.fc7(features)
+        return Outputs(features, self.hash_layer(seen), None if self.fc8 is None else self.fc8(seen))
 
     def forward(self, x: Tensor) -> Outputs:
         return self.read(self.features(x))

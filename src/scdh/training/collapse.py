@@ -7,7 +7,8 @@ from torch import Tensor
 
 from scdh.nets.network import Network
 
-REMEDY = "set method.warm_up_epochs=5 with method.warm_up_norm=8, or lower train.lr_head or method.lam"
+WITH_CENTRES = "set method.warm_up_epochs=5 with method.warm_up_norm=8, or lower train.lr_head or method.lam"
+WITHOUT = "lower train.lr_head, or train longer"
 
 
 class CollapseWarning(UserWarning):
@@ -47,6 +48,6 @@ class CollapseWatch:
                 sentence = f"All {len(u)} codes of the last batch are equal although their labels differ"
         if sentence is not None:
             self.warned = True
-            sentence = f"{sentence}; {REMEDY}."
+            sentence = f"{sentence}; {WITHOUT if net.centres is None else WITH_CENTRES}."
             warnings.warn(sentence, CollapseWarning, stacklevel=2)
         return sentence

@@ -51,7 +51,7 @@ def cached_trunk_features(
     preprocess = preprocess or hasher.preprocess
     shards = None if folder is None else folder / _key(hasher, source, preprocess, augmentation, chance)
     wanted, place = np.unique(rows, return_inverse=True)
-    features = np.empty((len(wanted), hasher.network.width), np.float32)
+    features = np.empty((len(wanted), hasher.network.trunk_width), np.float32)
     known = np.zeros(len(wanted), bool)
     if shards is not None:
         _read(shards, wanted, features, known)

@@ -94,7 +94,7 @@ class TrainingData:
         # Where nothing is left out the arrays stay as they are: copies would take their memory twice.
         same = [x if len(x) == len(kept) else x[np.isin(found, kept)] for found, x in views]
         self.fed = ViewedFeatures(same, labels, names)
-        self.net, self.augmentation = whole.with_trunk(FeatureTrunk(whole.width, [])), "none"
+        self.net, self.augmentation = whole.with_trunk(FeatureTrunk(whole.trunk_width, [])), "none"
         self.preprocess = self.training_preprocess = None
 
     @property

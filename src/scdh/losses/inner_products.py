@@ -1,0 +1,21 @@
+"""Inner products in place of distances: the losses of the paper's variants SCDH-S and SCDH-C ("Ablation Study")."""
+
+import torch
+from torch import Tensor
+
+from scdh.losses.distances import centre_distances, full_precision
+from scdh.losses.labels import label_mask, mean_over_labelled
+from scdh.losses.unary import softmax_loss
+
+
+def inner_product_loss(u: Tensor, y: Tensor, weights: Tensor) -> Tensor:
+    """1/|Y| Σ_{s∈Y} −log softmax_s(c^T u); mean over the labelled rows. c [C, r] has no bias, as in the paper."""
+    with torch.autocast(u.device.type, enabled=False):
+        return softmax_loss(full_precision(u) @ full_precision(weights).T, y)
+
+
+def centre_loss(u: Tensor, y: Tensor, centres: Tensor) -> Tensor:
+    """1/|Y| Σ_{s∈Y} ‖u − w_s‖²; mean over the labelled rows. § Wen et al. write ½ before it; this paper does not."""
+    mask = label_mask(y, centres.shape[0])
+    own = torch.where(mask, centre_distances(u, centres).square(), 0).sum(1)
+    return mean_over_labelled(own / mask.sum(1).clamp(min=1), mask.any(1))

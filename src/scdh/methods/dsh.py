@@ -1,0 +1,42 @@
+"""DSH: Deep Supervised Hashing, a contrastive loss over the pairs of a batch.
+
+    min  s/2 d² + (1 − s)/2 max(m − d², 0) + a ‖|u| − 1‖_1
+
+d = |u_i − u_j|, and s = 1 iff i and j share a label.
+"""
+
+from pydantic import Field
+from torch import Tensor
+
+from scdh.config import Settings
+from scdh.data.loaders import Batch
+from scdh.losses import corner_distance, dsh_loss
+from scdh.methods.base import START, About, Method, Moment
+from scdh.nets.network import Network
+
+
+class DshSettings(Settings):
+    """Defaults are those of the authors' release."""
+
+    margin: float | None = Field(None, gt=0, description="m, on squared distances; none: 2 × bits, half the bits apart")
+    corner_weight: float = Field(0.01, ge=0, description="a, weight of the L1 distance of |u| to 1")
+
+
+class Dsh(Method):
+    about = About(
+        title="DSH",
+        kind="pairwise",
+        year=2016,
+        reference="Liu et al., Deep Supervised Hashing for Fast Image Retrieval, CVPR 2016",
+        cost="O(B²·r)",
+    )
+    Settings = DshSettings
+    settings: DshSettings
+
+    def step(self, net: Network, batch: Batch, moment: Moment = START) -> dict[str, Tensor]:
+        s, u = self.settings, net(batch.inputs).u
+        # A margin that does not grow with the bits would leave most of them without work.
+        pairs = dsh_loss(u, batch.labels, 2.0 * self.bits if s.margin is None else s.margin)
+        # § Each item counts once, not once for every pair it is in: the same up to a factor that a is there for.
+        corners = corner_distance(u, batch.labels, p=1)
+        return {"loss": pairs + s.corner_weight * corners, "pairs": pairs, "corners": corners}

@@ -1,0 +1,52 @@
+"""SCDH-S: SCDH with plain softmax in place of SCUL, the first variant of the paper's "Ablation Study".
+
+    min  l_c(u, y; C) + μ l_1(fc8, y) + α l_q(u),     l_c = −log softmax_y(C^T u)
+
+λ = 0, and inner products take the place of distances. § The paper writes l_c for one label only; many labels are
+weighted by 1/|Y| here, as in SCUL. § It names no other change, so fc8 and l_q stay, with SCDH's weights.
+"""
+
+from pydantic import Field
+from torch import Tensor, nn
+
+from scdh.config import Settings
+from scdh.data.loaders import Batch
+from scdh.losses import inner_product_loss, quantization_loss, softmax_loss
+from scdh.methods.base import START, About, Method, Moment
+from scdh.nets.heads import centres, linear_head
+from scdh.nets.network import Network
+
+
+class ScdhSSettings(Settings):
+    """Defaults are SCDH's for CIFAR-10."""
+
+    mu: float = Field(0.2, ge=0, description="μ, weight of the classification loss on fc8")
+    alpha: float = Field(0.05, ge=0, description="α, weight of the quantisation loss")
+    p: float = Field(3.0, gt=1, description="norm of the quantisation loss")
+    centre_std: float = Field(0.5, gt=0, description="c starts from N(0, this)")
+
+
+class ScdhS(Method):
+    about = About(
+        title="SCDH-S",
+        kind="unary",
+        year=2019,
+        reference="Zhang et al., Semantic Cluster Unary Loss for Efficient Deep Hashing, IEEE TIP 2019 (ablation)",
+        cost="O(B·C·r)",
+    )
+    Settings = ScdhSSettings
+    settings: ScdhSSettings
+
+    def build(self, net: Network) -> None:
+        net.fc8 = linear_head(net.width, self.num_classes)
+        net.centres = nn.Parameter(centres(self.num_classes, net.bits, self.settings.centre_std))
+
+    def step(self, net: Network, batch: Batch, moment: Moment = START) -> dict[str, Tensor]:
+        s, out = self.settings, net(batch.inputs)
+        assert net.centres is not None  # build() put them there
+        assert out.logits is not None
+        cluster = inner_product_loss(out.u, batch.labels, net.centres)
+        classification = softmax_loss(out.logits, batch.labels)
+        quantisation = quantization_loss(out.u, s.p)  # over all rows, labelled or not
+        loss = cluster + s.mu * classification + s.alpha * quantisation
+        return {"loss": loss, "l_c": cluster, "l_1": classification, "l_q": quantisation}
