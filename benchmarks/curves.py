@@ -1,12 +1,26 @@
-"""Pictures of the kept results: how time grows with the database, and how speed depends on the code length."""
+"""Pictures of the kept results: how time grows with the database, the batch and the data, and how speed depends on the
+code length."""
 
 from pathlib import Path
 from typing import Any
 
-from benchmarks.report import BATCH, FIGURES, GROWTH, WITHIN, Results, rows_of
+from benchmarks.report import BATCH, FIGURES, GROWTH, PER_EPOCH, PER_STEP, WITHIN, Results, rows_of
 from benchmarks.timing import Row
 
 _OURS, _RIVAL, _OTHER = "#0b6e4f", "#c8553d", "#8a8a8a"
+_BLUE, _PURPLE, _YELLOW = "#3b6ea8", "#8a5a9e", "#b8860b"
+# The same idea has the same colour in both panels.
+_COSTS = {
+    "DSH": _RIVAL,
+    "DSH in batches": _RIVAL,
+    "DPSH": _BLUE,
+    "DPSH, all stored": _BLUE,
+    "all pairs": _YELLOW,
+    "NINH": _PURPLE,
+    "all triplets, sorted": _PURPLE,
+    "every triplet": _OTHER,
+}
+_WIDTHS = {"cost": 6.2}  # inches a panel; labels at the ends of lines need room
 _STYLE = {
     "axes.spines.top": False,
     "axes.spines.right": False,
@@ -34,6 +48,10 @@ def draw(results: Results, folder: Path) -> list[Path]:
             (_draw_radius, rows_of(results, "radius", WITHIN)),
         ],
         "evaluation": [(_draw_evaluation, rows_of(results, "evaluation", GROWTH))],
+        "cost": [
+            (_draw_steps, rows_of(results, "cost", PER_STEP)),
+            (_draw_epochs, rows_of(results, "cost", PER_EPOCH)),
+        ],
     }
     written = []
     for name, wanted in panels.items():
@@ -41,7 +59,9 @@ def draw(results: Results, folder: Path) -> list[Path]:
         if not wanted:
             continue
         with plt.rc_context(_STYLE):
-            figure, axes = plt.subplots(1, len(wanted), figsize=(4.6 * len(wanted), 3.8), squeeze=False)
+            figure, axes = plt.subplots(
+                1, len(wanted), figsize=(_WIDTHS.get(name, 4.6) * len(wanted), 3.8), squeeze=False
+            )
             for axis, (paint, rows) in zip(axes[0], wanted, strict=True):
                 paint(axis, rows)
             figure.tight_layout()
@@ -92,6 +112,50 @@ def _draw_evaluation(axis: Any, rows: list[Row]) -> None:
     _curve(axis, rows, "argsort way, s", "argsort way (numpy)", _RIVAL)
     _curve(axis, rows, "scdh, s", "scdh.evaluate", _OURS)
     _finish(axis, f"MAP of {rows[0]['queries']:,} queries, {rows[0]['bits']} bits", "items in the database", "seconds")
+
+
+def _draw_steps(axis: Any, rows: list[Row]) -> None:
+    """The rivals at the fewest classes only: theirs hardly depends on them."""
+    few, many = min(row["classes"] for row in rows), max(row["classes"] for row in rows)
+    fewest = [row for row in rows if row["classes"] == few]
+    lines = {f"SCUL, {few} classes": (_points(fewest, "batch", "SCUL, ms"), _OURS, "-")}
+    if many != few:
+        most = [row for row in rows if row["classes"] == many]
+        lines[f"SCUL, {many} classes"] = (_points(most, "batch", "SCUL, ms"), _OURS, "--")
+    _cost_panel(axis, lines, fewest, "batch")
+    axis.set(title="One step of the loss, forward and backward", xlabel="items in the batch", ylabel="ms")
+
+
+def _draw_epochs(axis: Any, rows: list[Row]) -> None:
+    _cost_panel(axis, {"SCUL": (_points(rows, "items", "SCUL, ms"), _OURS, "-")}, rows, "items")
+    axis.set(title=f"All items once, {rows[0]['classes']} classes", xlabel="training items", ylabel="ms")
+
+
+def _cost_panel(axis: Any, lines: dict[str, Any], rows: list[Row], unit: str) -> None:
+    for name, colour in _COSTS.items():
+        if f"{name}, ms" in rows[0]:
+            lines[name] = (_points(rows, unit, f"{name}, ms"), colour, "-")
+    for points, colour, style in lines.values():
+        axis.loglog(*zip(*points, strict=True), color=colour, linestyle=style, markersize=4)
+    _label_ends(axis, {name: (points[-1], colour) for name, (points, colour, _) in lines.items()})
+
+
+def _points(rows: list[Row], unit: str, column: str) -> list[tuple[float, float]]:
+    """Where a loss was not measured, its row has a dash."""
+    return sorted((float(row[unit]), float(row[column])) for row in rows if not isinstance(row[column], str))
+
+
+def _label_ends(axis: Any, ends: dict[str, Any]) -> None:
+    """Names in a column beside the panel, as high as their lines end and far enough apart to be read; a thin line leads
+    to those whose line ends early."""
+    (left, right), (low, high) = axis.get_xlim(), axis.get_ylim()
+    step = (high / low) ** 0.075
+    place = high
+    for name, ((x, y), colour) in sorted(ends.items(), key=lambda end: -end[1][0][1]):
+        place = min(y, place / step)
+        line = {"arrowstyle": "-", "color": colour, "linewidth": 0.8, "linestyle": ":", "shrinkA": 0, "shrinkB": 3}
+        beside = (right * (right / left) ** 0.02, place)
+        axis.annotate(name, (x, y), beside, va="center", color=colour, fontsize=9, arrowprops=line)
 
 
 def _curve(axis: Any, rows: list[Row], column: str, label: str, colour: str) -> None:

@@ -17,6 +17,7 @@ SECTIONS = {
     "search": "Exact search against faiss",
     "radius": "Near neighbours: tables against the scan and against faiss",
     "evaluation": "Evaluation against the argsort way",
+    "cost": "The unary loss against pairs and triplets",
     "data": "Data path against the bare network",
 }
 # Headings by which curves find their rows.
@@ -24,7 +25,8 @@ BATCH, SINGLE = "Search of many queries", "Search of one query"
 WITHIN, NEAREST, BUILD = "Everything within 2 bits", "The 10 nearest, when they are near", "Building tables"
 AGAINST, GROWTH = "Evaluation", "Evaluation as the database grows"
 FIRST_CALL = "Evaluation in a fresh process"
-FIGURES = {"search": "search_speed.png", "evaluation": "evaluation_speed.png"}
+PER_STEP, PER_EPOCH = "Cost of a step as the batch grows", "Cost of an epoch as the data grow"
+FIGURES = {"search": "search_speed.png", "evaluation": "evaluation_speed.png", "cost": "cost.png"}
 
 Results = dict[str, dict[str, Any]]
 

@@ -66,9 +66,13 @@ def measure(section: str, options: argparse.Namespace, threads: int) -> list[Tab
         return evaluation.measure(plan, threads)
     import torch
 
+    torch.set_num_threads(threads)
+    if section == "cost":
+        from benchmarks import cost
+
+        return cost.measure(cost.QUICK if options.quick else cost.Plan())
     from benchmarks import throughput
 
-    torch.set_num_threads(threads)
     images, repeats = options.images or (128 if options.quick else 640), options.repeats or (1 if options.quick else 5)
     about = (
         f"efficientnet_lite0, 32×32 JPEGs ({options.data or 'made up'}); the rival is the same network fed with ready "

@@ -44,13 +44,14 @@ def take_turns(
     least: int = 3,
     seconds: float = 2.0,
     window: float = 0.0,
+    pause: float = _PAUSE,
 ) -> dict[str, float]:
     """Median seconds of each work, which is told the number of its turn.
 
     Quick works get up to ``most`` turns, slow ones fewer: none is begun after ``seconds``, apart from the ``least``.
     The caller has warmed all of them up. A work that takes less than ``window`` seconds is repeated within its turn for
     so long, and the mean counts: after the pause a processor needs some milliseconds to be at its speed again, which
-    a long work does not feel.
+    a long work does not feel. Works that all run on the same threads need no ``pause``.
     """
     times: dict[str, list[float]] = {name: [] for name in works}
     begun = time.perf_counter()
@@ -58,7 +59,7 @@ def take_turns(
         if turn >= least and time.perf_counter() - begun > seconds:
             break
         for name, work in works.items():
-            time.sleep(_PAUSE)
+            time.sleep(pause)
             calls, start = 0, time.perf_counter()
             while calls == 0 or time.perf_counter() - start < window:
                 work(turn)

@@ -1,11 +1,12 @@
 """The benchmarks run at toy size, and what they check before they time can really fail. Nothing here is about speed."""
 
+import dataclasses
 import json
 
 import numpy as np
 import pytest
 
-from benchmarks import agreement, curves, evaluation, faiss_rival, made_up, radius, report, search
+from benchmarks import agreement, cost, curves, evaluation, faiss_rival, made_up, radius, report, search
 from benchmarks.argsort_way import ArgsortWay
 from benchmarks.evaluation import Protocol
 from benchmarks.timing import Table, cell, take_turns
@@ -22,6 +23,11 @@ EVALUATION = evaluation.Plan(
     growth=(100, 200), growth_queries=6, rival_queries=3, turns=1, large=(), warm=False,
 )  # fmt: skip
 
+COST = cost.Plan(
+    bits=12, classes=(3, 5), batches=(8, 16, 32), compared_at=(8, 16), stored=40, sizes=(20, 40, 80), batch=16,
+    epochs_compared_at=(20, 80), longest=1e9, turns=2, window=0.0,
+)  # fmt: skip
+
 
 @pytest.fixture(autouse=True)
 def same_threads_afterwards():
@@ -30,7 +36,7 @@ def same_threads_afterwards():
 
 
 def measured(module, plan):
-    tables = module.measure(plan, 1)
+    tables = module.measure(plan) if module is cost else module.measure(plan, 1)
     for table in tables:
         assert table.rows, table.heading
         assert all(list(row) == list(table.rows[0]) for row in table.rows)
@@ -41,7 +47,7 @@ def measured(module, plan):
 
 def test_sections_give_rows_a_report_and_pictures(tmp_path):
     found = {"search": measured(search, SEARCH), "radius": measured(radius, RADIUS)}
-    found["evaluation"] = measured(evaluation, EVALUATION)
+    found["evaluation"], found["cost"] = measured(evaluation, EVALUATION), measured(cost, COST)
     # By size, by other k, by other bits, clustered; single queries by size and with one thread.
     assert len(found["search"][report.BATCH].rows) == 2 + 1 + 2 + 1
     assert len(found["search"][report.SINGLE].rows) == 2 + 1
@@ -51,6 +57,11 @@ def test_sections_give_rows_a_report_and_pictures(tmp_path):
     assert len(found["radius"][report.NEAREST].rows) == 2
     assert {"argsort way, s", "scdh, s", "times faster"} <= set(found["evaluation"][report.AGAINST].rows[0])
     assert {"peak, MB", "scdh, G pairs/s"} <= set(found["evaluation"][report.FIRST_CALL].rows[0])
+
+    assert len(found["cost"][report.PER_STEP].rows) == 2 * 3
+    assert len(found["cost"][cost.STEP_GROWTH].rows) == 2 * 5
+    assert [row["items"] for row in found["cost"][report.PER_EPOCH].rows] == [20, 40, 80]
+    assert {"times SCUL's at 8", "times SCUL's at 16"} <= set(found["cost"][cost.STEP_GROWTH].rows[0])
 
     for section, tables in found.items():
         results = report.keep(tmp_path, section, list(tables.values()), 1, quick=True)
@@ -80,6 +91,31 @@ def test_slow_works_get_fewer_turns_but_never_less_than_least():
     turns = []
     take_turns({"slow": turns.append}, most=9, least=2, seconds=-1)
     assert turns == [0, 1]
+
+
+def test_exponents_are_slopes_of_the_upper_half():
+    sizes = [250 * 2**i for i in range(9)]
+    for power in (1, 2, 2.5):
+        slope, used = cost.exponent({n: 3e-9 * n**power for n in sizes})
+        assert slope == pytest.approx(power)
+        assert used == [n for n in sizes if n >= 4000]
+    # A fixed cost below the middle does not count, noise of a tenth hardly does.
+    fixed = {n: 1e-6 * max(n, 4000) ** 2 * (1.1 if i % 2 else 1.0) for i, n in enumerate(sizes)}
+    assert cost.exponent(fixed)[0] == pytest.approx(2, abs=0.1)
+    assert cost.exponent({10: 1.0, 1000: 2.0, 1001: 3.0})[1] == [1000, 1001]
+    assert cost.exponent({32: 1.0, 64: 2.0}) is None
+    assert cost.exponent({}) is None
+
+
+def test_a_loss_stops_before_it_takes_too_long():
+    plan = dataclasses.replace(COST, longest=0.0)
+    tables = {table.heading: table for table in cost.measure(plan)}
+    first, second, _ = tables[report.PER_EPOCH].rows
+    assert isinstance(first["every triplet, ms"], float)
+    assert second["every triplet, ms"] == cost.MISSING
+    assert isinstance(second["SCUL, ms"], float)  # what the others are compared with goes on to the end
+    assert "every triplet at 20" in tables[report.PER_EPOCH].about
+    assert {row["exponent measured"] for row in tables[cost.EPOCH_GROWTH].rows if row["loss"] != "SCUL"} == {"–"}
 
 
 @pytest.fixture

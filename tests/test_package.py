@@ -93,12 +93,13 @@ def test_the_python_of_the_page_on_search_runs(tmp_path):
     assert done.returncode == 0, done.stderr
 
 
-def test_the_commands_of_the_readme_run(tmp_path):
-    """Every `scdh …` line of the README's console blocks, in order, in one folder; `make` is what runs this test."""
+@pytest.mark.parametrize(("document", "least"), [("README.md", 5), ("docs/compare.md", 3)])
+def test_the_commands_of_a_document_run(document, least, tmp_path):
+    """Every `scdh …` line of its console blocks, in order, in one folder; `make` is what runs this test."""
     script = os.path.join(os.path.dirname(sys.executable), "scdh")
-    lines = [line for block in blocks("README.md", "console") for line in block.replace("\\\n", " ").splitlines()]
+    lines = [line for block in blocks(document, "console") for line in block.replace("\\\n", " ").splitlines()]
     commands = [line.removeprefix("$ ") for line in lines if line.startswith("$ scdh ")]
-    assert len(commands) >= 5
+    assert len(commands) >= least
     for command in commands:
         words = [script, *shlex.split(command, comments=True)[1:]]
         done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True)

@@ -24,7 +24,7 @@ from scdh.encode import encode_batches, run_network
 from scdh.errors import ConfigError, DataError, ModelError
 from scdh.files import replacing_folder
 from scdh.hub import DESCRIPTION, WEIGHTS, find_model_folder, model_card
-from scdh.methods.registry import method_class, method_settings
+from scdh.methods.registry import method_class, method_names, method_settings
 from scdh.nets.backbones import build_backbone, width_at
 from scdh.nets.folding import fold_batch_norm
 from scdh.nets.memory import keep_freed_memory
@@ -265,6 +265,9 @@ class Hasher:
             said = json.loads((folder / DESCRIPTION).read_text("utf-8"))
             if said.get("format") != FORMAT:
                 raise ModelError(f"{str(folder)!r} does not hold a model of scdh.")
+            name = said["config"]["method"]["name"]
+            if name not in method_names():  # no slip of the pen, so no near name: a package is missing
+                raise ModelError(f"The model in {str(folder)!r} was made by method {name!r}, which is not installed.")
             config = parse_config(said["config"])
             model, _ = cls.build(
                 config, said["label_names"], said["multi_label"], said["feature_width"], pretrained=False

@@ -8,6 +8,8 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from scdh._version import __version__
+from scdh.cli.compare import EXAMPLES as COMPARE_EXAMPLES
+from scdh.cli.compare import compare
 from scdh.cli.datasets import EXAMPLES as DATASETS_EXAMPLES
 from scdh.cli.datasets import datasets
 from scdh.cli.demo import EXAMPLES as DEMO_EXAMPLES
@@ -35,6 +37,7 @@ COMMANDS: tuple[tuple[Any, tuple[str, ...]], ...] = (
     (index, INDEX_EXAMPLES),
     (search, SEARCH_EXAMPLES),
     (evaluate, EVALUATE_EXAMPLES),
+    (compare, COMPARE_EXAMPLES),
     (methods, METHODS_EXAMPLES),
     (datasets, DATASETS_EXAMPLES),
 )

@@ -99,7 +99,7 @@ def _score_files(queries: Path, database: Path, options: dict[str, Any]) -> tupl
     from scdh.cli.same_model import refuse_other_model
     from scdh.data.sidecar import label_union
     from scdh.evaluation import evaluate as score
-    from scdh.experiments.score_run import summary
+    from scdh.experiments.score_codes import summary
 
     (asking, asking_items), (searched, searched_items) = _load(queries), _load(database)
     if asking.bits != searched.bits:

@@ -21,7 +21,7 @@ def methods(
     from scdh.methods.registry import method_names
 
     if name is None:
-        known = [describe(one) for one in method_names()]
+        known = sorted(map(describe, method_names()), key=_order)
         document(known) if as_json else _list(known)
         return
     about = describe(name)
@@ -40,30 +40,47 @@ def describe(name: str) -> dict[str, Any]:
         for key, field in method.Settings.model_fields.items()
     ]
     about = asdict(method.about) | {"labels": list(method.about.labels)}
-    return {"name": name, **about, "trained": method.learns_by_gradient, "settings": settings}
+    way = {"trained": method.learns_by_gradient, "unlabelled": method.learns_from_unlabelled}
+    return {"name": name, **about, **way, "settings": settings}
+
+
+def _order(about: dict[str, Any]) -> tuple[bool, bool, str, int, str]:
+    """The paper's own first, then what is trained by kind and year, and last what is fitted at once."""
+    return ("scdh" not in about["name"], not about["trained"], about["kind"], about["year"], about["name"])
 
 
 def _list(known: list[dict[str, Any]]) -> None:
-    columns = ("name", "kind", "year", "labels", "cost per step", "fidelity")
+    columns = ("name", "kind", "year", "labels", "unlabelled", "cost per step", "fidelity", "reference")
     rows = [
         (
             about["name"],
             about["kind"],
             about["year"],
             ", ".join(about["labels"]),
+            "yes" if about["unlabelled"] else "no",
             about["cost"],
             about["faithful"],
+            _short(about["reference"]),
         )
         for about in known
     ]
     table(columns, rows, right=("year",))
-    result("B: batch, C: classes, r: bits. `scdh methods NAME` shows its paper and settings.")
+    result("B: batch, C: classes, r: bits, n: training rows. Unlabelled: rows without label are learned from too.")
+    result("`scdh methods NAME` shows the paper and settings of one; `scdh compare` puts several side by side.")
+
+
+def _short(reference: str) -> str:
+    """Authors and place, without the title between."""
+    parts = reference.split(", ")
+    return reference if len(parts) < 3 else f"{parts[0]}, {parts[-1]}"
 
 
 def _print(about: dict[str, Any]) -> None:
     result(f"{about['title']} ({about['kind']}, {about['year']}): {about['reference']}")
     way = "trained step by step" if about["trained"] else "fitted to features at once"
-    result(f"Labels: {', '.join(about['labels'])}. Cost: {about['cost']}. It is {way}; {about['faithful']}.")
+    without = "Rows without label are learned from too" if about["unlabelled"] else "Rows without label are left out"
+    result(f"Labels: {', '.join(about['labels'])}. {without}. Cost: {about['cost']}.")
+    result(f"It is {way}; {about['faithful']}.")
     if not about["settings"]:
         result("It has no settings of its own.")
         return

@@ -1,7 +1,7 @@
 """Options that several commands share, so that they read the same everywhere."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -31,3 +31,17 @@ From = Annotated[
         "--from", help="Of a run with a teacher (mt_scdh): whose codes to take (teacher).", show_default=False
     ),
 ]
+
+
+def data_settings(
+    source: str | None, root: Path | None, image_column: str | None, label_column: str | None, labels: Path | None
+) -> dict[str, Any]:
+    """Settings of a run that the options above stand for; those not given are left out."""
+    given = {
+        "data.source": source,
+        "data.root": None if root is None else str(root),
+        "data.image_column": image_column,
+        "data.label_column": label_column,
+        "data.labels": None if labels is None else str(labels),
+    }
+    return {key: value for key, value in given.items() if value is not None}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from scdh.cli.options import ImageColumn, Json, LabelColumn, Labels, Root
+from scdh.cli.options import ImageColumn, Json, LabelColumn, Labels, Root, data_settings
 from scdh.cli.show import Stopped, document, result
 from scdh.errors import ConfigError
 
@@ -74,11 +74,7 @@ def train(
     `torchrun --nproc_per_node 2 -m scdh train ...`.
     """
     options = {
-        "data.source": data,
-        "data.root": None if root is None else str(root),
-        "data.image_column": image_column,
-        "data.label_column": label_column,
-        "data.labels": None if labels is None else str(labels),
+        **data_settings(data, root, image_column, label_column, labels),
         "data.on_bad_image": on_bad_image,
         "method.name": method,
         "method.bits": bits,

@@ -1,6 +1,5 @@
 """The demo's page: one HTML file with everything inside, so that it can be mailed and opened without a network."""
 
-from importlib import resources
 from typing import Any
 
 import numpy as np
@@ -8,6 +7,7 @@ import numpy as np
 from scdh.experiments.comparison import Comparison
 from scdh.experiments.figures import FLOATS, METHODS, bit_shares, map_of_items, precision_curves, tsne
 from scdh.experiments.neighbours import NEIGHBOURS, RULE, answers
+from scdh.experiments.pages import template
 from scdh.progress import track
 
 MAPPED = 700  # queries in the t-SNE pictures: more dots hide each other
@@ -30,21 +30,18 @@ def figures(found: Comparison) -> dict[str, str]:
 
 def page(found: Comparison, summary: dict[str, Any], pictures: dict[str, str], commands: list[str]) -> str:
     """The HTML text; every number in it comes from ``summary`` or from ``found``."""
-    from jinja2 import Environment, StrictUndefined
-
     learned = found.longest()
     rows = summary["scores"]
     best = next(r for r in rows if r["method"] == "SCDH" and r["bits"] == learned.bits)
     floats = next(r for r in rows if r["bits"] is None)
     rivals = [r for r in rows if r["bits"] == learned.bits and r is not best]
     shown = answers(found, learned, found.config.seed)
-    # Escaping is on for all that comes from data (label names, paths); only our own drawings pass as they are.
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    environment.filters["score"] = lambda value: "–" if value is None else f"{value:.3f}"
-    environment.filters["colour"] = lambda method: METHODS.get(method, FLOATS)
-    environment.filters["count"] = lambda value: f"{value:,}"
-    template = environment.from_string((resources.files("scdh.experiments") / "report.html").read_text("utf-8"))
-    return template.render(
+    made = template(
+        "report.html",
+        score=lambda value: "–" if value is None else f"{value:.3f}",
+        colour=lambda method: METHODS.get(method, FLOATS),
+    )
+    return made.render(
         run=summary,
         rows=rows,
         best=best,

@@ -1,13 +1,9 @@
 """Score a run folder: codes of its queries and database (kept for reuse), scores, and everything they rest on."""
 
-import json
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from scdh.codes import Codes
 from scdh.config import RunConfig
@@ -15,14 +11,13 @@ from scdh.data.protocol import Protocol
 from scdh.data.sidecar import Items
 from scdh.data.source import Source
 from scdh.errors import CodesError, DataError
-from scdh.evaluation import Scores, evaluate
+from scdh.evaluation import Scores
 from scdh.experiments.runs import Taught, encode_part, has_student, load_model, run_config, run_protocol
-from scdh.files import replacing
+from scdh.experiments.score_codes import of_student, score_codes
+from scdh.methods.registry import method_class
 from scdh.training.split import source_of
-from scdh.versions import versions
 
 USUAL_TOPK = {"nuswide21": 5000}
-AT = (1, 10, 100, 500, 1000)
 
 
 Encode = Callable[..., tuple[Codes, Items]]
@@ -46,11 +41,14 @@ def score_run(
     where it is open already.
     """
     config = run_config(folder)
-    hasher = load_model(folder, taught)
+    fitted = not method_class(config.method.name).learns_by_gradient and taught is None
+    hasher = None if fitted else load_model(folder, taught)
     source = source_of(config) if source is None else source
     protocol = run_protocol(folder, source)
     if not topk_given:
         topk = USUAL_TOPK.get(config.data.source)
+    if hasher is None:
+        return _score_fitted(folder, config, source, protocol, part, topk, options)
     own = part == "validation"
     asked = protocol.validation if own else protocol.query
     if not len(asked):
@@ -65,7 +63,7 @@ def score_run(
     started = time.perf_counter()
     codes: dict[str, Codes] = {}
     for name, rows in ((part, asked),) if own else ((part, asked), ("database", protocol.database)):
-        file = folder / "codes" / f"{name}{_of_student(taught)}.codes"
+        file = folder / "codes" / f"{name}{of_student(taught)}.codes"
         kept = _kept(file, stamp, len(rows))
         if kept is None:
             kept, items = encode(hasher, source, rows, title=f"encoding {name}", **loading)
@@ -83,66 +81,21 @@ def score_run(
     return score_codes(folder, config, source, protocol, codes[part], database, part, topk, options, taught, extra)
 
 
-def score_codes(
+def _score_fitted(
     folder: Path,
     config: RunConfig,
     source: Source,
     protocol: Protocol,
-    queries: Codes,
-    database: Codes,
-    part: str = "query",
-    topk: int | None = None,
-    options: dict[str, Any] | None = None,
-    taught: Taught | None = None,
-    extra: dict[str, Any] | None = None,
+    part: str,
+    topk: int | None,
+    options: dict[str, Any],
 ) -> tuple[dict[str, Any], Scores]:
-    """Write scores and per-query scores of a run's codes into its ``folder``, with all they rest on; return them.
-
-    The validation rows are scored among themselves, each left out of its own ranking: neither side was trained on.
-    """
-    started = time.perf_counter()
-    scores = evaluate(
-        queries,
-        source.labels[queries.ids],
-        database,
-        source.labels[database.ids],
-        topk=topk,
-        leave_one_out=part == "validation",
-        progress=sys.stderr.isatty(),
-        **(options or {}),
-    )
-    ending = ("" if part == "query" else f"_{part}") + _of_student(taught)
-    extra = extra or {}
-    content = {
-        "run": str(folder),
-        "part": part,
-        "file": f"scores{ending}.json",
-        "per_query": f"per_query{ending}.npz",
-        **summary(scores),
-        "protocol": {"name": protocol.name, "fingerprint": protocol.fingerprint},
-        "source": {"name": source.name, "fingerprint": protocol.source_fingerprint},
-        "config": config.model_dump(mode="json"),
-        "versions": versions(),
-        **extra,
-        "seconds": {**extra.get("seconds", {}), "scoring": round(time.perf_counter() - started, 3)},
-    }
-    with replacing(folder / content["per_query"]) as temporary, open(temporary, "wb") as handle:
-        arrays: dict[str, Any] = {"rows": queries.ids, **scores.per_query}
-        np.savez(handle, **arrays)
-    with replacing(folder / content["file"]) as temporary:
-        temporary.write_text(json.dumps(content, indent=1, ensure_ascii=False), "utf-8")
-    return content, scores
-
-
-def _of_student(taught: Taught | None) -> str:
-    return "_student" if taught == "student" else ""
-
-
-def summary(scores: Scores) -> dict[str, Any]:
-    """Scores with their definition and precision at some k, ready for JSON."""
-    ks = [k for k in AT if k <= scores.definition["database"]]
-    curve = {str(k): float(p) for k, p in zip(ks, scores.precision_at_k(ks), strict=True)}
-    return {**scores.to_dict(), "precision_at_k": curve}
+    """A method that was fitted at once (a cell of a comparison) left codes and no network."""
+    if part != "query":
+        raise DataError(f"The run in {str(folder)!r} was fitted at once and has codes of queries and database only.")
+    queries, database = (Codes.load(folder / "codes" / f"{name}.codes") for name in ("query", "database"))
+    extra = {"network": None}
+    return score_codes(folder, config, source, protocol, queries, database, part, topk, options, None, extra)
 
 
 def _kept(file: Path, stamp: dict[str, str], count: int) -> Codes | None:

@@ -1,8 +1,8 @@
 """Methods by name: those of this folder, and those that other installed packages offer.
 
 A method of this folder is one file whose class is called as the file, in capitals or not. Another package offers its
-own by an entry point of the group ``scdh.methods``: ``name = "module:Class"`` (docs/add_a_method.md). Paths of files are
-no names: a model keeps the name of its method, and loading one must not run whatever file its description points at.
+own by an entry point of the group ``scdh.methods``, ``name = "module:Class"`` (see docs/add_a_method.md). A path to a
+file is no name: a model keeps its method's name, and loading it must not run whatever file its description points at.
 """
 
 import importlib

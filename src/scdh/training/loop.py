@@ -99,8 +99,8 @@ def fit(
             own = np.random.SeedSequence([seed, epoch, accelerator.process_index])
             torch.manual_seed(int(own.generate_state(1)[0]))
         net.train()
-        if teacher is not None:
-            teacher.train()
+        if average is not None:
+            average.ready()
         shown = batches(epoch)
         if main and not quiet:
             shown = track(shown, steps_per_epoch, f"epoch {epoch + 1}/{settings.epochs}", unit="steps")

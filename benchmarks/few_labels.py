@@ -1,0 +1,87 @@
+"""MT-SCDH against SCDH as labels become fewer: ``python -m benchmarks.few_labels``.
+
+Digits as 64 numbers and photos of groceries (both come with packages), so many labels a class, all other training rows
+without label; equal steps, several seeds; MAP of queries that were never looked at before. Runs can be stopped and
+resumed. Settings were chosen on rows held out of the training part, not on queries: see docs/semi_supervised.md.
+"""
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from scdh.config import load_config
+from scdh.experiments.compare_methods import compare_methods
+from scdh.experiments.grid import Grid
+from scdh.files import replacing
+from scdh.training.split import source_of
+
+LABELS = (5, 10, 20, 50)
+METHODS = ("scdh", "mt_scdh")
+STEPS: dict[str, Any] = {"train.epoch_steps": 100, "train.epochs": 30}
+DATA: dict[str, tuple[str, dict[str, Any]]] = {
+    "digits": ("demo-digits", {}),
+    "groceries": ("demo-groceries", {"data.label_column": "finegrained_cat", "net.hidden": [512], "net.dropout": 0.5}),
+}
+OWN: dict[str, dict[str, dict[str, Any]]] = {
+    "digits": {"mt_scdh": {"method.decay": 0.99, "method.noise": 0.5, "method.input_dropout": 0.0}},
+    "groceries": {"mt_scdh": {"method.decay": 0.99}},
+}
+COLOURS = {"SCDH": "#2f7de1", "MT-SCDH": "#d64545"}
+
+
+def run(data: str, out: Path, seeds: tuple[int, ...], labels: tuple[int, ...] = LABELS) -> list[dict[str, Any]]:
+    """One row for each number of labels and method, as :mod:`scdh.experiments.compare_results` gives them."""
+    preset, settings = DATA[data]
+    rows = []
+    for count in labels:
+        chosen = {**STEPS, **settings, "data.labelled_per_class": count}
+        grid = Grid(METHODS, (32,), seeds, preset, None, chosen, OWN[data])
+        source = source_of(load_config(preset, overrides=settings))
+        place = out / data / f"{count}-labels"
+        found = compare_methods(grid, source, place, features=out / data / "features", say=print)
+        for row in found["rows"]:
+            rows.append({"data": data, "labels": count, "labelled": found["data"]["train"], **row})
+            shown = f"{row['map']:.4f} ± {row['map_std'] or 0:.4f}"
+            print(f"{data:9} {count:3} labels a class  {row['title']:18} MAP {shown}", flush=True)
+    return rows
+
+
+def draw(rows: list[dict[str, Any]], path: Path) -> None:
+    """MAP over the number of labels, one panel a data set."""
+    from matplotlib.figure import Figure
+
+    names = list(dict.fromkeys(row["data"] for row in rows))
+    figure = Figure(figsize=(4.6 * len(names), 3.5), layout="constrained")
+    for axes, name in zip(figure.subplots(1, len(names), squeeze=False)[0], names, strict=True):
+        for title, colour in COLOURS.items():
+            line = [row for row in rows if (row["data"], row["title"]) == (name, title)]
+            means, spread = [row["map"] for row in line], [row["map_std"] or 0.0 for row in line]
+            where = [row["labels"] for row in line]
+            axes.errorbar(where, means, spread, color=colour, lw=2, marker="o", ms=4, capsize=3, label=title)
+        axes.set(xscale="log", title=name, xlabel="labels a class", ylabel="MAP, 32 bits")
+        axes.set_xticks(where, [str(count) for count in where])
+        axes.minorticks_off()
+        axes.grid(alpha=0.3)
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.legend(frameon=False, loc="lower right")
+    with replacing(path) as temporary:
+        figure.savefig(temporary, format="png", dpi=150)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
+    parser.add_argument("--data", nargs="+", choices=list(DATA), default=list(DATA))
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--out", type=Path, default=Path("runs/few-labels"))
+    parser.add_argument("--plot", type=Path, help="draw the curves into this .png file")
+    options = parser.parse_args()
+    rows = [row for data in options.data for row in run(data, options.out, tuple(range(options.seeds)))]
+    with replacing(options.out / "few_labels.json") as temporary:
+        temporary.write_text(json.dumps(rows, indent=1), "utf-8")
+    if options.plot is not None:
+        draw(rows, options.plot)
+
+
+if __name__ == "__main__":
+    main()
