@@ -39,7 +39,7 @@ def run(data: str, out: Path, seeds: tuple[int, ...], labels: tuple[int, ...] = 
         grid = Grid(METHODS, (32,), seeds, preset, None, chosen, OWN[data])
         source = source_of(load_config(preset, overrides=settings))
         place = out / data / f"{count}-labels"
-        found = compare_methods(grid, source, place, features=out / data / "features", say=print)
+        found = compare_methods(grid, source, place, cache=out / data / "features", say=print)
         for row in found["rows"]:
             rows.append({"data": data, "labels": count, "labelled": found["data"]["train"], **row})
             shown = f"{row['map']:.4f} ± {row['map_std'] or 0:.4f}"

@@ -13,9 +13,9 @@ from scdh.codes import Codes
 from scdh.data.arrays import ArraySource
 from scdh.data.open import open_source
 from scdh.errors import ConfigError
-from scdh.experiments.compare import scored_labels
 from scdh.experiments.cosine import cosine_scores
 from scdh.experiments.demo import run_demo
+from scdh.experiments.demo_scores import scored_labels
 from scdh.experiments.seeds import as_markdown, run_seeds
 
 pytest.importorskip("matplotlib")

@@ -10,7 +10,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from scdh.errors import ConfigError, unknown_name
 
@@ -111,6 +111,11 @@ class TrainSettings(Settings):
     )
     workers: int | None = Field(None, ge=0, description="processes that decode images; none: chosen by the machine")
     validate_every: int = Field(1, ge=1, description="epochs between two validation scores")
+
+    @field_validator("augmentation", mode="before")
+    @classmethod
+    def _none_is_a_name_here(cls, value: Any) -> Any:
+        return "none" if value is None else value  # "none" in an override means no value, but for other settings
 
 
 class MethodSettings(BaseModel):

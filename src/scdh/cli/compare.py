@@ -58,6 +58,9 @@ def compare(
         list[str] | None,
         typer.Option(metavar="KEY=V,V...", help="Try these values for every method on validation rows; repeatable."),
     ] = None,
+    feature_cache: Annotated[
+        Path | None, typer.Option(help="Folder that keeps a frozen network's features (OUT/features).")
+    ] = None,
     out: Annotated[Path, typer.Option(help="Folder for runs, tables, page and plots.")] = Path("runs/compare"),
     as_json: Json = False,
 ) -> None:
@@ -123,6 +126,7 @@ def compare(
             seconds=seconds,
             tuned=tuned,
             target=target,
+            cache=feature_cache,
             say=remark,
         )
     except KeyboardInterrupt:

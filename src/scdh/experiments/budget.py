@@ -15,7 +15,9 @@ from scdh.training.run import train
 TIMED_STEPS = 20
 
 
-def epochs_within(grid: Grid, source: Source, out: Path, seconds: float) -> dict[tuple[str, int], int]:
+def epochs_within(
+    grid: Grid, source: Source, out: Path, seconds: float, cache: Path
+) -> dict[tuple[str, int], int]:
     """Epochs of each (method, bits) that take about ``seconds``, by the time of some steps measured on this machine.
 
     They are measured once and kept in ``out/budget.json``: a comparison that is resumed goes on with the same, and
@@ -36,7 +38,7 @@ def epochs_within(grid: Grid, source: Source, out: Path, seconds: float) -> dict
                 short = {"train.epochs": 2, "train.epoch_steps": TIMED_STEPS, "data.validation_per_class": 0}
                 timed = grid.config(name, bits, seed, source, **short)
                 try:
-                    kept[key] = seconds_a_step(timed, source, out / "features")
+                    kept[key] = seconds_a_step(timed, source, cache)
                 except TrainingError:  # it diverges; its runs will say so, whatever their length
                     found[name, bits] = usual.epochs
                     continue

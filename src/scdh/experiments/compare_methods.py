@@ -37,13 +37,16 @@ def compare_methods(
     seconds: float | None = None,
     tuned: Mapping[str, Sequence[Any]] | None = None,
     target: float | None = None,
+    cache: Path | None = None,
     say: Callable[[str], None] = lambda _: None,
 ) -> dict[str, Any]:
     """Run what is left of the grid in ``out`` and return the results as written to ``out/compare.json``.
 
     ``seconds`` gives every method that much training time instead of equal epochs; ``tuned`` maps settings to values
-    to try for every method; ``target`` is the validation MAP whose time is told (default: what all methods reach).
+    to try for every method; ``target`` is the validation MAP whose time is told (default: what all methods reach);
+    ``cache`` keeps the features of a frozen network, also for other comparisons (default: ``out/features``).
     """
+    cache = cache or out / "features"
     grid.check().check_labels(source)
     first = protocol_of(grid.config(grid.methods[0], grid.bits[0], grid.seeds[0], source), source)
     if not len(first.query):
@@ -52,9 +55,9 @@ def compare_methods(
         raise ConfigError("The time to a validation MAP needs validation rows: add --set data.validation_per_class=20.")
     chosen: dict[str, Any] = {}
     if tuned:
-        grid, chosen = tune(grid, source, out, tuned, say)
-    cells = grid.cells(source, None if seconds is None else epochs_within(grid, source, out, seconds))
-    bench = Bench(source, out, topk)
+        grid, chosen = tune(grid, source, out, tuned, cache, say)
+    cells = grid.cells(source, None if seconds is None else epochs_within(grid, source, out, seconds, cache))
+    bench = Bench(source, out, topk, cache)
     for cell in cells:  # before any work: runs of the same names but other settings are another comparison's
         if (bench.place(cell) / "config.json").exists():
             claim_folder(bench.place(cell), cell.config, resume=True, write=False)

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from scdh.codes import Codes
-from scdh.experiments.compare import compare
 from scdh.experiments.comparison import Comparison
+from scdh.experiments.demo_scores import compare
 from scdh.experiments.neighbours import drawn_queries
 from scdh.experiments.report import figures, page
 from scdh.experiments.results import per_query, summary

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from scdh.evaluation import Scores
-from scdh.experiments.compare import PRESETS, compare
+from scdh.experiments.demo_scores import PRESETS, compare
 
 COLUMNS = ("map", "map_best", "map_worst", "precision_at_radius", "precision_at_10", "l_q")
 

@@ -17,13 +17,13 @@ from scdh.training.split import protocol_of
 
 
 def tune(
-    grid: Grid, source: Source, out: Path, values: Mapping[str, Sequence[Any]], say: Callable[[str], None]
+    grid: Grid, source: Source, out: Path, values: Mapping[str, Sequence[Any]], cache: Path, say: Callable[[str], None]
 ) -> tuple[Grid, dict[str, Any]]:
     """The grid with the best of ``values`` (setting → values to try, all combinations) for each method that is trained,
     and what was tried. One length of codes (the middle one) and one seed (the first) decide for all.
     """
     bits, seed = sorted(grid.bits)[len(grid.bits) // 2], grid.seeds[0]
-    bench = Bench(source, out / "tuning", cache=out / "features", scored=False)
+    bench = Bench(source, out / "tuning", cache=cache, scored=False)
     trained = [name for name in grid.methods if method_class(name).learns_by_gradient]
     _check(values, trained, grid)
     work = []

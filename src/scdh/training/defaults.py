@@ -64,7 +64,7 @@ def fitting_settings(run: RunConfig, source: Source, chosen: Mapping[str, Any]) 
         frozen = chosen.get("net.freeze", True) is True and run.net.pretrained and run.net.backbone not in UNTRAINED
         wanted = FOR_FROZEN_IMAGES if frozen else FOR_TUNED_IMAGES
     settings = {**wanted, **_queries(run, source, chosen)}
-    if run.method.name != "scdh":
+    if run.method.name not in ("scdh", "mt_scdh"):  # found good for these two; the others keep their own default
         settings.pop("method.alpha", None)
     return {key: value for key, value in settings.items() if key not in chosen}
 

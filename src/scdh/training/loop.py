@@ -127,6 +127,7 @@ def fit(
         if not rows:
             raise TrainingError(f"Epoch {epoch + 1} had no batch to train on; check the data's size and its images.")
 
+        ended = method.end_epoch(net, epoch)
         seconds = time.perf_counter() - started
         figures: dict[str, float] = {
             "epoch": epoch + 1,
@@ -134,7 +135,7 @@ def fit(
             "items_per_second": items / seconds,
             **_mean_of(rows),
         }
-        figures |= {"lr": float(schedule.get_last_lr()[-1]), **method.end_epoch(net, epoch)}
+        figures |= {"lr": float(schedule.get_last_lr()[-1]), **ended}
         net.eval()
         with torch.no_grad():
             watch.look(net, method.real_codes(net(batch.inputs)), batch.labels)
