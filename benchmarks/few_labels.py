@@ -21,7 +21,16 @@ METHODS = ("scdh", "mt_scdh")
 STEPS: dict[str, Any] = {"train.epoch_steps": 100, "train.epochs": 30}
 DATA: dict[str, tuple[str, dict[str, Any]]] = {
     "digits": ("demo-digits", {}),
-    "groceries": ("demo-groceries", {"data.label_column": "finegrained_cat", "net.hidden": [512], "net.dropout": 0.5}),
+    "groceries": (
+        "demo-groceries",
+        {
+            "data.label_column": "finegrained_cat",
+            "net.hidden": [512],
+            "net.dropout": 0.5,
+            "train.lr_head": 0.001,
+            "train.epochs": 20,
+        },
+    ),
 }
 OWN: dict[str, dict[str, dict[str, Any]]] = {
     "digits": {"mt_scdh": {"method.decay": 0.99, "method.noise": 0.5, "method.input_dropout": 0.0}},

@@ -231,3 +231,12 @@ def test_anyones_loop_can_use_the_loss():
         value.backward()
         optimiser.step()
     assert value.item() < 0.5 * first
+
+
+def test_the_last_epoch_can_be_kept_although_there_is_validation(tmp_path):
+    config = digits(**{"train.keep": "last", "train.epochs": 3, "train.lr_head": 0.05, "train.lr_trunk": 0.05})
+    kept = Hasher.train(config, tmp_path, quiet=True)
+    assert kept.fingerprint() == Hasher.load(tmp_path / "last").fingerprint()
+    assert not (tmp_path / "best").exists()
+    assert kept.fingerprint() == Hasher.train(config, quiet=True).fingerprint()
+    assert "validation_map" in (tmp_path / "log.csv").read_text()

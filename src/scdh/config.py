@@ -111,6 +111,7 @@ class TrainSettings(Settings):
     )
     workers: int | None = Field(None, ge=0, description="processes that decode images; none: chosen by the machine")
     validate_every: int = Field(1, ge=1, description="epochs between two validation scores")
+    keep: Literal["best", "last"] = Field("best", description="which epoch's model is taken, where there is validation")
 
     @field_validator("augmentation", mode="before")
     @classmethod

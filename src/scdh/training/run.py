@@ -89,7 +89,7 @@ def train(
         folder=folder,
         resume=resume,
         validate=data.validate if len(protocol.validation) else None,
-        keep_best=keep_best,
+        keep_best=keep_best if config.train.keep == "best" else None,
         quiet=quiet,
     )
     progress = fitted.progress
@@ -99,14 +99,15 @@ def train(
     result.info["epochs"] = progress.epochs_done
     result.info["history"] = progress.history[-1]
     chosen = {"best_epoch": progress.best_epoch, "validation_map": progress.best_score}
+    choosing = config.train.keep == "best" and progress.best_epoch is not None
     if best:
         result.info |= chosen
     if folder is not None and accelerator.is_main_process:
         result.save(folder / "last")
-        if fitted.student is not None and progress.best_epoch is None:
+        if fitted.student is not None and not choosing:
             data.whole(fitted.student).save(folder / STUDENT)
         # Not whether there is a folder: a run that was killed before its first checkpoint may have left one.
-        if progress.best_epoch is not None:
+        if choosing:
             result = Hasher.load(folder / "best")
             result.info |= chosen
     if config.train.recalibrate:
