@@ -93,7 +93,10 @@ def test_the_python_of_the_page_on_search_runs(tmp_path):
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize(("document", "least"), [("README.md", 5), ("docs/compare.md", 3)])
+DOCUMENTS = [("README.md", 5), ("docs/compare.md", 3), ("docs/semi_supervised.md", 3)]
+
+
+@pytest.mark.parametrize(("document", "least"), DOCUMENTS)
 def test_the_commands_of_a_document_run(document, least, tmp_path):
     """Every `scdh …` line of its console blocks, in order, in one folder; `make` is what runs this test."""
     script = os.path.join(os.path.dirname(sys.executable), "scdh")

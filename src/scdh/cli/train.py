@@ -30,7 +30,8 @@ def train(
     preset: Annotated[
         str | None,
         typer.Option(
-            help="Ready settings: demo-digits, demo-groceries, cifar10-lite0, cifar10, nuswide21 or imagenet1k."
+            help="Ready settings: demo-digits, demo-groceries, cifar10-lite0, cifar10-frozen, cifar10, nuswide21, "
+            "imagenet1k."
         ),
     ] = None,
     config: Annotated[Path | None, typer.Option(help="TOML file with settings; it goes over the preset.")] = None,
