@@ -231,6 +231,8 @@ def test_a_folder_of_another_comparison_is_refused(whole: Path) -> None:
         (f"scdh {TINY} --set scdh:data.train_per_class=5", "same for every method"),
         (f"scdh {TINY} --set scdh:method.bits=5", "same for every method"),
         (f"scdh {TINY} --set method.bits=5", "--bits"),
+        (f"scdh {TINY} --set scdh:train.batch_size=8", "same for every method"),
+        (f"scdh mt_scdh {TINY} --set train.ema=0.9", "train.ema=0"),
         (f"scdh {TINY} --set data.split=all", "no queries"),
         (f"{TINY}", "Name the methods"),
         ("scdh", "--data"),
@@ -288,10 +290,10 @@ def test_equal_time_gives_slower_methods_fewer_epochs(tmp_path: Path, monkeypatc
     assert measured == ["scdh", "ninh"]
     assert {entry["method"]: entry["epochs"] for entry in found["cells"]} == {"scdh": 4, "ninh": 2, "lsh": None}
     assert found["budget"] == {"seconds": 0.44, "epochs": [2, 4], "steps": [22, 44]}
-    assert epochs_within(grid, source, tmp_path, 0.44) == {("scdh", 8): 4, ("ninh", 8): 2}
-    assert epochs_within(grid, source, tmp_path, 1e-9) == {("scdh", 8): 1, ("ninh", 8): 1}
+    assert epochs_within(grid, source, tmp_path, 0.44, tmp_path) == {("scdh", 8): 4, ("ninh", 8): 2}
+    assert epochs_within(grid, source, tmp_path, 1e-9, tmp_path) == {("scdh", 8): 1, ("ninh", 8): 1}
     assert len(measured) == 2  # kept
-    assert epochs_within(replace(grid, methods=("dsh",)), source, tmp_path, 0.44) == {("dsh", 8): 30}  # as usual
+    assert epochs_within(replace(grid, methods=("dsh",)), source, tmp_path, 0.44, tmp_path) == {("dsh", 8): 30}  # as usual
     assert "| NINH | 2 |" in as_markdown(found)
 
 
@@ -436,3 +438,18 @@ def test_methods_that_cannot_learn_from_such_labels_are_told_first(monkeypatch: 
     monkeypatch.setattr(Dsh, "about", Dsh.about.__class__("DSH", "pairwise", 2016, "L", labels=("multi",)))
     with pytest.raises(ConfigError, match="dsh learns from multi-label data only"):
         grid.check_labels(source)
+
+
+def test_a_finished_cell_can_be_resumed_as_a_run(whole: Path) -> None:
+    must(f"train --resume --out {whole / 'cells' / 'scdh-8-0'}")
+
+
+def test_a_broken_plug_in_hides_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    offer = tmp_path / "bad-0.1.dist-info"
+    offer.mkdir()
+    (offer / "METADATA").write_text("Name: bad\nVersion: 0.1\n")
+    (offer / "entry_points.txt").write_text("[scdh.methods]\nbroken = nowhere:X\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    _, said, warned = run("methods")
+    assert "mt_scdh" in said
+    assert "'broken' of package 'bad' cannot be loaded" in warned

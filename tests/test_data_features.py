@@ -1,14 +1,20 @@
 """Features of a frozen trunk are kept row by row, and training draws from their versions."""
 
+import io
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import torch
+from PIL import Image
 
 from scdh.config import RunConfig, load_config
 from scdh.data import BadImages, Source, ViewedFeatures
+from scdh.data.arrays import ArraySource
+from scdh.data.arrow import ArrowSource
+from scdh.data.open import open_source
 from scdh.errors import DataError
 from scdh.hasher import Hasher
 from scdh.training import features
@@ -155,3 +161,33 @@ def test_feeding_takes_the_length_of_an_epoch_and_the_share_from_the_settings(ph
     assert len(batches) == data.steps_per_epoch == 3
     assert all((b.labels >= 0).tolist() == [True, False, False, False] for b in batches)
     assert all(len(b.other_views) == 1 for b in batches)
+
+
+def test_other_pictures_of_the_same_names_are_not_taken_for_the_kept_ones(tmp_path):
+    """Two folders with equal names and labels, and a folder with one replaced picture, have features of their own."""
+    write_pictures(tmp_path / "one", ["a/1.png", "b/2.png"])
+    write_pictures(tmp_path / "two", ["a/1.png", "b/2.png"])
+    one, two = open_source(str(tmp_path / "one")), open_source(str(tmp_path / "two"))
+    assert one.fingerprint() == two.fingerprint()
+    assert one.content_fingerprint() != two.content_fingerprint()
+    before = one.content_fingerprint()
+    assert open_source(str(tmp_path / "one")).content_fingerprint() == before
+    Image.new("RGB", (9, 9), (1, 2, 3)).save(tmp_path / "one" / "a" / "1.png")
+    assert open_source(str(tmp_path / "one")).content_fingerprint() != before
+    (tmp_path / "one" / "a" / "1.png").unlink()
+    assert one.content_fingerprint() != before
+
+
+def test_other_pictures_in_a_table_or_array_are_told_apart():
+    table = [pa.table({"image": [png(i + change) for i in range(40)], "label": [0, 1] * 20}) for change in (0, 1)]
+    one, two = (ArrowSource(part, name="t") for part in table)
+    assert one.fingerprint() == two.fingerprint()
+    assert one.content_fingerprint() != two.content_fingerprint()
+    vectors = [ArraySource(np.full((5, 2), value, np.float32), np.arange(5), name="v") for value in (1, 2)]
+    assert vectors[0].content_fingerprint() != vectors[1].content_fingerprint()
+
+
+def png(shade):
+    kept = io.BytesIO()
+    Image.new("RGB", (4, 4), (shade, 0, 0)).save(kept, "PNG")
+    return kept.getvalue()

@@ -1,6 +1,7 @@
 """Runs survive kill -9, give the same on two processes, stop on NaN, and notice collapse."""
 
 import csv
+import json
 import os
 import signal
 import subprocess
@@ -240,3 +241,15 @@ def test_the_last_epoch_can_be_kept_although_there_is_validation(tmp_path):
     assert not (tmp_path / "best").exists()
     assert kept.fingerprint() == Hasher.train(config, quiet=True).fingerprint()
     assert "validation_map" in (tmp_path / "log.csv").read_text()
+
+
+def test_a_run_of_an_older_version_resumes_with_the_defaults_of_newer_settings(tmp_path):
+    Hasher.train(digits(), tmp_path, quiet=True)
+    said = json.loads((tmp_path / "config.json").read_text())
+    del said["config"]["train"]["labelled_share"], said["config"]["data"]["labelled_per_class"]
+    (tmp_path / "config.json").write_text(json.dumps(said))
+    Hasher.train(digits(), tmp_path, resume=True, quiet=True)
+    said["config"]["train"]["keep"] = "last"
+    (tmp_path / "config.json").write_text(json.dumps(said))
+    with pytest.raises(TrainingError, match=r"another train.keep \('last', not 'best'\)"):
+        Hasher.train(digits(), tmp_path, resume=True, quiet=True)

@@ -12,6 +12,7 @@ from scdh.cli.show import document, result
 EXAMPLES = (
     "scdh encode runs/digits digits --out digits.codes",
     "scdh encode runs/digits digits --part query --out queries.codes",
+    "scdh encode runs/taught digits --from student --out student.codes",
     "scdh encode runs/shop photos/ --out photos.codes --on-bad-image skip",
     "scdh encode owner/model-on-the-hub one.jpg two.jpg --out two.codes",
 )

@@ -5,7 +5,8 @@ from typing import Annotated, Any
 import typer
 
 from scdh.cli.options import Json
-from scdh.cli.show import document, result, table
+from scdh.cli.show import document, remark, result, table
+from scdh.errors import ConfigError
 
 EXAMPLES = ("scdh methods", "scdh methods scdh", "scdh methods --json")
 
@@ -21,7 +22,13 @@ def methods(
     from scdh.methods.registry import method_names
 
     if name is None:
-        known = sorted(map(describe, method_names()), key=_order)
+        known = []
+        for one in method_names():
+            try:
+                known.append(describe(one))
+            except ConfigError as error:  # another package's method that does not load must not hide the others
+                remark(f"Warning: {error}")
+        known.sort(key=_order)
         document(known) if as_json else _list(known)
         return
     about = describe(name)

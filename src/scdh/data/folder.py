@@ -10,7 +10,7 @@ from PIL import Image
 
 from scdh.data.columns import SPLIT_WORDS, UNLABELLED
 from scdh.data.decode import EXTENSIONS, decode
-from scdh.data.source import Source
+from scdh.data.source import Source, file_marks
 from scdh.errors import DataError
 
 PARTS = frozenset(("train", "val", "test", UNLABELLED))
@@ -44,6 +44,9 @@ class FolderSource(Source):
 
     def stable_names(self) -> Iterable[str]:
         return (path.replace(os.sep, "/") for path in self._paths)
+
+    def content_marks(self) -> Iterable[bytes]:
+        return file_marks(self._root / path for path in self._paths)
 
 
 def open_folder(root: Path, *, name: str | None = None, parts: frozenset[str] | None = None) -> FolderSource:

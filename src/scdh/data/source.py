@@ -7,7 +7,8 @@ images are decoded one by one when a row is asked for.
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -16,6 +17,9 @@ from scdh.errors import DataError
 
 if TYPE_CHECKING:
     from PIL import Image
+
+
+MARKED = 32  # rows whose content stands for all
 
 
 class BadImage(DataError):
@@ -93,6 +97,26 @@ class Source(ABC):
             digest.update(name.encode("utf-8", "surrogateescape") + b"\0")
         return digest.hexdigest()[:16]
 
+    def content_fingerprint(self) -> str:
+        """Also of the pictures or vectors themselves, as far as can be told without reading them all: what is computed
+        from them and kept must not be taken for what other data of the same names and labels would give.
+        """
+        digest = hashlib.sha256(self.fingerprint().encode())
+        for mark in self.content_marks():
+            digest.update(mark + b"\0")
+        return digest.hexdigest()[:16]
+
+    def content_marks(self) -> Iterable[bytes]:
+        """Some rows as they are; sources that know sizes and times of all their files give these too."""
+        for row in np.unique(np.linspace(0, len(self) - 1, min(MARKED, len(self))).astype(np.int64)).tolist():
+            if self.kind == "features":
+                yield np.ascontiguousarray(self.features[row]).tobytes()
+            else:
+                try:
+                    yield self.image(row).tobytes()
+                except BadImage:
+                    yield b"bad"
+
     def labels_as(self, label_names: list[str]) -> np.ndarray:
         """The labels numbered as in ``label_names`` (a trained model's, or another source's list).
 
@@ -116,6 +140,16 @@ class Source(ABC):
         hot = np.zeros((len(self), len(label_names)), np.uint8)
         hot[:, target[used]] = self.labels[:, used]
         return hot
+
+
+def file_marks(paths: Iterable[Path]) -> Iterator[bytes]:
+    """Size and time of every file: a replaced picture has another."""
+    for path in paths:
+        try:
+            found = path.stat()
+            yield f"{found.st_size} {found.st_mtime_ns}".encode()
+        except OSError:
+            yield b"none"
 
 
 def is_labelled(labels: np.ndarray) -> np.ndarray:

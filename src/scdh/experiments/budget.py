@@ -36,6 +36,8 @@ def epochs_within(
             usual = grid.cell(source, name, bits, seed).config.train
             if key not in kept:
                 short = {"train.epochs": 2, "train.epoch_steps": TIMED_STEPS, "data.validation_per_class": 0}
+                if "batch_epochs" in method_class(name).Settings.model_fields:
+                    short["method.batch_epochs"] = 0  # DPSH's first epochs are its cheap ones
                 timed = grid.config(name, bits, seed, source, **short)
                 try:
                     kept[key] = seconds_a_step(timed, source, cache)

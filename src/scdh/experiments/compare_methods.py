@@ -26,6 +26,7 @@ from scdh.training.split import protocol_of
 from scdh.versions import versions
 
 RESULTS = "compare.json"
+FEW_STEPS = 100
 
 
 def compare_methods(
@@ -61,6 +62,10 @@ def compare_methods(
     for cell in cells:  # before any work: runs of the same names but other settings are another comparison's
         if (bench.place(cell) / "config.json").exists():
             claim_folder(bench.place(cell), cell.config, resume=True, write=False)
+    trained = [cell.config.train for cell in cells if method_class(cell.method).learns_by_gradient]
+    steps = max((settings.epochs * (settings.epoch_steps or 0) for settings in trained), default=FEW_STEPS)
+    if steps < FEW_STEPS:
+        say(f"{steps} optimiser steps are too few to tell methods apart; raise --epochs or train.epoch_steps.")
     left = [cell for cell in cells if not bench.done(cell)]
     if left and len(left) < len(cells):
         say(f"{len(cells) - len(left)} of {len(cells)} runs are done already.")
@@ -75,7 +80,6 @@ def compare_methods(
 
     entries = [entry for cell in cells if bench.done(cell) for entry in results_of(bench.place(cell), cell)]
     target = shared_target(entries) if target is None else target
-    trained = [cell.config.train for cell in cells if method_class(cell.method).learns_by_gradient]
     parts = ("train", "unlabelled", "validation", "query", "database")
     found = {
         "data": {

@@ -7,15 +7,19 @@ from pathlib import Path
 from typing import Any
 
 from scdh.config import RunConfig, load_config
-from scdh.data.sampling import steps_per_epoch
+from scdh.data.sampling import shares, steps_per_epoch
 from scdh.data.source import Source
 from scdh.errors import ConfigError, unknown_name
-from scdh.methods.registry import method_class, method_names
+from scdh.methods.registry import method_class, method_names, method_settings
 from scdh.training.defaults import fitting_settings
+from scdh.training.loop import refuse_two_averages
 from scdh.training.split import protocol_of
 
 # What all methods of a comparison share: a setting of one method's own, or one to tune, may not change these.
-SHARED = ("data.", "net.", "seed", "method.name", "method.bits", "train.epochs", "train.epoch_steps")
+SHARED = (
+    *("data.", "net.", "seed", "method.name", "method.bits"),
+    *("train.epochs", "train.epoch_steps", "train.batch_size", "train.keep", "train.validate_every"),
+)
 
 
 @dataclass(frozen=True)
@@ -122,6 +126,17 @@ class Counts:
 
 def takes_labels(method: str, source: Source) -> bool:
     return ("multi" if source.multi_label else "single") in method_class(method).about.labels
+
+
+def refuse_early(config: RunConfig, source: Source) -> None:
+    """What training would refuse only when its turn comes."""
+    kind = method_class(config.method.name)
+    if not kind.learns_by_gradient:
+        return
+    settings = method_settings(config.method.name, config.method.own)
+    refuse_two_averages(kind(settings, config.method.bits, source.num_classes, source.multi_label), config.train)
+    if kind.learns_from_unlabelled and len(protocol_of(config, source).unlabelled):
+        shares(config.train.batch_size, config.train.labelled_share)
 
 
 def check_not_shared(keys: Iterable[str]) -> None:

@@ -76,7 +76,7 @@ def part_rows(model: str, source: Source, part: str) -> np.ndarray:
     if part == "all":
         return np.arange(len(source))
     folder = Path(model)
-    if folder.name in ("model", "best", "last") and not (folder / "protocol.json").exists():
+    if folder.name in ("model", "best", "last", STUDENT) and not (folder / "protocol.json").exists():
         folder = folder.parent
     if not (folder / "protocol.json").exists():
         raise ConfigError(f"--part {part} needs a run folder with a protocol.json, and {model!r} has none.")

@@ -41,7 +41,8 @@ def tune(
         bench.run(cell, wait=True)  # those that another process has begun
         failed = (bench.place(cell) / FAILED).exists()  # it diverged
         curve = [] if failed else training_of(bench.place(cell))["validation"]
-        best = max((score for _, score in curve), default=None)
+        kept = curve[-1:] if cell.config.train.keep == "last" else curve  # what the model would be taken by
+        best = max((score for _, score in kept), default=None)
         found.setdefault(cell.method, []).append({"values": taken, "validation_map": best})
     own = {name: dict(settings) for name, settings in (grid.own or {}).items()}
     chosen: dict[str, Any] = {}
@@ -50,7 +51,8 @@ def tune(
         own[method] = {**own.get(method, {}), **best["values"]}
         chosen[method] = {"chosen": best["values"], "bits": bits, "seed": seed, "tried": entries}
         words = ", ".join(f"{key}={value}" for key, value in best["values"].items()) or "nothing to tune"
-        say(f"{method}: {words}, by validation MAP at {bits} bits")
+        how = f"by validation MAP at {bits} bits" if best["validation_map"] is not None else "as every run diverged"
+        say(f"{method}: {words}, {how}")
     return replace(grid, own=own), chosen
 
 

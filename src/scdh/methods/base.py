@@ -26,9 +26,9 @@ class About:
     kind: str
     year: int
     reference: str
+    cost: str
+    faithful: str
     labels: tuple[str, ...] = ("single", "multi")
-    cost: str = "O(B·C)"
-    faithful: str = "faithful"
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,7 @@ class Csq(Method):
         year=2020,
         reference="Yuan et al., Central Similarity Quantization for Efficient Image and Video Retrieval, CVPR 2020",
         cost="O(B·C·r)",
+        faithful="faithful",
     )
     Settings = CsqSettings
     settings: CsqSettings

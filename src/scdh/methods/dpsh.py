@@ -29,7 +29,9 @@ class DpshSettings(Settings):
     # Not in the paper, which starts from a pretrained network at a low rate. Where u changes much within an epoch the
     # table is out of date: most pairs are dissimilar, so all outputs flee where the others were, and end together at 0
     # (digits, pair loss on the training rows after 30 epochs: 0.74 without such a start, 0.44 with it).
-    batch_epochs: float = Field(10.0, ge=0, description="first epochs that compare a batch with itself; 0: paper's")
+    batch_epochs: float = Field(
+        10.0, ge=0, description="first epochs that compare a batch with itself, not with all stored; 0: paper's"
+    )
 
 
 class Dpsh(Method):

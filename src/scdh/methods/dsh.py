@@ -29,6 +29,7 @@ class Dsh(Method):
         year=2016,
         reference="Liu et al., Deep Supervised Hashing for Fast Image Retrieval, CVPR 2016",
         cost="O(B²·r)",
+        faithful="faithful",
     )
     Settings = DshSettings
     settings: DshSettings

@@ -19,6 +19,7 @@ class Itq(Method):
         year=2013,
         reference="Gong et al., Iterative Quantization, IEEE TPAMI 2013",
         cost="PCA + r×r SVDs",
+        faithful="faithful",
     )
     Settings = ItqSettings
     settings: ItqSettings

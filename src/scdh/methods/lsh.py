@@ -17,8 +17,8 @@ class Lsh(Method):
         kind="data-independent",
         year=2002,
         reference="Charikar, Similarity estimation techniques from rounding algorithms, STOC 2002",
-        labels=("single", "multi"),
         cost="none",
+        faithful="faithful",
     )
     Settings = LshSettings
     learns_by_gradient = False

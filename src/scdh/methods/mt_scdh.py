@@ -17,14 +17,14 @@ from torch.nn.functional import dropout
 from scdh.data.loaders import Batch
 from scdh.losses import centre_distances, consistency_loss
 from scdh.methods.base import START, About, Method, Moment
-from scdh.methods.scdh import ScdhSettings, add_heads, objective, warm_up
+from scdh.methods.scdh import ScdhSettings, add_heads, centre_norm, objective, warm_up
 from scdh.nets.network import Network, Outputs
 
 
 class MtScdhSettings(ScdhSettings):
     """SCDH's, and Mean Teacher's own published values for what the paper leaves open."""
 
-    weight: float = Field(50.0, ge=0, description="w, weight of the consistency loss; 0: SCDH itself")
+    weight: float = Field(50.0, ge=0, description="w, weight of the consistency loss; 0: no teacher, as SCDH")
     ramp_up: float = Field(5.0, ge=0, description="T, epochs over which w rises as exp(−5 (1 − t/T)²)")
     decay: float = Field(0.999, gt=0, lt=1, description="of the teacher's moving average, min(1 − 1/(t+1), this)")
     noise: float = Field(0.1, ge=0, description="change of embeddings: Gaussian, in deviations of each feature")
@@ -37,7 +37,8 @@ class MtScdh(Method):
         kind="unary, semi-supervised",
         year=2019,
         reference="Zhang et al., Semantic Cluster Unary Loss for Efficient Deep Hashing, IEEE TIP 2019",
-        cost="O(B·C), two passes",
+        cost="O(B·C·r), two passes",
+        faithful="faithful; the teacher drops no units",
     )
     Settings = MtScdhSettings
     settings: MtScdhSettings
@@ -70,7 +71,7 @@ class MtScdh(Method):
         warm_up(self.settings, net, epoch)
 
     def end_epoch(self, net: Network, epoch: int) -> dict[str, float]:
-        return {"centre_norm": float(net.centres.detach().norm(dim=1).mean())} if net.centres is not None else {}
+        return centre_norm(net)
 
     def _changed(self, inputs: Tensor) -> Tensor:
         """Vectors with noise and with some features dropped; pictures come changed already (two augmented views).

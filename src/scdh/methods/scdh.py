@@ -40,6 +40,8 @@ class Scdh(Method):
         kind="unary",
         year=2019,
         reference="Zhang et al., Semantic Cluster Unary Loss for Efficient Deep Hashing, IEEE TIP 2019",
+        cost="O(B·C·r)",
+        faithful="faithful",
     )
     Settings = ScdhSettings
     settings: ScdhSettings
@@ -54,7 +56,7 @@ class Scdh(Method):
         warm_up(self.settings, net, epoch)
 
     def end_epoch(self, net: Network, epoch: int) -> dict[str, float]:
-        return {"centre_norm": float(net.centres.detach().norm(dim=1).mean())} if net.centres is not None else {}
+        return centre_norm(net)
 
 
 def add_heads(settings: ScdhSettings, net: Network, num_classes: int) -> None:
@@ -77,6 +79,10 @@ def objective(settings: ScdhSettings, net: Network, out: Outputs, labels: Tensor
     quantisation = quantization_loss(out.u, s.p)
     loss = cluster + s.mu * classification + s.alpha * quantisation
     return {"loss": loss, "scul": cluster, "l_1": classification, "l_q": quantisation}
+
+
+def centre_norm(net: Network) -> dict[str, float]:
+    return {"centre_norm": float(net.centres.detach().norm(dim=1).mean())} if net.centres is not None else {}
 
 
 @torch.no_grad()

@@ -33,6 +33,7 @@ class ScdhC(Method):
         year=2019,
         reference="Zhang et al., Semantic Cluster Unary Loss for Efficient Deep Hashing, IEEE TIP 2019 (ablation)",
         cost="O(B·C·r)",
+        faithful="faithful but for the rate of its centres",
     )
     Settings = ScdhCSettings
     settings: ScdhCSettings
@@ -49,7 +50,7 @@ class ScdhC(Method):
         classification = inner_product_loss(u, y, net.centres)
         pull = centre_loss(u, y, w.detach())
         quantisation = quantization_loss(u, s.p)  # over all rows, labelled or not
-        # Wen et al. move a centre to the mean of its class at a rate of its own, which λ does not slow down: with the
+        # § Wen et al. move a centre to the mean of its class at a rate of its own, which λ does not slow down: with the
         # gradient of λ‖u − w‖² the centres would hardly leave the place chance gave them. So w gets the gradient of
         # ‖u − w‖² without λ; the difference is 0 and changes no value.
         follow = centre_loss(u.detach(), y, w)

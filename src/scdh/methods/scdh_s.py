@@ -33,6 +33,7 @@ class ScdhS(Method):
         year=2019,
         reference="Zhang et al., Semantic Cluster Unary Loss for Efficient Deep Hashing, IEEE TIP 2019 (ablation)",
         cost="O(B·C·r)",
+        faithful="faithful",
     )
     Settings = ScdhSSettings
     settings: ScdhSSettings

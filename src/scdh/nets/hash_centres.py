@@ -1,5 +1,7 @@
 """Fixed target codes, one a class, far from each other (CSQ): nothing of them learns."""
 
+import warnings
+
 import torch
 from torch import Tensor
 
@@ -28,6 +30,8 @@ def hash_centres(num_classes: int, bits: int) -> Tensor:
             nearest = (bits - float(alike.max())) / 2
             if nearest > farthest:
                 best, farthest = drawn, nearest
+        if farthest == 0:
+            warnings.warn(f"Some of the {num_classes} classes share a centre: {bits} bits are too few.", stacklevel=2)
     return best
 
 

@@ -125,7 +125,7 @@ def _key(
 ) -> str:
     """Of all that decides a row's features, but not of the rows."""
     what = {
-        "source": source.fingerprint(),
+        "source": source.content_fingerprint(),
         "trunk": weights_fingerprint(hasher.network.trunk),
         "preprocess": None if preprocess is None else preprocess.to_dict(),
         "augmentation": [augmentation, chance],

@@ -68,8 +68,7 @@ def fit(
     """
     seed = torch.initial_seed()
     net.channels_last(accelerator.device)
-    if method.teacher_decay and settings.ema:
-        raise ConfigError(f"{method.about.title} averages the weights itself (method.decay); leave out train.ema.")
+    refuse_two_averages(method, settings)
     decay, taught = method.teacher_decay or settings.ema, method.teacher_decay > 0
     average = MovingAverage(net, decay, own_passes=taught) if decay else None
     teacher, student = (average.net, net) if average is not None and taught else (None, None)
@@ -159,6 +158,11 @@ def fit(
         accelerator.wait_for_everyone()
     log.close()
     return Fitted(scored.eval(), progress, None if student is None else student.eval())
+
+
+def refuse_two_averages(method: Method, settings: TrainSettings) -> None:
+    if method.teacher_decay and settings.ema:
+        raise ConfigError(f"{method.about.title} averages the weights itself (method.decay); set train.ema=0.")
 
 
 def _mean_of(rows: list[dict[str, float]]) -> dict[str, float]:

@@ -108,7 +108,8 @@ def train(
             data.whole(fitted.student).save(folder / STUDENT)
         # Not whether there is a folder: a run that was killed before its first checkpoint may have left one.
         if choosing:
-            result = Hasher.load(folder / "best")
+            # A comparison removes it once the model, which is the same, was written.
+            result = Hasher.load(folder / ("best" if (folder / "best").exists() else "model"))
             result.info |= chosen
     if config.train.recalibrate:
         seen = np.concatenate([data.train_rows, *([] if data.unlabelled_rows is None else [data.unlabelled_rows])])

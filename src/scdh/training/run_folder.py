@@ -4,9 +4,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from scdh.config import RunConfig
+from scdh.config import RunConfig, parse_config
 from scdh.data.protocol import Protocol
-from scdh.errors import TrainingError
+from scdh.errors import ConfigError, TrainingError
 from scdh.files import replacing
 from scdh.versions import versions
 
@@ -20,8 +20,9 @@ def claim_folder(folder: Path, config: RunConfig, resume: bool, write: bool) -> 
                 f"{str(folder)!r} already holds a run; add --resume to go on with it, or choose another folder."
             )
         try:
-            found = json.loads(file.read_text("utf-8"))["config"]
-        except (ValueError, KeyError, TypeError):
+            # Through the same check: a setting that came with a newer version has its default in an older run.
+            found = parse_config(json.loads(file.read_text("utf-8"))["config"]).model_dump(mode="json")
+        except (ValueError, KeyError, TypeError, ConfigError):
             raise TrainingError(f"{str(file)!r} does not hold the settings of a run; choose another folder.") from None
         if resume and (difference := _first_difference(found, wanted)):
             raise TrainingError(f"The run in {str(folder)!r} has another {difference}; resume with the same settings.")
