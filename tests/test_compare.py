@@ -308,7 +308,7 @@ def test_tuning_goes_by_validation_and_asks_no_query(tmp_path: Path, monkeypatch
     with monkeypatch.context() as patch:
         patch.setattr(cells, "score_run", poison)
         patch.setattr(cells, "score_codes", poison)
-        tuned, about = tuning.tune(grid, source, tmp_path, values, lambda _: None)
+        tuned, about = tuning.tune(grid, source, tmp_path, values, tmp_path / "features", lambda _: None)
     tried = {entry["values"]["train.lr_head"]: entry["validation_map"] or 0.0 for entry in about["scdh"]["tried"]}
     assert list(tried) == values["train.lr_head"]
     assert len(set(tried.values())) == 4
@@ -320,7 +320,7 @@ def test_tuning_goes_by_validation_and_asks_no_query(tmp_path: Path, monkeypatch
     for folder in (tmp_path / "tuning/cells").iterdir():  # nor do scores that somebody put there count
         assert not (folder / "scores.json").exists()
         (folder / "scores.json").write_text(json.dumps({"map": 0.0 if str(best) in folder.name else 1.0}))
-    assert tuning.tune(grid, source, tmp_path, values, lambda _: None)[1] == about
+    assert tuning.tune(grid, source, tmp_path, values, tmp_path / "features", lambda _: None)[1] == about
 
 
 def test_tuned_values_are_used_and_listed(tmp_path: Path) -> None:
@@ -435,7 +435,7 @@ def test_methods_that_cannot_learn_from_such_labels_are_told_first(monkeypatch: 
     grid.check_labels(source)
     from scdh.methods.dsh import Dsh
 
-    monkeypatch.setattr(Dsh, "about", Dsh.about.__class__("DSH", "pairwise", 2016, "L", labels=("multi",)))
+    monkeypatch.setattr(Dsh, "about", replace(Dsh.about, labels=("multi",)))
     with pytest.raises(ConfigError, match="dsh learns from multi-label data only"):
         grid.check_labels(source)
 
