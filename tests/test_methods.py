@@ -293,7 +293,7 @@ def test_ninhs_bits_share_no_features_and_its_threshold_is_flat_outside():
 
 def test_a_method_refuses_labels_it_cannot_use():
     class OneLabel(Method):
-        about = About(title="OneLabel", kind="unary", year=2000, reference="none", cost="", faithful="", labels=("single",))
+        about = About("OneLabel", "unary", 2000, "none", cost="none", faithful="no", labels=("single",))
 
     with pytest.raises(ConfigError, match=r"^OneLabel learns from single-label data only, not multi-label data\.$"):
         OneLabel(None, 8, 3, multi_label=True)
