@@ -3,6 +3,8 @@
     min  s/2 d² + (1 − s)/2 max(m − d², 0) + a ‖|u| − 1‖_1
 
 d = |u_i − u_j|, and s = 1 iff i and j share a label.
+
+Pairs are formed within a process's share of the batch: with several processes there are fewer of them.
 """
 
 from pydantic import Field

@@ -4,6 +4,8 @@
 
 The papers of the time drew some triplets at random; here all of a batch count, for their sum costs no more than the
 distances do (see ``triplet_hinge_loss``). The network-in-network below is whatever backbone the run has.
+
+Triplets are formed within a process's share of the batch: with several processes there are fewer of them.
 """
 
 import torch
