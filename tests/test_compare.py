@@ -442,7 +442,11 @@ def test_methods_that_cannot_learn_from_such_labels_are_told_first(monkeypatch: 
 
 
 def test_a_finished_cell_can_be_resumed_as_a_run(whole: Path) -> None:
-    must(f"train --resume --out {whole / 'cells' / 'scdh-8-0'}")
+    run_folder = whole / "cells" / "scdh-8-0"
+    weights, logged = ((run_folder / name).read_bytes() for name in ("model/model.safetensors", "log.csv"))
+    must(f"train --resume --out {run_folder}")
+    assert (run_folder / "model/model.safetensors").read_bytes() == weights
+    assert (run_folder / "log.csv").read_bytes() == logged
 
 
 def test_a_broken_plug_in_hides_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -87,7 +87,8 @@ class ArrowSource(Source):
         if self._paths_only:
             return file_marks(self._folder / (self._cell(row)[1] or "") for row in range(len(self)))
         # The length of every picture, for another one has hardly ever the same; and some whole ones.
-        lengths = (pc.binary_length(data).to_numpy(zero_copy_only=False).tobytes() for data, _ in self._chunks if data)
+        kept = [data for data, _ in self._chunks if data is not None]
+        lengths = (pc.binary_length(data).to_numpy(zero_copy_only=False).tobytes() for data in kept)
         return chain(lengths, super().content_marks())
 
     def _cell(self, row: int) -> tuple[memoryview | None, str | None]:
