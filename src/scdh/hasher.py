@@ -174,13 +174,13 @@ class Hasher:
             batches = track(batches, len(rows), progress, "items", lambda b: len(b.rows))
         return encode_batches(self.encoder(), batches, self._real_codes)
 
-    def encode_features(self, features: np.ndarray, ids: np.ndarray | None = None) -> Codes:
-        """Codes from fc7 features that the trunk gave before (see ``training.features``): runs the heads only."""
+    def outputs_of_features(self, features: np.ndarray, rows: int = 8192) -> np.ndarray:
+        """u [n, r] from features that the trunk gave before (see ``training.features``): runs the heads only."""
         self.network.eval()
         device = next(self.network.parameters()).device
         with torch.inference_mode():
-            u = self._real_codes(self.network.read(torch.from_numpy(features).to(device)))
-        return Codes.from_signs(u.float().cpu().numpy(), ids=ids)
+            parts = [self.network.read(part.to(device)) for part in torch.from_numpy(features).split(rows)]
+            return torch.cat([self._real_codes(part).float().cpu() for part in parts]).numpy()
 
     def check_fits(self, source: Source) -> None:
         """Refuse data of the wrong kind or width before any work is done."""

@@ -109,7 +109,7 @@ def tuning_table(found: dict[str, Any]) -> Table | None:
         return None
     about = next(iter(found["tuned"].values()))
     note = (
-        f"Best validation MAP of a run with {about['bits']} bits and seed {about['seed']}; it decides for all lengths "
+        f"Validation MAP of a run with {about['bits']} bits and seed {about['seed']}; it decides for all lengths "
         "and seeds. No query was asked."
     )
     return Table("Values tried", note, ["method", "values", "validation MAP", ""], lines, frozenset(best))

@@ -116,11 +116,7 @@ def _features(
 
 def _real_outputs(hasher: Hasher, features: np.ndarray) -> np.ndarray:
     """u of features; where they come from the trunk of an image network only its heads are left to run."""
-    if hasher.preprocess is None:
-        return hasher.real_outputs(features)
-    hasher.network.eval()
-    with torch.inference_mode():
-        return hasher.network.read(torch.from_numpy(features)).u.numpy()
+    return hasher.real_outputs(features) if hasher.preprocess is None else hasher.outputs_of_features(features)
 
 
 def _entry(found: Comparison, method: str, bits: int, queries: Codes, database: Codes, **more: Any) -> Entry:

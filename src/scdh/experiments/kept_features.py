@@ -4,20 +4,15 @@ import json
 from pathlib import Path
 
 import numpy as np
-import torch
 
 from scdh.codes import Codes
 from scdh.data.sidecar import Items
 from scdh.data.source import Source
 from scdh.errors import DataError
-from scdh.experiments.runs import encode_part
+from scdh.experiments.runs import described_codes, encode_part
 from scdh.hasher import Hasher
-from scdh.losses import quantization_loss
-from scdh.methods.registry import method_class
 from scdh.nets.network import weights_fingerprint
 from scdh.training.features import cached_trunk_features
-
-ROWS = 8192  # through the heads at once
 
 
 class KeptFeatures:
@@ -59,12 +54,4 @@ class KeptFeatures:
         if not hasher.config.net.freeze or hasher.preprocess is None:
             return encode_part(hasher, source, rows, title=title, **loading)  # type: ignore[arg-type]
         there, features = self.of(hasher, rows)
-        read = method_class(hasher.config.method.name).real_codes
-        hasher.network.eval()
-        device = next(hasher.network.parameters()).device
-        with torch.inference_mode():
-            pieces = torch.from_numpy(features).split(ROWS)
-            u = torch.cat([read(hasher.network.read(piece.to(device))).float().cpu() for piece in pieces])
-        l_q = float(quantization_loss(u, float(hasher.config.method.own.get("p", 3.0))))
-        words = {"model": hasher.fingerprint(), "l_q": f"{l_q:.6f}"}
-        return Codes.from_signs(u.numpy(), ids=there, metadata=words), Items.of(source, there)
+        return described_codes(hasher, source, [(there, hasher.outputs_of_features(features))])

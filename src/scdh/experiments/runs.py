@@ -1,6 +1,7 @@
 """Reading run folders and encoding parts of data: what ``encode``, ``search`` and ``evaluate`` share. Needs torch."""
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal
 
@@ -112,13 +113,21 @@ def encode_part(
         on_bad_image=on_bad_image,
     )
     shown = track(batches, len(rows), title, "items", lambda batch: len(batch.rows))
-    method, p = method_class(hasher.config.method.name), float(hasher.config.method.own.get("p", 3.0))
+    method = method_class(hasher.config.method.name)
+    return described_codes(hasher, source, run_network(hasher.encoder(), shown, method.real_codes))
+
+
+def described_codes(
+    hasher: Hasher, source: Source, outputs: Iterable[tuple[np.ndarray, np.ndarray]]
+) -> tuple[Codes, Items]:
+    """Codes of (rows, real outputs u), with what they stand for."""
+    p = float(hasher.config.method.own.get("p", 3.0))
     pieces, loss = [], 0.0
-    for found, u in run_network(hasher.encoder(), shown, method.real_codes):
+    for found, u in outputs:
         pieces.append(Codes.from_signs(u, ids=found))
         loss += float(quantization_loss(torch.from_numpy(u), p)) * len(found)
     if not pieces:
-        raise DataError(f"None of the {len(rows)} items of {source.name} could be encoded.")
+        raise DataError(f"None of the items of {source.name} could be encoded.")
     together = Codes.concatenate(pieces)
     words = {"model": hasher.fingerprint(), "l_q": f"{loss / len(together):.6f}"}
     ids = np.concatenate([piece.ids for piece in pieces if piece.ids is not None])

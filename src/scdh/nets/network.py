@@ -21,6 +21,10 @@ def weights_fingerprint(module: nn.Module) -> str:
     return total.hexdigest()[:16]
 
 
+def batch_norms(module: nn.Module) -> list[nn.modules.batchnorm._BatchNorm]:
+    return [layer for layer in module.modules() if isinstance(layer, nn.modules.batchnorm._BatchNorm)]
+
+
 @dataclass(frozen=True)
 class Outputs:
     """What one pass gives: the trunk's features, the real hash outputs u, and fc8's logits where a method has them."""
@@ -92,9 +96,8 @@ class Network(nn.Module):
     def train(self, mode: bool = True) -> "Network":
         super().train(mode)
         if self.frozen_batch_norm:
-            for module in self.trunk.modules():
-                if isinstance(module, nn.modules.batchnorm._BatchNorm):
-                    module.eval()
+            for layer in batch_norms(self.trunk):
+                layer.eval()
         return self
 
     def channels_last(self, device: torch.device | None = None) -> "Network":

@@ -3,10 +3,9 @@
 from collections.abc import Iterable
 
 import torch
-from torch import nn
 
 from scdh.data.batch import Batch
-from scdh.nets.network import Network
+from scdh.nets.network import Network, batch_norms
 
 
 @torch.no_grad()
@@ -16,7 +15,7 @@ def recalibrate_batch_norm(net: Network, batches: Iterable[Batch]) -> int:
     The running ones belong to random crops of the training size and, with averaged weights, to other weights than
     these. What the network will see is whole images of the evaluation size.
     """
-    layers = [m for m in net.trunk.modules() if isinstance(m, nn.modules.batchnorm._BatchNorm)]
+    layers = batch_norms(net.trunk)
     before = [layer.momentum for layer in layers]
     device = next(net.parameters()).device
     net.eval()  # dropout stays off; only the layers below learn

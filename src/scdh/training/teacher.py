@@ -3,9 +3,8 @@
 import copy
 
 import torch
-from torch import nn
 
-from scdh.nets.network import Network
+from scdh.nets.network import Network, batch_norms
 
 
 class MovingAverage:
@@ -32,9 +31,8 @@ class MovingAverage:
         """
         self.net.eval()
         if self.own_passes and not self.net.frozen_batch_norm:
-            for module in self.net.modules():
-                if isinstance(module, nn.modules.batchnorm._BatchNorm):
-                    module.train()
+            for layer in batch_norms(self.net):
+                layer.train()
 
     @torch.no_grad()
     def update(self, net: Network) -> None:
