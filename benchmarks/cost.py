@@ -13,7 +13,7 @@ from torch import Tensor
 
 from benchmarks.report import PER_EPOCH, PER_STEP
 from benchmarks.timing import Row, Table, say, take_turns
-from scdh.losses import dpsh_loss, dsh_loss, scul, triplet_hinge_loss, triplet_ranking_loss
+from scdh.losses import contrastive_loss, pair_likelihood_loss, scul, triplet_hinge_loss, triplet_ranking_loss
 
 STEP_GROWTH, EPOCH_GROWTH = "How the cost of a step grows", "How the cost of an epoch grows"
 LAMBDA, NINH_MARGIN = 0.005, 2.0
@@ -142,12 +142,12 @@ def _scul_work(u: Tensor, y: Tensor, classes: int) -> Work:
 
 def _dsh_work(u: Tensor, y: Tensor, classes: int) -> Work:
     u = u.requires_grad_()
-    return _with_gradient(lambda: dsh_loss(u, y, 2.0 * u.shape[1]), u)
+    return _with_gradient(lambda: contrastive_loss(u, y, 2.0 * u.shape[1]), u)
 
 
 def _dpsh_work(u: Tensor, y: Tensor, stored: Tensor, stored_y: Tensor) -> Work:
     u = u.requires_grad_()
-    return _with_gradient(lambda: dpsh_loss(u, y, stored, stored_y), u)
+    return _with_gradient(lambda: pair_likelihood_loss(u, y, stored, stored_y), u)
 
 
 def _ninh_work(u: Tensor, y: Tensor, classes: int) -> Work:

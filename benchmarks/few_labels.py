@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from scdh.config import load_config
-from scdh.experiments.compare_methods import compare_methods
-from scdh.experiments.grid import Grid
+from scdh.experiments.compare.grid import Grid
+from scdh.experiments.compare.run import compare_methods
 from scdh.files import replacing
-from scdh.training.split import source_of
+from scdh.runs.protocol import source_of
 
 LABELS = (5, 10, 20, 50)
 METHODS = ("scdh", "mt_scdh")
@@ -40,7 +40,7 @@ COLOURS = {"SCDH": "#2f7de1", "MT-SCDH": "#d64545"}
 
 
 def run(data: str, out: Path, seeds: tuple[int, ...], labels: tuple[int, ...] = LABELS) -> list[dict[str, Any]]:
-    """One row for each number of labels and method, as :mod:`scdh.experiments.compare_results` gives them."""
+    """One row for each number of labels and method, as :mod:`scdh.experiments.compare.summary` gives them."""
     preset, settings = DATA[data]
     rows = []
     for count in labels:

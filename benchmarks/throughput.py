@@ -17,9 +17,9 @@ import torch
 from PIL import Image
 
 from scdh.config import load_config
-from scdh.data.loaders import Batch, evaluation_batches, training_batches
+from scdh.data.batches.loaders import Batch, evaluation_batches, training_batches
+from scdh.data.batches.sampling import steps_per_epoch
 from scdh.data.open import open_source
-from scdh.data.sampling import steps_per_epoch
 from scdh.data.source import Source
 from scdh.hasher import Hasher
 from scdh.training.device import make_accelerator

@@ -6,7 +6,7 @@ import numpy as np
 from benchmarks.made_up import uniform
 from scdh.evaluation import evaluate
 from scdh.index import HammingIndex
-from scdh.index.scan import WORTH_LOADING
+from scdh.index.search.scan import WORTH_LOADING
 
 _ROWS = 1 << 18
 

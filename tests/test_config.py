@@ -3,7 +3,7 @@
 import pytest
 
 from scdh.config import load_config, preset_names
-from scdh.data.benchmarks import DATASETS
+from scdh.data.named.benchmarks import DATASETS
 from scdh.errors import ConfigError
 
 

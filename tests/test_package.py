@@ -50,6 +50,7 @@ LAYERS = [
     ["methods"],
     ["encode"],
     ["hasher"],
+    ["runs"],
     ["training"],
     ["estimator"],
     ["experiments"],

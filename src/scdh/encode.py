@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from scdh.codes import Codes
-from scdh.data.loaders import Batch
+from scdh.data.batches.loaders import Batch
 from scdh.nets.network import Network, Outputs
 
 

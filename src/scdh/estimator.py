@@ -54,9 +54,9 @@ class SCDHTransformer(TransformerMixin, BaseEstimator):
         # Everything of torch is imported here, so that importing the class stays cheap.
         import torch
 
-        from scdh.data.arrays import ArraySource
-        from scdh.data.loaders import training_batches
-        from scdh.data.sampling import steps_per_epoch
+        from scdh.data.arrays.memory import ArraySource
+        from scdh.data.batches.loaders import training_batches
+        from scdh.data.batches.sampling import steps_per_epoch
         from scdh.hasher import Hasher
         from scdh.training.device import make_accelerator
         from scdh.training.loop import fit

@@ -16,10 +16,10 @@ from safetensors.torch import load_file, save_file
 
 from scdh.codes import Codes
 from scdh.config import RunConfig, parse_config
-from scdh.data.items import ItemsSource
-from scdh.data.loaders import Batch, OnBadImage, evaluation_batches
+from scdh.data.arrays.loose import ItemsSource
+from scdh.data.batches.loaders import Batch, OnBadImage, evaluation_batches
+from scdh.data.images.transforms import Preprocess
 from scdh.data.source import Source
-from scdh.data.transforms import Preprocess
 from scdh.encode import encode_batches, run_network
 from scdh.errors import ConfigError, DataError, ModelError
 from scdh.files import replacing_folder

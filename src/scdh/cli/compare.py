@@ -73,11 +73,11 @@ def compare(
     """
     from scdh.cli.inputs import check_place
     from scdh.config import load_config
-    from scdh.experiments.compare_methods import RESULTS, compare_methods
-    from scdh.experiments.compare_page import write_page
-    from scdh.experiments.grid import Grid, refuse_early, split_own
+    from scdh.experiments.compare.grid import Grid, refuse_early, split_own
+    from scdh.experiments.compare.page import write_page
+    from scdh.experiments.compare.run import RESULTS, compare_methods
     from scdh.methods.registry import method_names
-    from scdh.training.split import source_of
+    from scdh.runs.protocol import source_of
 
     if preset is None and config is None and data is None:
         raise ConfigError("There is nothing to compare on: give --data, --preset or --config.")
@@ -140,7 +140,7 @@ def compare(
 
 
 def _print(found: dict[str, Any]) -> None:
-    from scdh.experiments.compare_tables import blocks, score_words, seconds_words
+    from scdh.experiments.compare.tables import blocks, score_words, seconds_words
 
     at, longest, radius = found["data"], max(found["bits"]), (found["definition"] or {}).get("radius", 2)
     to = "" if found["target"] is None else f"to {found['target']:.2f}"
@@ -168,7 +168,7 @@ def _print(found: dict[str, Any]) -> None:
 
 def _can_learn(name: str, source: Any) -> bool:
     """For `all`: methods that take such labels; another package's that does not load is left out with a word."""
-    from scdh.experiments.grid import takes_labels
+    from scdh.experiments.compare.grid import takes_labels
 
     try:
         return takes_labels(name, source)

@@ -58,7 +58,7 @@ def _refuse_options(**options: Any) -> None:
 def _list(as_json: bool) -> None:
     from dataclasses import asdict
 
-    from scdh.data.benchmarks import DATASETS, PROTOCOLS
+    from scdh.data.named.benchmarks import DATASETS, PROTOCOLS
 
     if as_json:
         document(

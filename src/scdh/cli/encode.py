@@ -42,12 +42,10 @@ def encode(
     `index`, `search` and `evaluate` find them.
     """
     from scdh.cli.inputs import check_writable, open_inputs
-    from scdh.experiments.runs import encode_part, load_model, part_rows
+    from scdh.runs.encoding import encode_part, load_model, part_rows
 
     check_writable(out)
-    source = open_inputs(
-        data, root=root, image_column=image_column, label_column=label_column, labels=labels
-    )
+    source = open_inputs(data, root=root, image_column=image_column, label_column=label_column, labels=labels)
     rows = part_rows(model, source, part)
     hasher = load_model(model, taught)
     started = time.perf_counter()

@@ -12,7 +12,7 @@ from scdh.errors import CodesError, ConfigError, DataError
 
 if TYPE_CHECKING:
     from scdh.codes import Codes
-    from scdh.data.sidecar import Items
+    from scdh.data.row_names import RowNames
     from scdh.evaluation import Scores
 
 EXAMPLES = (
@@ -61,7 +61,7 @@ def evaluate(
     """
     if curves is not None:
         from scdh.cli.inputs import check_writable
-        from scdh.experiments.score_curves import check_picture, draw_score_curves
+        from scdh.runs.curves import check_picture, draw_score_curves
 
         check_writable(curves)
         check_picture(curves)
@@ -69,7 +69,7 @@ def evaluate(
     if run is not None:
         if queries is not None or database is not None or leave_one_out:
             raise ConfigError("A run brings its own codes; leave out --queries, --database and --leave-one-out.")
-        from scdh.experiments.score_run import score_run
+        from scdh.runs.scoring import score_run
 
         asked = (run, part, _topk(topk), topk is not None, options, on_bad_image)
         content, scores = score_run(*asked, taught)
@@ -97,9 +97,9 @@ def evaluate(
 
 def _score_files(queries: Path, database: Path, options: dict[str, Any]) -> tuple[dict[str, Any], "Scores"]:
     from scdh.cli.same_model import refuse_other_model
-    from scdh.data.sidecar import label_union
+    from scdh.data.row_names import label_union
     from scdh.evaluation import evaluate as score
-    from scdh.experiments.score_codes import summary
+    from scdh.runs.code_scores import summary
 
     (asking, asking_items), (searched, searched_items) = _load(queries), _load(database)
     if asking.bits != searched.bits:
@@ -122,14 +122,14 @@ def _score_files(queries: Path, database: Path, options: dict[str, Any]) -> tupl
     return content, scores
 
 
-def _load(path: Path) -> tuple["Codes", "Items"]:
+def _load(path: Path) -> tuple["Codes", "RowNames"]:
     from scdh.codes import Codes
-    from scdh.data.sidecar import Items, items_file
+    from scdh.data.row_names import RowNames, row_names_file
 
     codes = Codes.load(path)
-    items = Items.load(path, codes.ids, len(codes))
+    items = RowNames.load(path, codes.ids, len(codes))
     if items is None:
-        raise DataError(f"The labels of {path} are missing: {items_file(path)} does not exist.")
+        raise DataError(f"The labels of {path} are missing: {row_names_file(path)} does not exist.")
     if not items.labelled:
         raise DataError(f"The rows of {path} have no labels, so nothing can be scored.")
     return codes, items

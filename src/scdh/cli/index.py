@@ -13,7 +13,7 @@ from scdh.errors import CodesError, ConfigError
 
 if TYPE_CHECKING:
     from scdh.codes import Codes
-    from scdh.data.sidecar import Items
+    from scdh.data.row_names import RowNames
     from scdh.index import HammingIndex
 
 EXAMPLES = (
@@ -83,7 +83,7 @@ def _into_file(loaded: "list[tuple[Path, Codes]]", out: Path, append: bool, renu
 
     from scdh.cli.inputs import check_writable
     from scdh.cli.same_model import refuse_other_model
-    from scdh.data.sidecar import Items, joined
+    from scdh.data.row_names import RowNames, joined
     from scdh.index import HammingIndex
     from scdh.index.store import IndexWriter
 
@@ -98,7 +98,9 @@ def _into_file(loaded: "list[tuple[Path, Codes]]", out: Path, append: bool, renu
         lock = IndexWriter(out)
     with lock as writer:
         built = HammingIndex.load(out) if append else None
-        parts = [] if built is None else [(out, built.ids, Items.load(out, built.ids, len(built), may_have_more=True))]
+        parts = []
+        if built is not None:
+            parts.append((out, built.ids, RowNames.load(out, built.ids, len(built), may_have_more=True)))
         added = []
         for path, more in loaded:
             if built is None:
@@ -107,7 +109,7 @@ def _into_file(loaded: "list[tuple[Path, Codes]]", out: Path, append: bool, renu
             else:
                 ids = _add(built, more, path, renumber)
             added.append((more, ids))
-            parts.append((path, ids, Items.load(path, more.ids, len(more))))
+            parts.append((path, ids, RowNames.load(path, more.ids, len(more))))
         assert built is not None
         together = None
         if any(items is not None for _, _, items in parts):
@@ -134,9 +136,9 @@ def _into_file(loaded: "list[tuple[Path, Codes]]", out: Path, append: bool, renu
 @contextmanager
 def _without_names(out: Path) -> Iterator[None]:
     """Put the names of the old index aside; at no moment may an index have the names of another one."""
-    from scdh.data.sidecar import items_file
+    from scdh.data.row_names import row_names_file
 
-    names = items_file(out)
+    names = row_names_file(out)
     aside = names.with_name(f".{names.name}.old")
     if names.exists():
         names.replace(aside)
@@ -198,13 +200,13 @@ def _check(path: Path, as_json: bool) -> None:
     result(f"{path} is sound: {len(sound):,} codes of {sound.bits} bits; {state}.")
 
 
-def _named(path: Path, count: int, items: "Items | None") -> "Items":
+def _named(path: Path, count: int, items: "RowNames | None") -> "RowNames":
     """Rows of a file without names are called by the file and their number."""
     import numpy as np
 
-    from scdh.data.sidecar import Items
+    from scdh.data.row_names import RowNames
 
     if items is not None:
         return items
     names = [f"{path.name} row {row}" for row in range(count)]
-    return Items(np.arange(count), names, np.full(count, -1), [])
+    return RowNames(np.arange(count), names, np.full(count, -1), [])

@@ -4,8 +4,8 @@ import errno
 import os
 from pathlib import Path
 
-from scdh.data.decode import EXTENSIONS
-from scdh.data.items import ItemsSource
+from scdh.data.arrays.loose import ItemsSource
+from scdh.data.images.decode import EXTENSIONS
 from scdh.data.open import open_source
 from scdh.data.source import Source
 from scdh.errors import DataError
@@ -25,9 +25,7 @@ def open_inputs(
         if len(words) > 1:
             odd = next(word for word in words if not _is_image(word))
             raise DataError(f"Several inputs must all be image files, and {odd!r} is none.")
-        return open_source(
-            words[0], root=root, image_column=image_column, label_column=label_column, labels=labels
-        )
+        return open_source(words[0], root=root, image_column=image_column, label_column=label_column, labels=labels)
     for option, value in options.items():
         if value is not None:
             raise DataError(f"Image files cannot use --{option.replace('_', '-')} ({value}).")

@@ -9,20 +9,14 @@ Root = Annotated[
     Path | None,
     typer.Option(help="Where a named data set lies, or what paths in a table are relative to.", show_default=False),
 ]
-ImageColumn = Annotated[
-    str | None, typer.Option(help="Column of a table that holds the images.", show_default=False)
-]
+ImageColumn = Annotated[str | None, typer.Option(help="Column of a table that holds the images.", show_default=False)]
 LabelColumn = Annotated[
     str | None,
     typer.Option(help="Column that holds the labels; several joined by commas: many labels.", show_default=False),
 ]
-Labels = Annotated[
-    Path | None, typer.Option(help=".npy file with the labels of .npy embeddings.", show_default=False)
-]
-OnBadImage = Annotated[
-    Literal["fail", "skip"], typer.Option(help="What to do with an image that cannot be read.")
-]
-BatchSize = Annotated[int, typer.Option(help="Items a step of the network takes.")]
+Labels = Annotated[Path | None, typer.Option(help=".npy file with the labels of .npy embeddings.", show_default=False)]
+OnBadImage = Annotated[Literal["fail", "skip"], typer.Option(help="What to do with an image that cannot be read.")]
+BatchSize = Annotated[int, typer.Option(help="RowNames a step of the network takes.")]
 Workers = Annotated[int | None, typer.Option(help="Processes that decode images (default: by the machine).")]
 Json = Annotated[bool, typer.Option("--json", metavar="", help="Print one JSON document instead of a table.")]
 From = Annotated[

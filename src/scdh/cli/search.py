@@ -11,7 +11,7 @@ from scdh.errors import CodesError, ConfigError, unknown_name
 
 if TYPE_CHECKING:
     from scdh.codes import Codes
-    from scdh.data.sidecar import Items
+    from scdh.data.row_names import RowNames
     from scdh.index import HammingIndex
     from scdh.index.milvus import MilvusIndex
 
@@ -83,9 +83,7 @@ def search(
                 "index": place,
                 "items": len(found),
                 "bits": found.bits,
-                "queries": [
-                    {"query": name, "hits": hits} for name, hits in zip(titles, answers, strict=True)
-                ],
+                "queries": [{"query": name, "hits": hits} for name, hits in zip(titles, answers, strict=True)],
             }
         )
         return
@@ -104,8 +102,8 @@ def _place(index: str | None, words: list[str]) -> tuple[str, list[str]]:
     return words[0], words[1:]
 
 
-def _open(place: str, names: Path | None) -> "tuple[HammingIndex | MilvusIndex, Items | None]":
-    from scdh.data.sidecar import Items, items_file
+def _open(place: str, names: Path | None) -> "tuple[HammingIndex | MilvusIndex, RowNames | None]":
+    from scdh.data.row_names import RowNames, row_names_file
     from scdh.index import HammingIndex
     from scdh.index.milvus.uri import is_milvus_uri
 
@@ -116,22 +114,22 @@ def _open(place: str, names: Path | None) -> "tuple[HammingIndex | MilvusIndex, 
         items = None
     else:
         found = HammingIndex.load(place)
-        items = Items.load(Path(place), found.ids, len(found), may_have_more=True) if names is None else None
+        items = RowNames.load(Path(place), found.ids, len(found), may_have_more=True) if names is None else None
     if names is not None:
-        items = Items.read(items_file(names))
+        items = RowNames.read(row_names_file(names))
         if items is None:
-            raise CodesError(f"There are no names beside {names}: {items_file(names)} is missing.")
+            raise CodesError(f"There are no names beside {names}: {row_names_file(names)} is missing.")
     return found, items
 
 
 def _from_file(codes: Path, index: "HammingIndex | MilvusIndex", place: str) -> tuple["Codes", list[str]]:
     from scdh.cli.same_model import refuse_other_model
     from scdh.codes import Codes
-    from scdh.data.sidecar import Items
+    from scdh.data.row_names import RowNames
 
     asked = Codes.load(codes)
     refuse_other_model(index.metadata, asked.metadata, place, str(codes))
-    known = Items.load(codes, asked.ids, len(asked))
+    known = RowNames.load(codes, asked.ids, len(asked))
     numbers = range(len(asked)) if asked.ids is None else asked.ids
     return asked, [f"id {number}" for number in numbers] if known is None else known.names
 
@@ -145,7 +143,7 @@ def _encode(
 
     from scdh.cli.inputs import open_inputs
     from scdh.cli.same_model import refuse_other_model
-    from scdh.experiments.runs import encode_part, load_model
+    from scdh.runs.encoding import encode_part, load_model
 
     source = open_inputs(queries)
     hasher = load_model(model)
@@ -154,7 +152,7 @@ def _encode(
     return codes, items.names
 
 
-def _labelled(items: "Items | None", labels: list[str], place: str) -> Any:
+def _labelled(items: "RowNames | None", labels: list[str], place: str) -> Any:
     """Ids of the items that have one of these labels."""
     import numpy as np
 
@@ -178,7 +176,7 @@ def _answers(
 ) -> list[tuple[Any, Any]]:
     """Ids and distances of each query."""
     from scdh.index import HammingIndex
-    from scdh.index.rounds import ROUND
+    from scdh.index.search.rounds import ROUND
 
     limit = k if radius is not None else k or 10
     # A bar for those who wait; Milvus has none to show, its answers come batch by batch from elsewhere.
@@ -196,7 +194,7 @@ def _answers(
 
 
 def _hits(
-    ids: Any, distances: Any, items: "Items | None", labelled: bool, known: dict[int, int]
+    ids: Any, distances: Any, items: "RowNames | None", labelled: bool, known: dict[int, int]
 ) -> list[dict[str, Any]]:
     """The answer to one query; ``known`` says where an id stands in ``items``."""
     hits: list[dict[str, Any]] = []

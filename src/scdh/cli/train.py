@@ -164,8 +164,8 @@ def _resolve(
         return load_config(overrides={**_saved_settings(resumed), **chosen}), ""
     if "data.source" not in chosen:
         raise ConfigError("There is nothing to train on: give --data, --preset or --config (or --resume with --out).")
+    from scdh.runs.protocol import source_of
     from scdh.training.defaults import fitting_settings
-    from scdh.training.split import source_of
 
     run = load_config(overrides=chosen)
     source = source_of(run)

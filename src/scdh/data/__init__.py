@@ -7,37 +7,37 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from scdh.data.arrays import ArraySource
-    from scdh.data.augment import AUGMENTATIONS
-    from scdh.data.batch import BadImages, Batch
-    from scdh.data.benchmarks import DATASETS, PROTOCOLS, make_protocol
+    from scdh.data.arrays.memory import ArraySource
+    from scdh.data.batches.batch import BadImages, Batch
+    from scdh.data.batches.loaders import evaluation_batches, training_batches
+    from scdh.data.batches.sampling import steps_per_epoch
+    from scdh.data.batches.views import ViewedFeatures
     from scdh.data.draw import balanced_order
-    from scdh.data.loaders import evaluation_batches, training_batches
+    from scdh.data.images.augment import AUGMENTATIONS
+    from scdh.data.images.transforms import Preprocess
+    from scdh.data.named.benchmarks import DATASETS, PROTOCOLS, make_protocol
     from scdh.data.open import open_source
     from scdh.data.protocol import Protocol
-    from scdh.data.sampling import steps_per_epoch
     from scdh.data.source import BadImage, Source
-    from scdh.data.transforms import Preprocess
-    from scdh.data.views import ViewedFeatures
 
 _WHERE = {
-    "AUGMENTATIONS": "augment",
-    "ArraySource": "arrays",
+    "AUGMENTATIONS": "images.augment",
+    "ArraySource": "arrays.memory",
     "BadImage": "source",
-    "BadImages": "batch",
-    "Batch": "batch",
-    "DATASETS": "benchmarks",
-    "PROTOCOLS": "benchmarks",
-    "Preprocess": "transforms",
+    "BadImages": "batches.batch",
+    "Batch": "batches.batch",
+    "DATASETS": "named.benchmarks",
+    "PROTOCOLS": "named.benchmarks",
+    "Preprocess": "images.transforms",
     "Protocol": "protocol",
     "Source": "source",
-    "ViewedFeatures": "views",
+    "ViewedFeatures": "batches.views",
     "balanced_order": "draw",
-    "evaluation_batches": "loaders",
-    "make_protocol": "benchmarks",
+    "evaluation_batches": "batches.loaders",
+    "make_protocol": "named.benchmarks",
     "open_source": "open",
-    "steps_per_epoch": "sampling",
-    "training_batches": "loaders",
+    "steps_per_epoch": "batches.sampling",
+    "training_batches": "batches.loaders",
 }
 
 __all__ = [

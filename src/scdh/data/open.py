@@ -5,7 +5,7 @@ name.
 import glob
 from pathlib import Path
 
-from scdh.data.benchmarks import DATASETS
+from scdh.data.named.benchmarks import DATASETS
 from scdh.data.source import Source
 from scdh.errors import DataError
 
@@ -34,7 +34,7 @@ def open_source(
     if spec in DATASETS:
         return _open_named(spec, given)
     if spec.startswith(HUB):
-        from scdh.data.tables import open_hub
+        from scdh.data.tables.readers import open_hub
 
         _only(spec, given, "image_column", "label_column")
         return open_hub(spec.removeprefix(HUB), **columns)
@@ -43,19 +43,19 @@ def open_source(
     if files[0].is_dir():
         return _open_directory(files[0], given)
     if kind == ".parquet":
-        from scdh.data.tables import open_parquet
+        from scdh.data.tables.readers import open_parquet
 
         _only(spec, given, "root", "image_column", "label_column")
         return open_parquet(files, folder=None if root is None else Path(root), **columns)
     if len(files) > 1:
         raise DataError(f"{spec} matches {len(files)} files; only parquet files can be opened together.")
     if kind == ".csv":
-        from scdh.data.tables import open_csv
+        from scdh.data.tables.readers import open_csv
 
         _only(spec, given, "root", "image_column", "label_column")
         return open_csv(files[0], folder=None if root is None else Path(root), **columns)
     if kind in (".npy", ".npz"):
-        from scdh.data.embeddings import open_embeddings
+        from scdh.data.arrays.files import open_embeddings
 
         _only(spec, given, "labels")
         return open_embeddings(files[0], None if labels is None else Path(labels))
@@ -63,7 +63,7 @@ def open_source(
 
 
 def _open_named(name: str, given: dict[str, str | Path | None]) -> Source:
-    from scdh.data import builtin, cifar10, imagenet, nuswide
+    from scdh.data.named import builtin, cifar10, imagenet, nuswide
 
     if name in ("digits", "digits-images"):
         _only(name, given)
@@ -85,11 +85,11 @@ def _open_directory(folder: Path, given: dict[str, str | Path | None]) -> Source
     """A folder of images, or one that holds parquet files as the hub keeps them."""
     tables = sorted(folder.glob("*.parquet"))
     if tables:
-        from scdh.data.tables import open_parquet
+        from scdh.data.tables.readers import open_parquet
 
         _only(str(folder), given, "image_column", "label_column")
         return open_parquet(tables, image_column=given["image_column"], label_column=given["label_column"])
-    from scdh.data.folder import open_folder
+    from scdh.data.images.folder import open_folder
 
     _only(str(folder), given)
     return open_folder(folder)

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from scdh.codes import Codes, check_ids
 from scdh.errors import CodesError
-from scdh.index.distances import word_columns
+from scdh.index.kernels.distances import word_columns
 
 # Segments are put together up to this many rows; larger ones are left where they are.
 MERGED_ROWS = 1 << 20

@@ -3,28 +3,28 @@
 from scdh.losses.bounds import multilabel_upper_bound, triplet_ranking_loss, unary_upper_bound
 from scdh.losses.central import central_similarity_loss
 from scdh.losses.consistency import consistency_loss
-from scdh.losses.corners import corner_distance
-from scdh.losses.distances import centre_distances
+from scdh.losses.distances import euclidean_distances
 from scdh.losses.inner_products import centre_loss, inner_product_loss
-from scdh.losses.pairwise import dpsh_loss, dsh_loss
+from scdh.losses.pairwise import contrastive_loss, pair_likelihood_loss
 from scdh.losses.quantization import quantization_loss
+from scdh.losses.sign_distance import sign_distance_loss
 from scdh.losses.triplet import triplet_hinge_loss
 from scdh.losses.unary import SemanticClusterUnaryLoss, scul, scul_hinge, softmax_loss
 
 __all__ = [
     "SemanticClusterUnaryLoss",
     "central_similarity_loss",
-    "centre_distances",
     "centre_loss",
     "consistency_loss",
-    "corner_distance",
-    "dpsh_loss",
-    "dsh_loss",
+    "contrastive_loss",
+    "euclidean_distances",
     "inner_product_loss",
     "multilabel_upper_bound",
+    "pair_likelihood_loss",
     "quantization_loss",
     "scul",
     "scul_hinge",
+    "sign_distance_loss",
     "softmax_loss",
     "triplet_hinge_loss",
     "triplet_ranking_loss",

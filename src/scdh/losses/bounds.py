@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn.functional import softplus
 
 from scdh.errors import ConfigError, unknown_name
-from scdh.losses.distances import centre_distances
+from scdh.losses.distances import euclidean_distances
 from scdh.losses.labels import label_mask
 
 
@@ -34,13 +34,13 @@ def triplet_ranking_loss(h: Any, y: Any, g: str = "hinge", margin: float = 1.0) 
     """Σ_{(i,j)∈S, (i,k)∉S} r_ij g(|h_i − h_j|, |h_i − h_k|), r_ij = |Y_i ∩ Y_j| (1 for one label).
 
     § S holds every pair with a common label, so (i, i) ∈ S too: the paper's derivation sums j over the whole class.
-    Items without a label take no part.
+    RowNames without a label take no part.
     """
     h = torch.as_tensor(h, dtype=torch.float64)
     labels, _ = _labels(y)
     labelled = labels.any(1)
     h, shared = h[labelled], labels[labelled].double() @ labels[labelled].double().T
-    distances = centre_distances(h, h)
+    distances = euclidean_distances(h, h)
     total = 0.0
     for i in range(len(h)):  # one anchor at a time: n × n, never n × n × n in memory
         similar = shared[i] > 0
@@ -62,7 +62,7 @@ def unary_upper_bound(h: Any, y: Any, centres: Any, g: str = "hinge", margin: fl
         return multilabel_upper_bound(h, y, centres, g=g, margin=margin)
     labelled = labels.any(1)
     h, labels = torch.as_tensor(h, dtype=torch.float64)[labelled], labels[labelled]
-    distances = centre_distances(h, centres)
+    distances = euclidean_distances(h, centres)
     own = distances[labels][:, None]
     l_c = torch.where(labels, 0, _g(g, margin, own, distances)).sum() / max(num_classes - 1, 1)
     return float((len(h) / num_classes) ** 2 * (num_classes - 1) * (l_c + 2 * own.sum()))
@@ -82,7 +82,7 @@ def multilabel_upper_bound(
     labels, _ = _labels(y, len(centres))
     n, num_classes = labels.shape
     p = float(labels.double().mean()) if p is None else p
-    distances = centre_distances(h, centres)
+    distances = euclidean_distances(h, centres)
     big_q = (1 - p) ** 2 * (1 - p**2) ** (num_classes - 2)
     total = 0.0
     for i in range(n):

@@ -9,7 +9,7 @@ def full_precision(x: Tensor) -> Tensor:
     return x if x.dtype == torch.float64 else x.float()
 
 
-def centre_distances(u: Tensor, centres: Tensor) -> Tensor:
+def euclidean_distances(u: Tensor, centres: Tensor) -> Tensor:
     """d_ij = |u_i − c_j|, Euclidean: u [B, r], centres [C, r] → [B, C].
 
     § The gradient of d at d = 0 is undefined; it is taken as 0 (that is what ``cdist`` does), never NaN. The shorter

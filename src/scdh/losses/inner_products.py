@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from scdh.losses.distances import centre_distances, full_precision
+from scdh.losses.distances import euclidean_distances, full_precision
 from scdh.losses.labels import label_mask, mean_over_labelled
 from scdh.losses.unary import softmax_loss
 
@@ -17,5 +17,5 @@ def inner_product_loss(u: Tensor, y: Tensor, weights: Tensor) -> Tensor:
 def centre_loss(u: Tensor, y: Tensor, centres: Tensor) -> Tensor:
     """1/|Y| Σ_{s∈Y} ‖u − w_s‖²; mean over the labelled rows. § Wen et al. write ½ before it; this paper does not."""
     mask = label_mask(y, centres.shape[0])
-    own = torch.where(mask, centre_distances(u, centres).square(), 0).sum(1)
+    own = torch.where(mask, euclidean_distances(u, centres).square(), 0).sum(1)
     return mean_over_labelled(own / mask.sum(1).clamp(min=1), mask.any(1))

@@ -1,4 +1,4 @@
-"""The quantisation loss l_q (paper, "Relaxation")."""
+"""The quantization loss l_q (paper, "Relaxation")."""
 
 import torch
 from torch import Tensor
@@ -15,7 +15,7 @@ def quantization_loss(u: Tensor, p: float = 3.0) -> Tensor:
     gradient.
     """
     if p <= 1:
-        raise ConfigError(f"The quantisation loss needs p > 1 (the paper's is 3), not {p}.")
+        raise ConfigError(f"The quantization loss needs p > 1 (the paper's is 3), not {p}.")
     with torch.autocast(u.device.type, enabled=False):
         magnitude = full_precision(u).abs()
         if magnitude.numel() == 0:

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from scdh.losses.distances import centre_distances
+from scdh.losses.distances import euclidean_distances
 from scdh.losses.labels import both_labelled, similar
 
 
@@ -13,7 +13,7 @@ def triplet_hinge_loss(h: Tensor, y: Tensor, margin: float) -> Tensor:
     All B³ triplets cost O(B² (r + log B)): with an anchor's dissimilar distances sorted, those that violate the margin
     of one similar row are a prefix, and Σ_k max(0, x − d_k) = (their number) · x − (their running sum).
     """
-    squared = centre_distances(h, h).square()
+    squared = euclidean_distances(h, h).square()
     if len(h) == 0:
         return h.sum() + squared.sum()
     same = similar(y, y)

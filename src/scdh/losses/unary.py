@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from scdh.errors import ConfigError, unknown_name
-from scdh.losses.distances import centre_distances, full_precision
+from scdh.losses.distances import euclidean_distances, full_precision
 from scdh.losses.labels import label_mask, mean_over_labelled
 
 
@@ -32,7 +32,7 @@ def softmax_loss(scores: Tensor, y: Tensor) -> Tensor:
 
 def scul(u: Tensor, y: Tensor, centres: Tensor, lam: float) -> Tensor:
     """SCUL with the softmax form of l_c; batch mean over the labelled rows (0 where none is)."""
-    distances = centre_distances(u, centres)
+    distances = euclidean_distances(u, centres)
     mask = label_mask(y, centres.shape[0])
     cluster = _mean_over_labels(-(-distances).log_softmax(1), mask)
     return mean_over_labelled(cluster + lam * _sum_over_labels(distances, mask), mask.any(1))
@@ -44,7 +44,7 @@ def scul_hinge(u: Tensor, y: Tensor, centres: Tensor, lam: float, margin: float 
     one label    l_c = 1/(C−1) Σ_{l≠y} max(0, m + d_iy − d_il)
     many labels  q(|Y|) l_mc,  l_mc = 1/(C−|Y|) Σ_{s∈Y} Σ_{t∉Y} max(0, m + d_is − d_it)   (Proposition 1's l_mc)
     """
-    distances = centre_distances(u, centres)
+    distances = euclidean_distances(u, centres)
     mask = label_mask(y, centres.shape[0])
     wrong = (~mask).sum(1).clamp(min=1)
     cluster = torch.zeros_like(distances)

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from scdh.codes import Codes
 from scdh.config import Settings
-from scdh.data.loaders import Batch
+from scdh.data.batches.loaders import Batch
 from scdh.errors import ConfigError
 from scdh.nets.network import Network, Outputs
 

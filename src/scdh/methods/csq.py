@@ -10,8 +10,8 @@ from pydantic import Field
 from torch import Tensor
 
 from scdh.config import Settings
-from scdh.data.loaders import Batch
-from scdh.losses import central_similarity_loss, corner_distance
+from scdh.data.batches.loaders import Batch
+from scdh.losses import central_similarity_loss, sign_distance_loss
 from scdh.losses.distances import full_precision
 from scdh.methods.base import START, About, Method, Moment
 from scdh.nets.hash_centres import hash_centres, voted_targets
@@ -43,5 +43,5 @@ class Csq(Method):
     def step(self, net: Network, batch: Batch, moment: Moment = START) -> dict[str, Tensor]:
         u, y = net(batch.inputs).u, batch.labels
         central = central_similarity_loss(u, y, voted_targets(y, self.hash_centres, self.ties))
-        corners = corner_distance(full_precision(u).tanh(), y, p=2) / self.bits
+        corners = sign_distance_loss(full_precision(u).tanh(), y, p=2) / self.bits
         return {"loss": central + self.settings.corner_weight * corners, "central": central, "corners": corners}

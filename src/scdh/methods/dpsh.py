@@ -12,9 +12,9 @@ from pydantic import Field
 from torch import Tensor
 
 from scdh.config import Settings
-from scdh.data.loaders import Batch
+from scdh.data.batches.loaders import Batch
 from scdh.errors import TrainingError
-from scdh.losses import corner_distance, dpsh_loss
+from scdh.losses import pair_likelihood_loss, sign_distance_loss
 from scdh.methods.base import START, About, Method, Moment
 from scdh.nets.network import Network
 from scdh.nets.stored import StoredOutputs
@@ -60,8 +60,8 @@ class Dpsh(Method):
         # § The authors start from a table of zeros, whose pairs have no gradient and only thin out the others: η would
         # rule the first epoch of a large set. Rows are left out until they were seen.
         if moment.epoch < self.settings.batch_epochs:
-            pairs = dpsh_loss(u, batch.labels, u, batch.labels)
+            pairs = pair_likelihood_loss(u, batch.labels, u, batch.labels)
         else:
-            pairs = dpsh_loss(u, batch.labels, self.stored.outputs, self.stored_labels, self.stored.seen)
-        corners = corner_distance(u, batch.labels, p=2)
+            pairs = pair_likelihood_loss(u, batch.labels, self.stored.outputs, self.stored_labels, self.stored.seen)
+        corners = sign_distance_loss(u, batch.labels, p=2)
         return {"loss": pairs + self.settings.eta * corners, "pairs": pairs, "corners": corners}

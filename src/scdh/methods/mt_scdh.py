@@ -14,8 +14,8 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn.functional import dropout
 
-from scdh.data.loaders import Batch
-from scdh.losses import centre_distances, consistency_loss
+from scdh.data.batches.loaders import Batch
+from scdh.losses import consistency_loss, euclidean_distances
 from scdh.methods.base import START, About, Method, Moment
 from scdh.methods.scdh import ScdhSettings, add_heads, centre_norm, objective, warm_up
 from scdh.nets.network import Network, Outputs
@@ -100,4 +100,4 @@ def _logits(out: Outputs) -> Tensor:
 def _scores(net: Network, out: Outputs) -> Tensor:
     """−dist to the centres, each network's own: the teacher's are averaged like its other weights."""
     assert net.centres is not None
-    return -centre_distances(out.u, net.centres)
+    return -euclidean_distances(out.u, net.centres)

@@ -13,7 +13,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from scdh.config import Settings
-from scdh.data.loaders import Batch
+from scdh.data.batches.loaders import Batch
 from scdh.losses import triplet_hinge_loss
 from scdh.losses.distances import full_precision
 from scdh.methods.base import START, About, Method, Moment

@@ -13,7 +13,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from scdh.config import Settings
-from scdh.data.loaders import Batch
+from scdh.data.batches.loaders import Batch
 from scdh.losses import quantization_loss, scul, scul_hinge, softmax_loss
 from scdh.methods.base import START, About, Method, Moment
 from scdh.nets.heads import centres, linear_head
@@ -25,8 +25,8 @@ class ScdhSettings(Settings):
 
     lam: float = Field(0.005, ge=0, description="λ, weight of the distance to the own centres")
     mu: float = Field(0.2, ge=0, description="μ, weight of the classification loss on fc8")
-    alpha: float = Field(0.05, ge=0, description="α, weight of the quantisation loss; good when l_q ends in 0.1–0.2")
-    p: float = Field(3.0, gt=1, description="norm of the quantisation loss")
+    alpha: float = Field(0.05, ge=0, description="α, weight of the quantization loss; good when l_q ends in 0.1–0.2")
+    p: float = Field(3.0, gt=1, description="norm of the quantization loss")
     form: Literal["softmax", "hinge"] = Field("softmax", description="form of the cluster loss l_c")
     margin: float = Field(1.0, ge=0, description="margin of the hinge form")
     centre_std: float = Field(0.5, gt=0, description="centres start from N(0, this)")
@@ -76,9 +76,9 @@ def objective(settings: ScdhSettings, net: Network, out: Outputs, labels: Tensor
     else:
         cluster = scul(out.u, labels, net.centres, s.lam)
     classification = softmax_loss(out.logits, labels)
-    quantisation = quantization_loss(out.u, s.p)
-    loss = cluster + s.mu * classification + s.alpha * quantisation
-    return {"loss": loss, "scul": cluster, "l_1": classification, "l_q": quantisation}
+    quantization = quantization_loss(out.u, s.p)
+    loss = cluster + s.mu * classification + s.alpha * quantization
+    return {"loss": loss, "scul": cluster, "l_1": classification, "l_q": quantization}
 
 
 def centre_norm(net: Network) -> dict[str, float]:

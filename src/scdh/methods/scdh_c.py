@@ -10,7 +10,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from scdh.config import Settings
-from scdh.data.loaders import Batch
+from scdh.data.batches.loaders import Batch
 from scdh.losses import centre_loss, inner_product_loss, quantization_loss
 from scdh.methods.base import START, About, Method, Moment
 from scdh.nets.heads import centres
@@ -21,8 +21,8 @@ class ScdhCSettings(Settings):
     """Defaults are SCDH's for CIFAR-10."""
 
     lam: float = Field(0.005, ge=0, description="λ, weight of the squared distance to the own centres")
-    alpha: float = Field(0.05, ge=0, description="α, weight of the quantisation loss")
-    p: float = Field(3.0, gt=1, description="norm of the quantisation loss")
+    alpha: float = Field(0.05, ge=0, description="α, weight of the quantization loss")
+    p: float = Field(3.0, gt=1, description="norm of the quantization loss")
     centre_std: float = Field(0.5, gt=0, description="c and w start from N(0, this)")
 
 
@@ -49,10 +49,10 @@ class ScdhC(Method):
         w = net.get_parameter("cluster_centres")
         classification = inner_product_loss(u, y, net.centres)
         pull = centre_loss(u, y, w.detach())
-        quantisation = quantization_loss(u, s.p)  # over all rows, labelled or not
+        quantization = quantization_loss(u, s.p)  # over all rows, labelled or not
         # § Wen et al. move a centre to the mean of its class at a rate of its own, which λ does not slow down: with the
         # gradient of λ‖u − w‖² the centres would hardly leave the place chance gave them. So w gets the gradient of
         # ‖u − w‖² without λ; the difference is 0 and changes no value.
         follow = centre_loss(u.detach(), y, w)
-        loss = classification + s.lam * pull + s.alpha * quantisation + (follow - follow.detach())
-        return {"loss": loss, "l_c": classification, "centre": pull, "l_q": quantisation}
+        loss = classification + s.lam * pull + s.alpha * quantization + (follow - follow.detach())
+        return {"loss": loss, "l_c": classification, "centre": pull, "l_q": quantization}

@@ -10,7 +10,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from scdh.config import Settings
-from scdh.data.loaders import Batch
+from scdh.data.batches.loaders import Batch
 from scdh.losses import inner_product_loss, quantization_loss, softmax_loss
 from scdh.methods.base import START, About, Method, Moment
 from scdh.nets.heads import centres, linear_head
@@ -21,8 +21,8 @@ class ScdhSSettings(Settings):
     """Defaults are SCDH's for CIFAR-10."""
 
     mu: float = Field(0.2, ge=0, description="μ, weight of the classification loss on fc8")
-    alpha: float = Field(0.05, ge=0, description="α, weight of the quantisation loss")
-    p: float = Field(3.0, gt=1, description="norm of the quantisation loss")
+    alpha: float = Field(0.05, ge=0, description="α, weight of the quantization loss")
+    p: float = Field(3.0, gt=1, description="norm of the quantization loss")
     centre_std: float = Field(0.5, gt=0, description="c starts from N(0, this)")
 
 
@@ -48,6 +48,6 @@ class ScdhS(Method):
         assert out.logits is not None
         cluster = inner_product_loss(out.u, batch.labels, net.centres)
         classification = softmax_loss(out.logits, batch.labels)
-        quantisation = quantization_loss(out.u, s.p)  # over all rows, labelled or not
-        loss = cluster + s.mu * classification + s.alpha * quantisation
-        return {"loss": loss, "l_c": cluster, "l_1": classification, "l_q": quantisation}
+        quantization = quantization_loss(out.u, s.p)  # over all rows, labelled or not
+        loss = cluster + s.mu * classification + s.alpha * quantization
+        return {"loss": loss, "l_c": cluster, "l_1": classification, "l_q": quantization}

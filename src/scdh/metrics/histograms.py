@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from scdh.codes import Codes
-from scdh.index.distances import BLOCK_PAIRS, hamming, word_columns
-from scdh.index.scan import kernels_are_worth_it
-from scdh.index.threads import run, thread_count
+from scdh.index.kernels.distances import BLOCK_PAIRS, hamming, word_columns
+from scdh.index.kernels.threads import run, thread_count
+from scdh.index.search.scan import kernels_are_worth_it
 from scdh.metrics.labels import Relevance, check_labels
 
 _BLOCK_COLUMNS = 8192
@@ -71,8 +71,8 @@ def _by_kernels(
 ) -> Iterator[tuple[slice, Tables]]:
     """With one label per item the database is ordered by label: the relevant items of a query are then a span of rows,
     which is counted for itself."""
-    from scdh.index.counting import count_sharing, count_spans, high_digits, slice_rows
-    from scdh.index.sliced import BUNCH
+    from scdh.index.kernels.counting import count_sharing, count_spans, high_digits, slice_rows
+    from scdh.index.kernels.sliced import BUNCH
 
     total, count = words.shape[1], queries.shape[1]
     if relevance.single:

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from scdh.codes import Codes
 from scdh.errors import DataError
-from scdh.index.distances import word_columns
+from scdh.index.kernels.distances import word_columns
 
 
 def check_labels(labels: ArrayLike, count: int, name: str = "labels") -> NDArray[Any]:

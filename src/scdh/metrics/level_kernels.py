@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from scdh.index.compiled import compiled
+from scdh.index.kernels.compiled import compiled
 from scdh.metrics.harmonic import EXACT_BELOW, TABLE
 
 

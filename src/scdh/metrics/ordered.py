@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from scdh.codes import Codes
 from scdh.errors import ConfigError, unknown_name
-from scdh.index.distances import word_columns
-from scdh.index.threads import run
+from scdh.index.kernels.distances import word_columns
+from scdh.index.kernels.threads import run
 from scdh.metrics.histograms import Advance
 from scdh.metrics.labels import Relevance, check_labels
 from scdh.metrics.ranking import DENOMINATORS, check_histograms, check_topk
@@ -48,7 +48,7 @@ def ordered_average_precision(
     >>> ordered_average_precision(query, [1], database, [1, 0], *tables).tolist()
     [1.0]
     """
-    from scdh.index.counting import precision_sums
+    from scdh.index.kernels.counting import precision_sums
 
     check_histograms(items, relevant)
     check_topk(topk)

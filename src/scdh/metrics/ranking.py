@@ -28,8 +28,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scdh.errors import ConfigError, DataError, unknown_name
-from scdh.index.scan import kernels_are_worth_it
-from scdh.index.threads import run
+from scdh.index.kernels.threads import run
+from scdh.index.search.scan import kernels_are_worth_it
 from scdh.metrics.cut_level import cut_level_scores, divide
 from scdh.metrics.harmonic import harmonic_span
 
@@ -125,9 +125,7 @@ def _scores_by_kernel(n: Counts, rho: Counts, topk: int | None, denominator: str
     return scores
 
 
-def _level_sums(
-    n: Counts, rho: Counts, taken: Counts, before: Counts, relevant_before: Counts, ties: str
-) -> Floats:
+def _level_sums(n: Counts, rho: Counts, taken: Counts, before: Counts, relevant_before: Counts, ties: str) -> Floats:
     """What the first ``taken`` items of each level add to the sum of precisions: the three formulas above."""
     if ties == "expected":
         spread = (rho - 1) / np.maximum(n - 1, 1)

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from scdh.config import NetSettings
-from scdh.data.transforms import Preprocess
+from scdh.data.images.transforms import Preprocess
 from scdh.errors import ConfigError, ModelError, unknown_name
 from scdh.nets.small import FeatureTrunk, SmallConv
 from scdh.nets.torchvision_fix import ensure_torchvision_imports

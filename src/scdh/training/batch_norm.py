@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import torch
 
-from scdh.data.batch import Batch
+from scdh.data.batches.batch import Batch
 from scdh.nets.network import Network, batch_norms
 
 

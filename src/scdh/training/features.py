@@ -14,10 +14,10 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
-from scdh.data.batch import BadImages
-from scdh.data.loaders import OnBadImage, evaluation_batches
+from scdh.data.batches.batch import BadImages
+from scdh.data.batches.loaders import OnBadImage, evaluation_batches
+from scdh.data.images.transforms import Preprocess
 from scdh.data.source import Source
-from scdh.data.transforms import Preprocess
 from scdh.encode import run_network
 from scdh.files import replacing
 from scdh.hasher import Hasher

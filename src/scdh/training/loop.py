@@ -12,15 +12,15 @@ import torch
 from torch import Tensor, nn
 
 from scdh.config import TrainSettings
-from scdh.data.loaders import Batch
+from scdh.data.batches.loaders import Batch
 from scdh.errors import ConfigError, TrainingError
 from scdh.methods.base import Method, Moment
 from scdh.nets.network import Network
 from scdh.progress import track
+from scdh.training.checkpoint import Progress, load_checkpoint, save_checkpoint
 from scdh.training.collapse import CollapseWatch
 from scdh.training.log import RunLog
 from scdh.training.optim import build_optimiser, build_schedule
-from scdh.training.state import Progress, load_checkpoint, save_checkpoint
 from scdh.training.teacher import MovingAverage
 
 

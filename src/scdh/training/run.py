@@ -7,21 +7,19 @@ import numpy as np
 import torch
 
 from scdh.config import RunConfig
-from scdh.data.augment import augmentation
-from scdh.data.batch import BadImages
+from scdh.data.batches.batch import BadImages
+from scdh.data.images.augment import augmentation
 from scdh.data.source import Source
 from scdh.errors import ConfigError
 from scdh.hasher import Hasher
 from scdh.methods.registry import method_class
 from scdh.nets.network import Network
+from scdh.runs.folder import STUDENT, claim_folder, keep_protocol
+from scdh.runs.protocol import protocol_of, source_of
 from scdh.training.batch_norm import recalibrate_batch_norm
+from scdh.training.data import TrainingData
 from scdh.training.device import make_accelerator
-from scdh.training.feeding import TrainingData
 from scdh.training.loop import fit
-from scdh.training.run_folder import claim_folder, keep_protocol
-from scdh.training.split import protocol_of, source_of
-
-STUDENT = "student"  # folder in a run's folder: the network that a teacher was averaged from
 
 
 def train(

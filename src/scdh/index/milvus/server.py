@@ -85,9 +85,7 @@ def _connect(address: Address) -> Any:
     if address.file is not None:
         return _open_file(address.file)
     try:
-        return MilvusClient(
-            uri=address.url, token=address.token, db_name=address.database, timeout=CONNECT_SECONDS
-        )
+        return MilvusClient(uri=address.url, token=address.token, db_name=address.database, timeout=CONNECT_SECONDS)
     except (MilvusException, grpc.RpcError) as error:
         # pymilvus calls every failure to connect the same; what the server said is its cause.
         said = error.__cause__ or error

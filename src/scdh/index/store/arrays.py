@@ -44,7 +44,7 @@ class StoredIndex:
         return self.slot.generation
 
     def __len__(self) -> int:
-        """Items that are there."""
+        """RowNames that are there."""
         return sum(len(segment) for segment in self.segments)
 
 

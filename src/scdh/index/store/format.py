@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 
 from scdh.codes import Codes
 from scdh.errors import CodesError
-from scdh.index.distances import word_columns
+from scdh.index.kernels.distances import word_columns
 
 MAGIC = b"scdh-index\r\n\x1a\n\0\0"  # the line ends give away a copy that was made as if it were text
 VERSION = 1

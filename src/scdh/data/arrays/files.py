@@ -1,0 +1,61 @@
+"""Embeddings that people already have: ``.npz`` with vectors and labels, or ``.npy`` and labels beside it."""
+
+import zipfile
+from pathlib import Path
+
+import numpy as np
+
+from scdh.data.arrays.memory import ArraySource
+from scdh.errors import DataError
+
+VECTORS = ("X", "features", "embeddings")
+LABELS = ("y", "labels")
+
+
+def open_embeddings(path: Path, labels: Path | None = None) -> ArraySource:
+    """``labels`` is a ``.npy`` file with one label (or one 0/1 row) for each vector."""
+    if path.suffix.lower() == ".npy":
+        vectors, y, names = _read(path), None, None
+    else:
+        vectors, y, names = _read_npz(path)
+    if labels is not None:
+        if y is not None:
+            raise DataError(f"{path.name} holds labels of its own, so {labels.name} cannot be given beside it.")
+        y = _read(labels)
+    return ArraySource(vectors, y, names, name=path.name)
+
+
+def _read(path: Path) -> np.ndarray:
+    if not path.is_file():
+        raise DataError(f"There is no file {path}.")
+    try:
+        # Mapped, so that a large file of float32 is read row by row when it is needed.
+        return np.load(path, mmap_mode="r", allow_pickle=False)
+    except (ValueError, EOFError, OSError) as error:
+        raise DataError(f"{path} is not a plain .npy array: {_first_line(error)}.") from error
+
+
+def _read_npz(path: Path) -> tuple[np.ndarray, np.ndarray | None, list[str] | None]:
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            key = _one_of(archive.files, VECTORS)
+            if key is None:
+                raise DataError(
+                    f"{path.name} holds the arrays {', '.join(archive.files) or 'none'}; "
+                    f"expected the vectors under one of {', '.join(VECTORS)}."
+                )
+            label_key = _one_of(archive.files, LABELS)
+            names = archive["label_names"].astype(str).tolist() if "label_names" in archive.files else None
+            return archive[key], None if label_key is None else archive[label_key], names
+    except DataError:
+        raise
+    except (ValueError, EOFError, OSError, zipfile.BadZipFile) as error:
+        raise DataError(f"{path} is not a plain .npz archive: {_first_line(error)}.") from error
+
+
+def _one_of(found: list[str], wanted: tuple[str, ...]) -> str | None:
+    return next((key for key in wanted if key in found), None)
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")

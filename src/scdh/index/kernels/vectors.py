@@ -1,0 +1,141 @@
+"""Hamming distances of one query to 64 codes at a time, in the processor's widest vectors.
+
+The loops of ``kernels`` are ordinary numba. What is here is what its compiler does not find by itself: the same
+arithmetic written as LLVM vectors of 512 bits. LLVM turns them into AVX-512 popcounts where there are some, and into
+what there is elsewhere (AVX2, SSE, NEON): slower, but the same results. Measured against the best plain loop that the
+compiler vectorised alone, this was twice as fast (64 bits: 10 against 5 G distances/s on one core).
+
+``base`` is [words, n] with rows side by side, as from ``word_columns``; ``queries`` is [q, words]. A chunk is the 64
+rows from ``column`` on, all of which must exist.
+"""
+
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+CHUNK = 64
+_VECTOR_BITS = 512
+_I32, _I64 = ir.IntType(32), ir.IntType(64)
+
+
+@intrinsic
+def popcount(_typing: Any, word: Any) -> Any:
+    """How many bits of a word are set."""
+
+    def generate(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+        return builder.call(builder.module.declare_intrinsic("llvm.ctpop", [args[0].type]), args)
+
+    return word(word), generate
+
+
+@intrinsic
+def lowest_bit(_typing: Any, word: Any) -> Any:
+    """The place of the lowest bit that is set, in a word that has one."""
+
+    def generate(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+        return builder.cttz(args[0], ir.Constant(ir.IntType(1), 1))
+
+    return types.int64(types.uint64), generate
+
+
+@intrinsic
+def any_below(_typing: Any, base: Any, column: Any, queries: Any, query: Any, limit: Any) -> Any:
+    """Whether one of the chunk's distances is below the limit.
+
+    The smallest of each lane is kept and compared once: a comparison per vector would share the one execution port
+    that also counts bits.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        vectors = _distances(context, builder, signature, args)
+        smallest = vectors[0]
+        for vector in vectors[1:]:
+            smallest = builder.call(_vector_function(builder, "umin", vector.type, 2), [smallest, vector])
+        lanes = ir.IntType(smallest.type.count)
+        return builder.icmp_unsigned("!=", _below(builder, smallest, args[4]), lanes(0))
+
+    return types.boolean(base, types.int64, queries, types.int64, types.int64), generate
+
+
+@intrinsic
+def which_below(_typing: Any, base: Any, column: Any, queries: Any, query: Any, limit: Any) -> Any:
+    """The chunk's rows below the limit as 64 bits: bit j for row column + j."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        mask = _I64(0)
+        for i, vector in enumerate(_distances(context, builder, signature, args)):
+            part = _below(builder, vector, args[4])
+            part = builder.zext(part, _I64) if part.type.width < 64 else part
+            mask = builder.or_(mask, builder.shl(part, _I64(i * vector.type.count)))
+        return mask
+
+    return types.uint64(base, types.int64, queries, types.int64, types.int64), generate
+
+
+def _distances(context: Any, builder: Any, signature: Any, args: Any) -> list[Any]:
+    """The chunk's 64 distances as vectors: the popcounts of the first word, plus those of the others in a loop."""
+    width = signature.args[0].dtype.bitwidth
+    kind = ir.VectorType(ir.IntType(width), _VECTOR_BITS // width)
+    base = context.make_array(signature.args[0])(context, builder, args[0])
+    queries = context.make_array(signature.args[2])(context, builder, args[2])
+    next_word = cgutils.unpack_tuple(builder, base.strides)[0]
+    next_query = cgutils.unpack_tuple(builder, queries.strides)[0]
+    words = cgutils.unpack_tuple(builder, base.shape)[0]
+    codes = builder.add(builder.ptrtoint(base.data, _I64), builder.mul(args[1], _I64(width // 8)))
+    query = builder.add(builder.ptrtoint(queries.data, _I64), builder.mul(args[3], next_query))
+
+    def popcounts(word: Any) -> list[Any]:
+        start = builder.add(codes, builder.mul(word, next_word))
+        place = builder.add(query, builder.mul(word, _I64(width // 8)))
+        asked = _splat(builder, builder.load(builder.inttoptr(place, kind.element.as_pointer())), kind.count)
+        counts = []
+        for i in range(CHUNK // kind.count):
+            place = builder.add(start, _I64(i * _VECTOR_BITS // 8))
+            loaded = builder.load(builder.inttoptr(place, kind.as_pointer()), align=width // 8)
+            counts.append(builder.call(_vector_function(builder, "ctpop", kind, 1), [builder.xor(loaded, asked)]))
+        return counts
+
+    first = popcounts(_I64(0))
+    before = builder.block
+    loop, done = builder.append_basic_block("more_words"), builder.append_basic_block("all_words")
+    builder.cbranch(builder.icmp_signed(">", words, _I64(1)), loop, done)
+    builder.position_at_end(loop)
+    word = builder.phi(_I64)
+    sums = [builder.phi(kind) for _ in first]
+    grown = [builder.add(ours, more) for ours, more in zip(sums, popcounts(word), strict=True)]
+    following = builder.add(word, _I64(1))
+    for phi, start, later in zip([word, *sums], [_I64(1), *first], [following, *grown], strict=True):
+        phi.add_incoming(start, before)
+        phi.add_incoming(later, loop)
+    builder.cbranch(builder.icmp_signed("<", following, words), loop, done)
+    builder.position_at_end(done)
+    totals = []
+    for start, later in zip(first, grown, strict=True):
+        total = builder.phi(kind)
+        total.add_incoming(start, before)
+        total.add_incoming(later, loop)
+        totals.append(total)
+    return totals
+
+
+def _below(builder: Any, vector: Any, limit: Any) -> Any:
+    """One bit per lane: its distance is below the limit, which fits the words' type."""
+    element = vector.type.element
+    narrow = builder.trunc(limit, element) if element.width < 64 else limit
+    found = builder.icmp_unsigned("<", vector, _splat(builder, narrow, vector.type.count))
+    return builder.bitcast(found, ir.IntType(vector.type.count))
+
+
+def _splat(builder: Any, value: Any, count: int) -> Any:
+    kind = ir.VectorType(value.type, count)
+    empty = ir.Constant(kind, ir.Undefined)
+    one = builder.insert_element(empty, value, _I32(0))
+    return builder.shuffle_vector(one, empty, ir.Constant(ir.VectorType(_I32, count), [0] * count))
+
+
+def _vector_function(builder: Any, name: str, kind: Any, arguments: int) -> Any:
+    full = f"llvm.{name}.v{kind.count}i{kind.element.width}"
+    return cgutils.get_or_insert_function(builder.module, ir.FunctionType(kind, [kind] * arguments), full)

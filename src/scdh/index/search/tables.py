@@ -1,0 +1,150 @@
+"""Multi-index hashing (Norouzi, Punjani, Fleet: "Fast exact search in Hamming space with multi-index hashing").
+
+A query and an item at most r bits apart differ by at most r/m bits in one of m pieces, so it is enough to look up
+pieces, each in a table of its own. With pieces of about log₂ n bits a look-up meets about one item, and a near
+neighbour among 10 million costs some microseconds. The answers are those of the scan; where codes crowd together or
+neighbours are far, the scan is faster, and a query that has cost as much as its scan would goes there.
+"""
+
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from math import comb, log2
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scdh.errors import CodesError
+from scdh.index.kernels.threads import run, thread_count
+from scdh.index.search.scan import Distances, Rows, row_mask, split
+
+# Fewer rows than this are scanned faster than anything can be looked up.
+FEWEST_ROWS = 1 << 16
+_MOST_ROWS = (1 << 32) - 1
+# A look-up, or a row met, costs about as much as scanning this many rows.
+_ROWS_PER_LOOK_UP = 128
+_LONGEST_PIECE = 26
+# Queries of one task; fewer are answered sooner than another thread wakes up.
+_FEWEST_QUERIES, _QUERIES = 128, 1024
+
+
+@dataclass(frozen=True, eq=False)
+class Tables:
+    """The tables of one segment's words."""
+
+    words: NDArray[Any]
+    bits: int
+    starts: NDArray[np.uint32]
+    rows: NDArray[np.uint32]
+    offsets: NDArray[np.int64]
+    cuts: NDArray[np.int64]
+    masks: NDArray[Any]
+
+    @classmethod
+    def build(cls, words: NDArray[Any], bits: int) -> "Tables":
+        from scdh.index.kernels.probing import fill_table, piece_keys
+
+        if words.shape[1] > _MOST_ROWS:
+            raise CodesError(f"Tables have room for {_MOST_ROWS} rows, but there are {words.shape[1]}; take the scan.")
+        cuts = piece_cuts(bits, words.shape[1])
+        sizes = np.diff(cuts)
+        lengths = (1 << sizes) + 1
+        offsets = np.cumsum(lengths) - lengths
+        starts = np.empty(int(lengths.sum()), np.uint32)
+        rows = np.empty((len(sizes), words.shape[1]), np.uint32)
+
+        def fill(table: int) -> None:
+            # numpy's vector sort of whole numbers is several times faster than scattering rows over memory.
+            keys = piece_keys(words, int(cuts[table]), int(cuts[table + 1]))
+            keys.sort()
+            fill_table(keys, starts[offsets[table] : offsets[table] + lengths[table]], rows[table])
+
+        for _ in run([partial(fill, table) for table in range(len(sizes))]):
+            pass
+        return cls(words, bits, starts, rows, offsets, cuts, _piece_masks(cuts, words))
+
+    def nearest(
+        self, queries: NDArray[Any], k: int, allowed: NDArray[np.bool_] | None, budget: int | None
+    ) -> tuple[Rows, Distances, NDArray[np.bool_]]:
+        """As ``scan.nearest`` for k rows that exist, and which queries were answered."""
+        from scdh.index.kernels.probing import nearest_by_tables
+
+        count = queries.shape[1]
+        rows, distances = np.empty((count, k), np.int64), np.empty((count, k), np.int32)
+        asked, mask = np.ascontiguousarray(queries.T), row_mask(allowed)
+
+        def task(part: slice) -> NDArray[np.bool_]:
+            return nearest_by_tables(  # type: ignore[no-any-return]
+                self.words, asked[part], k, self.bits, self._arrays(), mask, _whole(budget), rows[part], distances[part]
+            )
+
+        done = list(run([partial(task, part) for part in _parts(count)]))
+        return rows, distances, np.concatenate([np.empty(0, np.bool_), *done])
+
+    def within(
+        self, queries: NDArray[Any], radius: int, allowed: NDArray[np.bool_] | None, budget: int | None
+    ) -> tuple[tuple[Rows, Rows, Distances], NDArray[np.bool_]]:
+        """As ``scan.within`` for the queries that were answered, and which those are."""
+        from scdh.index.kernels.probing import within_by_tables
+
+        asked, mask = np.ascontiguousarray(queries.T), row_mask(allowed)
+        parts = _parts(queries.shape[1])
+        tasks = [
+            partial(within_by_tables, self.words, asked[part], radius, self.bits, self._arrays(), mask, _whole(budget))
+            for part in parts
+        ]
+        found = [(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int32))]
+        answered = [np.empty(0, np.bool_)]
+        for part, (keys, done) in zip(parts, run(tasks), strict=True):
+            query, distance, row = split(np.sort(keys), self.bits, self.words.shape[1])
+            found.append((query + part.start, row, distance.astype(np.int32)))
+            answered.append(done)
+        together: Any = tuple(np.concatenate(column) for column in zip(*found, strict=True))
+        return together, np.concatenate(answered)
+
+    def _arrays(self) -> tuple[Any, ...]:
+        return self.starts, self.rows, self.offsets, self.cuts, self.masks
+
+
+def piece_cuts(bits: int, rows: int) -> NDArray[np.int64]:
+    """Where the pieces begin and end: of about log₂ n bits each, over whole bytes as codes are stored."""
+    stored = -(-bits // 8) * 8
+    ideal = min(max(log2(max(rows, 2)), 1), _LONGEST_PIECE)
+    pieces = max(round(stored / ideal), -(-stored // _LONGEST_PIECE), 1)
+    return np.array([stored * i // pieces for i in range(pieces + 1)], dtype=np.int64)
+
+
+@lru_cache
+def look_ups(bits: int, rows: int, radius: int) -> int:
+    """How many look-ups steps 0 … radius take."""
+    sizes = np.diff(piece_cuts(bits, rows)).tolist()
+    return sum(comb(sizes[step % len(sizes)], step // len(sizes)) for step in range(radius + 1))
+
+
+def budget(rows: int) -> int:
+    """Look-ups and rows met that cost as much as a scan."""
+    return rows // _ROWS_PER_LOOK_UP
+
+
+def may_win(bits: int, rows: int, radius: int) -> bool:
+    """Whether tables can be expected to beat a scan clearly; a look-up meets at least about one row."""
+    return FEWEST_ROWS <= rows <= _MOST_ROWS and 8 * look_ups(bits, rows, radius) <= budget(rows)
+
+
+def _piece_masks(cuts: NDArray[np.int64], words: NDArray[Any]) -> NDArray[Any]:
+    width = 8 * words.itemsize
+    positions = np.arange(words.shape[0] * width)
+    inside = (positions >= cuts[:-1, None]) & (positions < cuts[1:, None])
+    packed = np.packbits(inside, axis=1, bitorder="little")
+    return packed.view(words.dtype.newbyteorder("<")).astype(words.dtype)
+
+
+def _parts(count: int) -> list[slice]:
+    if count <= _FEWEST_QUERIES:
+        return [slice(0, count)] if count else []
+    size = max(_FEWEST_QUERIES, min(_QUERIES, -(-count // thread_count())))
+    return [slice(start, min(start + size, count)) for start in range(0, count, size)]
+
+
+def _whole(budget: int | None) -> int:
+    return np.iinfo(np.int64).max if budget is None else budget

