@@ -15,6 +15,8 @@ from numpy.typing import ArrayLike, NDArray
 from scdh.errors import CodesError
 from scdh.tensor_files import RESERVED, read_tensors, write_tensors
 
+RANKING = "ranking"  # key of metadata: the distance that ranks these codes, where it is not the Hamming distance
+
 
 class Codes:
     """n binary codes of ``bits`` bits each.
