@@ -16,7 +16,7 @@ LabelColumn = Annotated[
 ]
 Labels = Annotated[Path | None, typer.Option(help=".npy file with the labels of .npy embeddings.", show_default=False)]
 OnBadImage = Annotated[Literal["fail", "skip"], typer.Option(help="What to do with an image that cannot be read.")]
-BatchSize = Annotated[int, typer.Option(help="RowNames a step of the network takes.")]
+BatchSize = Annotated[int, typer.Option(help="Items a step of the network takes.")]
 Workers = Annotated[int | None, typer.Option(help="Processes that decode images (default: by the machine).")]
 Json = Annotated[bool, typer.Option("--json", metavar="", help="Print one JSON document instead of a table.")]
 From = Annotated[
