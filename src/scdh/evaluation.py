@@ -202,7 +202,7 @@ def _words(topk: int | None, denominator: str, radius: int, ties: str, leave_one
     over = "all relevant items" if topk is None else _DENOMINATOR_WORDS[denominator]
     own = ", its own row left out" if leave_one_out else ""
     return (
-        f"RowNames are ranked by Hamming distance to each query{own}, and are relevant if they share a label. "
+        f"Items are ranked by Hamming distance to each query{own}, and are relevant if they share a label. "
         f"MAP is the mean over all queries of the average precision of {part}, divided by {over}, "
         f"for {_TIE_WORDS[ties]}; a query without a hit scores 0. "
         f"Precision within radius {radius} is 0 for a query with no item there."

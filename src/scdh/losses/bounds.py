@@ -34,7 +34,7 @@ def triplet_ranking_loss(h: Any, y: Any, g: str = "hinge", margin: float = 1.0) 
     """Σ_{(i,j)∈S, (i,k)∉S} r_ij g(|h_i − h_j|, |h_i − h_k|), r_ij = |Y_i ∩ Y_j| (1 for one label).
 
     § S holds every pair with a common label, so (i, i) ∈ S too: the paper's derivation sums j over the whole class.
-    RowNames without a label take no part.
+    Items without a label take no part.
     """
     h = torch.as_tensor(h, dtype=torch.float64)
     labels, _ = _labels(y)

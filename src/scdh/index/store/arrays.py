@@ -44,7 +44,7 @@ class StoredIndex:
         return self.slot.generation
 
     def __len__(self) -> int:
-        """RowNames that are there."""
+        """Items that are there."""
         return sum(len(segment) for segment in self.segments)
 
 
