@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.cli.bad_input_table import must
+from tests.cli.commands import must
 from tests.experiments.comparisons import TWO_LENGTHS
 
 

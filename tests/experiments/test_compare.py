@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from scdh.training import features as trunk_features
-from tests.cli.bad_input_table import must, run
+from tests.cli.commands import must, run
 from tests.data.data_files import write_pictures
 from tests.experiments.comparisons import CELLS, SEEDS, SMALL, TWO_LENGTHS, modification_times, read_json
 

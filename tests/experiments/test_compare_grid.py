@@ -16,7 +16,7 @@ from scdh.experiments.compare.grid import Grid, split_settings
 from scdh.experiments.compare.page import to_markdown
 from scdh.experiments.compare.results import Budget
 from scdh.experiments.compare.run import compare_methods
-from tests.cli.bad_input_table import must, run
+from tests.cli.commands import must, run
 from tests.experiments.comparisons import SMALL, VALIDATION, read_json
 
 pytest.importorskip("matplotlib")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from scdh.experiments.compare.cell import CellRunner
-from tests.cli.bad_input_table import run
+from tests.cli.commands import run
 from tests.experiments.comparisons import CELLS, EIGHT_BITS, read_json, scores_by_file
 
 pytest.importorskip("matplotlib")
