@@ -122,7 +122,7 @@ def _print_description(description: dict[str, Any]) -> None:
     print_table(("source", description["name"]), rows)
     classes = list(description["classes"].items())
     if classes:
-        shown = [(name, f"{count:,}") for name, count in classes[:MOST_CLASSES]]
-        print_table(("class", "rows"), shown, right=("rows",))
+        counted = [(name, f"{count:,}") for name, count in classes[:MOST_CLASSES]]
+        print_table(("class", "rows"), counted, right=("rows",))
     if len(classes) > MOST_CLASSES:
         print_line(f"… and {len(classes) - MOST_CLASSES:,} more classes; --json lists all.")

@@ -39,7 +39,7 @@ def evaluate(
     denominator: Annotated[
         Literal["hits", "relevant", "min(k, relevant)"], typer.Option(help="What average precision is divided by.")
     ] = "hits",
-    radius: Annotated[int, typer.Option(help="Bits away up to which precision is taken.")] = 2,
+    radius: Annotated[int, typer.Option(help="Bits away up to which items count for precision.")] = 2,
     ties: Annotated[
         Literal["expected", "best", "worst", "order"], typer.Option(help="How items at equal distance are ordered.")
     ] = "expected",

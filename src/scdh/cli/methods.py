@@ -57,7 +57,7 @@ def describe(name: str) -> dict[str, Any]:
 
 
 def _sort_key(description: dict[str, Any]) -> tuple[bool, bool, str, int, str]:
-    """The paper's own first, then what is trained by kind and year, and last what is fitted at once."""
+    """The paper's own first, then trained methods by kind and year, then fitted ones."""
     return (
         "scdh" not in description["name"],
         not description["trained"],
