@@ -89,7 +89,7 @@ def test_the_files_of_kernels_are_found_where_they_are(module, imported):
 
 def test_imports_are_read_as_the_parser_reads_them():
     for file in PACKAGE.rglob("*.py"):
-        nodes = [node for node in ast.walk(ast.parse(file.read_bytes()))]
+        nodes = list(ast.walk(ast.parse(file.read_bytes())))
         modules = {(node.module or "", node.level) for node in nodes if isinstance(node, ast.ImportFrom)}
         modules |= {(alias.name, 0) for node in nodes if isinstance(node, ast.Import) for alias in node.names}
         assert modules <= set(_imports(file.read_bytes())), file

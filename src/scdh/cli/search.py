@@ -186,8 +186,8 @@ def _answers(
     else:
         hits = index.search(asked, (limit or 10) + (leave_out is not None), only=only, **options)
     answers = []
-    for query in range(len(asked)):
-        ids, distances = hits.of(query)
+    for query_hits in hits:
+        ids, distances = query_hits.ids, query_hits.distances
         others = slice(None) if leave_out is None else ids != leave_out
         answers.append((ids[others][:limit], distances[others][:limit]))
     return answers
