@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from scdh.codes import Codes, check_codes
+from scdh.code_checks import check_hamming_codes
+from scdh.codes import Codes
 from scdh.errors import ConfigError, DataError, unknown_name
 from scdh.metrics.histograms import distance_histograms
 from scdh.metrics.labels import check_labels
@@ -130,8 +131,8 @@ def evaluate(
     >>> round(scores.map, 4), scores.precision_at_k(1)
     (0.8333, 1.0)
     """
-    check_codes(query_codes, "query_codes")
-    check_codes(database_codes, "database_codes", query_codes.bits)
+    check_hamming_codes(query_codes, "query_codes")
+    check_hamming_codes(database_codes, "database_codes", query_codes.bits)
     if len(query_codes) == 0 or len(database_codes) == 0:
         raise DataError(
             "There must be at least one query and one database item to score, "
