@@ -14,7 +14,7 @@ from PIL import Image
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
-from scdh.codes import RANKING, Codes
+from scdh.codes import HAMMING, RANKING, Codes
 from scdh.config import RunConfig, parse_config
 from scdh.data.arrays.loose import ItemsSource
 from scdh.data.batches.loaders import Batch, OnBadImage, evaluation_batches
@@ -24,7 +24,7 @@ from scdh.encode import run_network
 from scdh.errors import ConfigError, DataError, ModelError
 from scdh.files import replacing_folder
 from scdh.hub import DESCRIPTION, WEIGHTS, find_model_folder, model_card
-from scdh.methods.base import HAMMING, Method
+from scdh.methods.base import Method
 from scdh.methods.declared import method_names
 from scdh.methods.registry import make_method
 from scdh.nets.backbones import build_backbone, width_at

@@ -200,8 +200,8 @@ def _find_hits(
         limit = k or DEFAULT_K
         hits = index.search(queries, limit + (left_out is not None), only=allowed, **options)
     per_query = []
-    for query in range(len(queries)):
-        ids, distances = hits.of(query)
+    for query_hits in hits:
+        ids, distances = query_hits.ids, query_hits.distances
         others = slice(None) if left_out is None else ids != left_out
         per_query.append((ids[others][:limit], distances[others][:limit]))
     return per_query

@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from scdh.codes import Codes, check_codes
+from scdh.code_checks import check_codes
+from scdh.codes import Codes
 from scdh.errors import DataError
 from scdh.metrics.histograms import distance_histograms
 from scdh.metrics.labels import check_labels

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
-from scdh.codes import Codes
+from scdh.codes import HAMMING, Codes
 from scdh.config import RunConfig
 from scdh.data.protocol import Protocol
 from scdh.data.row_names import RowNames
@@ -21,7 +21,6 @@ from scdh.evaluation import Scores, evaluate
 from scdh.files import replacing
 from scdh.hasher import Hasher
 from scdh.losses import quantization_loss
-from scdh.methods.base import HAMMING
 from scdh.runs.encoding import named_codes
 from scdh.runs.folder import NetworkName, RunFolder
 from scdh.runs.protocol import source_of
