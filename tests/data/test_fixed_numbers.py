@@ -43,28 +43,8 @@ def test_rows_of_the_first_batch() -> None:
 
 
 def test_balanced_orders() -> None:
-    assert balanced_order(SINGLE[40:], np.random.default_rng(4)).tolist() == [
-        2,
-        3,
-        10,
-        18,
-        17,
-        11,
-        13,
-        9,
-        0,
-        7,
-        19,
-        8,
-        4,
-        15,
-        5,
-        1,
-        6,
-        14,
-        12,
-        16,
-    ]
+    expected = [2, 3, 10, 18, 17, 11, 13, 9, 0, 7, 19, 8, 4, 15, 5, 1, 6, 14, 12, 16]
+    assert balanced_order(SINGLE[40:], np.random.default_rng(4)).tolist() == expected
     assert balanced_order(MULTI[:12], np.random.default_rng(4)).tolist() == [7, 9, 1, 11, 10, 5, 10, 6, 5, 3, 0, 4]
 
 

@@ -79,10 +79,6 @@ def describe(source: "Source") -> dict[str, Any]:
     import numpy as np
 
     many = source.multi_label
-    if many:
-        counts = source.labels.sum(axis=0, dtype=np.int64)
-    else:
-        counts = np.bincount(source.labels[source.labelled], minlength=source.num_classes)
     labelled = int(source.labelled.sum())
     about: dict[str, Any] = {
         "name": source.name,
@@ -91,7 +87,7 @@ def describe(source: "Source") -> dict[str, Any]:
         "labelled": labelled,
         "fingerprint": source.fingerprint(),
         "multi_label": many,
-        "classes": dict(zip(source.label_names, counts.tolist(), strict=True)),
+        "classes": dict(zip(source.label_names, source.rows_per_class.tolist(), strict=True)),
     }
     if source.kind == "features":
         about["width"] = int(source.features.shape[1])

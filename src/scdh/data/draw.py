@@ -3,6 +3,7 @@
 import numpy as np
 
 from scdh.errors import DataError
+from scdh.label_arrays import is_labelled, rows_per_class
 
 
 def seeded(seed: int, *stream: int) -> np.random.Generator:
@@ -52,7 +53,7 @@ def take_per_class(
 def _take_multi(
     labels: np.ndarray, order: np.ndarray, count: int, part: str, label_names: list[str] | None, at_most: bool
 ) -> np.ndarray:
-    frequency = labels[order].sum(axis=0, dtype=np.int64)
+    frequency = rows_per_class(labels[order], labels.shape[1])
     rarest_first = np.argsort(frequency, kind="stable")
     ranked = labels[:, rarest_first].astype(bool)
     open_quota = np.full(labels.shape[1], count)
@@ -85,7 +86,7 @@ def balanced_order(labels: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     take turns. Several labels: a row is drawn in proportion to the mean of 1/frequency of its labels, with
     evenly spaced draws so that no row misses its share by more than one. Unlabelled rows come once each.
     """
-    labelled = labels.any(axis=1) if labels.ndim == 2 else labels >= 0
+    labelled = is_labelled(labels)
     known = np.flatnonzero(labelled)
     picks = [np.flatnonzero(~labelled)]
     if len(known) and labels.ndim == 1:

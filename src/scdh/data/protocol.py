@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 
 from scdh.data.draw import seeded, take_per_class
-from scdh.data.source import Source, is_labelled
+from scdh.data.source import Source
 from scdh.errors import DataError
 from scdh.files import replacing
+from scdh.label_arrays import is_labelled
 
 PARTS = ("train", "query", "database", "validation")
 DISJOINT = (("query", "train"), ("query", "database"), ("validation", "train"), ("validation", "query"))

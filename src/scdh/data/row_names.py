@@ -14,6 +14,7 @@ import numpy as np
 from scdh.data.source import Source
 from scdh.errors import CodesError, DataError
 from scdh.files import replacing
+from scdh.label_arrays import is_labelled, multi_hot, renumbered
 
 FORMAT = "scdh items 1"
 
@@ -35,7 +36,7 @@ class RowNames:
     @property
     def labelled(self) -> bool:
         """Whether any row carries a label."""
-        return bool(self.labels.any() if self.labels.ndim == 2 else (self.labels >= 0).any())
+        return bool(is_labelled(self.labels).any())
 
     def label(self, row: int) -> str:
         """The label of a row in words, several joined by commas."""
@@ -46,19 +47,10 @@ class RowNames:
 
     def labels_among(self, names: list[str], multi: bool) -> np.ndarray:
         """Labels numbered as in ``names``: two files count their own classes, so only names mean the same in both."""
-        place = {name: i for i, name in enumerate(names)}
-        target = np.array([place[name] for name in self.label_names], np.int64)
-        if self.labels.ndim == 1:
-            numbers = np.append(target, -1)[self.labels]
-            if not multi:
-                return numbers
-            hot = np.zeros((len(numbers), len(names)), np.uint8)
-            rows = np.flatnonzero(numbers >= 0)
-            hot[rows, numbers[rows]] = 1
-            return hot
-        hot = np.zeros((len(self.labels), len(names)), np.uint8)
-        hot[:, target] = self.labels
-        return hot
+        number = {name: i for i, name in enumerate(names)}
+        new_numbers = np.array([number[name] for name in self.label_names], np.int64)
+        labels = renumbered(self.labels, new_numbers, len(names))
+        return multi_hot(labels, len(names)) if multi and labels.ndim == 1 else labels
 
     def save(self, path: Path) -> None:
         """Beside the codes or index file ``path``; whole or not at all."""

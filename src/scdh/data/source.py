@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from scdh.errors import DataError
+from scdh.label_arrays import is_labelled, renumbered, rows_per_class
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -60,6 +61,11 @@ class Source(ABC):
     def labelled(self) -> np.ndarray:
         """bool [n]: which rows carry a label."""
         return is_labelled(self.labels)
+
+    @property
+    def rows_per_class(self) -> np.ndarray:
+        """int64 [C]: how many rows have each label."""
+        return rows_per_class(self.labels, self.num_classes)
 
     @property
     def features(self) -> np.ndarray:
@@ -122,24 +128,16 @@ class Source(ABC):
 
         Two files sort their own classes, so the number 3 need not mean the same in both; names do.
         """
-        place = {name: i for i, name in enumerate(label_names)}
-        used = (
-            np.asarray(self.labels.any(axis=0))
-            if self.multi_label
-            else np.isin(np.arange(self.num_classes), self.labels)
-        )
-        unknown = [name for name, here in zip(self.label_names, used, strict=True) if here and name not in place]
+        number = {name: i for i, name in enumerate(label_names)}
+        used = self.rows_per_class > 0
+        unknown = [name for name, is_used in zip(self.label_names, used, strict=True) if is_used and name not in number]
         if unknown:
             raise DataError(
                 f"{self.name} has {len(unknown)} labels that are not among the {len(label_names)} "
                 f"expected ones, the first is {unknown[0]!r}."
             )
-        target = np.array([place.get(name, -1) for name in self.label_names], dtype=np.int64)
-        if not self.multi_label:
-            return np.append(target, -1)[self.labels]
-        hot = np.zeros((len(self), len(label_names)), np.uint8)
-        hot[:, target[used]] = self.labels[:, used]
-        return hot
+        new_numbers = np.array([number.get(name, -1) for name in self.label_names], dtype=np.int64)
+        return renumbered(self.labels, np.where(used, new_numbers, -1), len(label_names))
 
 
 def file_marks(paths: Iterable[Path]) -> Iterator[bytes]:
@@ -150,8 +148,3 @@ def file_marks(paths: Iterable[Path]) -> Iterator[bytes]:
             yield f"{found.st_size} {found.st_mtime_ns}".encode()
         except OSError:
             yield b"none"
-
-
-def is_labelled(labels: np.ndarray) -> np.ndarray:
-    """bool [n] for either form of labels."""
-    return np.asarray(labels.any(axis=1) if labels.ndim == 2 else labels >= 0)

@@ -12,7 +12,7 @@ from torch.nn.functional import softplus
 
 from scdh.errors import ConfigError, unknown_name
 from scdh.losses.distances import euclidean_distances
-from scdh.losses.labels import label_mask
+from scdh.losses.labels import has_label, label_mask
 
 
 def _g(kind: str, margin: float, a: Tensor, b: Tensor) -> Tensor:
@@ -38,7 +38,7 @@ def triplet_ranking_loss(h: Any, y: Any, g: str = "hinge", margin: float = 1.0) 
     """
     h = torch.as_tensor(h, dtype=torch.float64)
     labels, _ = _labels(y)
-    labelled = labels.any(1)
+    labelled = has_label(labels)
     h, shared = h[labelled], labels[labelled].double() @ labels[labelled].double().T
     distances = euclidean_distances(h, h)
     total = 0.0
@@ -60,7 +60,7 @@ def unary_upper_bound(h: Any, y: Any, centres: Any, g: str = "hinge", margin: fl
     labels, many = _labels(y, num_classes)
     if many:
         return multilabel_upper_bound(h, y, centres, g=g, margin=margin)
-    labelled = labels.any(1)
+    labelled = has_label(labels)
     h, labels = torch.as_tensor(h, dtype=torch.float64)[labelled], labels[labelled]
     distances = euclidean_distances(h, centres)
     own = distances[labels][:, None]

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from scdh.losses.distances import euclidean_distances, full_precision
-from scdh.losses.labels import label_mask, mean_over_labelled
+from scdh.losses.labels import has_label, label_mask, mean_over_labelled
 from scdh.losses.unary import softmax_loss
 
 
@@ -18,4 +18,4 @@ def centre_loss(u: Tensor, y: Tensor, centres: Tensor) -> Tensor:
     """1/|Y| Σ_{s∈Y} ‖u − w_s‖²; mean over the labelled rows. § Wen et al. write ½ before it; this paper does not."""
     mask = label_mask(y, centres.shape[0])
     own = torch.where(mask, euclidean_distances(u, centres).square(), 0).sum(1)
-    return mean_over_labelled(own / mask.sum(1).clamp(min=1), mask.any(1))
+    return mean_over_labelled(own / mask.sum(1).clamp(min=1), has_label(mask))

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from scdh.errors import ConfigError, unknown_name
 from scdh.losses.distances import euclidean_distances, full_precision
-from scdh.losses.labels import label_mask, mean_over_labelled
+from scdh.losses.labels import has_label, label_mask, mean_over_labelled
 
 
 def softmax_loss(scores: Tensor, y: Tensor) -> Tensor:
@@ -27,7 +27,7 @@ def softmax_loss(scores: Tensor, y: Tensor) -> Tensor:
     with torch.autocast(scores.device.type, enabled=False):
         scores = full_precision(scores)
         mask = label_mask(y, scores.shape[1])
-        return mean_over_labelled(_mean_over_labels(-scores.log_softmax(1), mask), mask.any(1))
+        return mean_over_labelled(_mean_over_labels(-scores.log_softmax(1), mask), has_label(mask))
 
 
 def scul(u: Tensor, y: Tensor, centres: Tensor, lam: float) -> Tensor:
@@ -35,7 +35,7 @@ def scul(u: Tensor, y: Tensor, centres: Tensor, lam: float) -> Tensor:
     distances = euclidean_distances(u, centres)
     mask = label_mask(y, centres.shape[0])
     cluster = _mean_over_labels(-(-distances).log_softmax(1), mask)
-    return mean_over_labelled(cluster + lam * _sum_over_labels(distances, mask), mask.any(1))
+    return mean_over_labelled(cluster + lam * _sum_over_labels(distances, mask), has_label(mask))
 
 
 def scul_hinge(u: Tensor, y: Tensor, centres: Tensor, lam: float, margin: float = 1.0) -> Tensor:
@@ -53,7 +53,7 @@ def scul_hinge(u: Tensor, y: Tensor, centres: Tensor, lam: float, margin: float 
         column = torch.where(mask, 0, violation).sum(1) / wrong
         cluster = cluster + column.unsqueeze(1) * (torch.arange(mask.shape[1], device=u.device) == s)
     value = _mean_over_labels(cluster, mask) + lam * _sum_over_labels(distances, mask)
-    return mean_over_labelled(value, mask.any(1))
+    return mean_over_labelled(value, has_label(mask))
 
 
 def _sum_over_labels(values: Tensor, mask: Tensor) -> Tensor:

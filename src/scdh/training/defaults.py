@@ -7,8 +7,6 @@ Someone with a folder of photos and no GPU wants an answer in minutes.
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
 from scdh.config import RunConfig
 from scdh.data.source import Source
 
@@ -76,10 +74,7 @@ def _queries(run: RunConfig, source: Source, chosen: Mapping[str, Any]) -> dict[
         return {}
     if (run.data.train in parts and run.data.query in parts) or not source.labelled.any():
         return {}
-    if source.multi_label:
-        smallest = int(source.labels.sum(axis=0, dtype=np.int64).min())
-    else:
-        smallest = int(np.bincount(source.labels[source.labelled], minlength=source.num_classes).min())
+    smallest = int(source.rows_per_class.min())
     if smallest < 2:
         return {"data.split": "all"}
     return {"data.query_per_class": min(MOST_QUERIES, max(1, smallest // 5))}

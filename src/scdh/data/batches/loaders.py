@@ -25,6 +25,7 @@ from scdh.data.images.augment import augmentation as find_augmentation
 from scdh.data.images.transforms import Preprocess
 from scdh.data.source import BadImage, Source
 from scdh.errors import DataError
+from scdh.label_arrays import hide_labels
 
 OnBadImage = Literal["fail", "skip"]
 Decoded = tuple[list[torch.Tensor], np.ndarray, list[tuple[int, str, str]]]
@@ -193,10 +194,10 @@ def _batches(
         report.found.update({row: BadImage(where, reason) for row, where, reason in bad if row not in report.found})
         if len(rows):
             # Copies: whoever changes a batch must not change the source or the caller's rows.
-            labels = torch.tensor(work.source.labels[rows])
+            labels = work.source.labels[rows]
             if hidden is not None:
-                labels[torch.from_numpy(hidden[rows])] = -1 if labels.ndim == 1 else 0
-            yield Batch(inputs[0], labels, torch.tensor(rows), tuple(inputs[1:]))
+                hide_labels(labels, hidden[rows])
+            yield Batch(inputs[0], torch.tensor(labels), torch.tensor(rows), tuple(inputs[1:]))
         elif keep_step:  # leaving the whole step out would put this process out of step with the others
             raise DataError(f"None of the {len(bad)} images of a batch can be read, the first is {bad[0][1]}.")
     if len(report) > known:
