@@ -33,7 +33,7 @@ def test_forms_can_be_converted() -> None:
     assert np.array_equal(multi_hot(SINGLE, 3), MULTI)
     assert not is_labelled(no_labels(3)).any()
     assert rows_per_class(no_labels(3), 0).tolist() == []
-    new_numbers = np.array([1, -1, 0])
+    new_numbers = np.array([1, 3, 0])
     assert renumbered(SINGLE, new_numbers, 4).tolist() == [0, -1, 1, 0]
     assert np.array_equal(renumbered(MULTI, new_numbers, 4), multi_hot(np.array([0, -1, 1, 0]), 4))
 

@@ -51,10 +51,9 @@ def multi_hot(numbers: np.ndarray, num_classes: int) -> np.ndarray:
 
 
 def renumbered(labels: np.ndarray, new_numbers: np.ndarray, num_classes: int) -> np.ndarray:
-    """Labels where class i has become class ``new_numbers[i]`` of ``num_classes``; −1 drops the class."""
+    """Labels where class i has become class ``new_numbers[i]`` of ``num_classes``."""
     if labels.ndim == 1:
         return np.append(new_numbers, NO_LABEL)[labels]
     hot = np.zeros((len(labels), num_classes), np.uint8)
-    kept = new_numbers >= 0
-    hot[:, new_numbers[kept]] = labels[:, kept]
+    hot[:, new_numbers] = labels
     return hot

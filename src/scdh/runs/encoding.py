@@ -131,4 +131,4 @@ def described_codes(
     together = Codes.concatenate(pieces)
     words = {"model": hasher.fingerprint(), "l_q": f"{loss / len(together):.6f}"}
     ids = np.concatenate([piece.ids for piece in pieces if piece.ids is not None])
-    return Codes(together.packed, together.bits, ids, words), RowNames.of(source, ids)
+    return Codes(together.packed, together.bits, ids, words), RowNames.from_source(source, ids)

@@ -9,7 +9,7 @@ import numpy as np
 from PIL import Image
 
 from scdh.data.images.decode import EXTENSIONS, decode
-from scdh.data.source import Source, file_marks
+from scdh.data.source import Source, file_stamps
 from scdh.data.tables.columns import SPLIT_WORDS, UNLABELLED
 from scdh.errors import DataError
 from scdh.label_arrays import NO_LABEL
@@ -46,8 +46,8 @@ class FolderSource(Source):
     def stable_names(self) -> Iterable[str]:
         return (path.replace(os.sep, "/") for path in self._paths)
 
-    def content_marks(self) -> Iterable[bytes]:
-        return file_marks(self._root / path for path in self._paths)
+    def content_samples(self) -> Iterable[bytes]:
+        return file_stamps(self._root / path for path in self._paths)
 
 
 def open_folder(root: Path, *, name: str | None = None, parts: frozenset[str] | None = None) -> FolderSource:

@@ -119,7 +119,7 @@ class Bench:
             rows, features = self.features.of(hasher, asked)
             made, file = method.encode(features), folder / "codes" / f"{name}.codes"
             codes[name] = Codes(made.packed, made.bits, rows, {"protocol": protocol.fingerprint})
-            RowNames.of(source, rows).save(file)
+            RowNames.from_source(source, rows).save(file)
             codes[name].save(file)
         with replacing(folder / "log.csv") as temporary:
             temporary.write_text(f"epoch,seconds\n1,{seconds}\n", "utf-8")
