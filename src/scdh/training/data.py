@@ -98,7 +98,7 @@ class TrainingData:
                 preprocess=self.training_preprocess if view else None,
                 augmentation=self.augmentation if view else "none",
                 # Not the run's seed: runs of other seeds draw from the same few views, and so find them kept.
-                chance=(0, view) if view else None,
+                random_key=(0, view) if view else None,
                 batch_size=config.train.batch_size,
                 workers=config.train.workers,
                 on_bad_image=config.data.on_bad_image,

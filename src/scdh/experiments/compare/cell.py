@@ -146,7 +146,7 @@ class CellRunner:
             rows, features = self.features.of_rows(hasher, part)
             encoded, file = method.encode(features), folder / "codes" / f"{name}.codes"
             codes[name] = Codes(encoded.packed, encoded.bits, rows, {"protocol": protocol.fingerprint})
-            RowNames.of(source, rows).save(file)
+            RowNames.from_source(source, rows).save(file)
             codes[name].save(file)
         with replacing(folder / "log.csv") as temporary:
             temporary.write_text(f"epoch,seconds\n1,{seconds}\n", "utf-8")
