@@ -1,7 +1,6 @@
 """``scdh evaluate``: scores of a run, or of two files of codes."""
 
 import sys
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -70,12 +69,16 @@ def evaluate(
     if run is not None:
         if queries is not None or database is not None or leave_one_out:
             raise ConfigError("A run brings its own codes; leave out --queries, --database and --leave-one-out.")
-        from scdh.runs.scoring import score_run
+        from scdh.runs.folder import RunFolder
+        from scdh.runs.scoring import ScoreOptions, score_run
 
-        score = partial(score_run, run, part, _read_topk(topk), topk is not None, options, on_bad_image)
-        content, scores = score(taught)
-        if taught is None and content["network"] == "teacher":
-            content["student"] = score("student")[0]
+        folder = RunFolder(run)
+        definitions = ScoreOptions("usual" if topk is None else _read_topk(topk), **options)
+        run_scores = score_run(folder, part, definitions, network=taught, on_bad_image=on_bad_image)
+        content, scores = run_scores.to_dict(), run_scores.scores
+        if taught is None and folder.has_student:
+            student = score_run(folder, part, definitions, network="student", on_bad_image=on_bad_image)
+            content["student"] = student.to_dict()
         if content["definition"]["topk"] == 5000 and topk is None and not as_json:
             print_note(
                 "MAP is over the first 5,000 items, as is usual for nuswide21; --topk all takes the whole ranking."
@@ -102,7 +105,7 @@ def _score_files(queries: Path, database: Path, options: dict[str, Any]) -> tupl
     from scdh.cli.same_model import check_same_model
     from scdh.data.row_names import label_union
     from scdh.evaluation import evaluate as score
-    from scdh.runs.code_scores import summary
+    from scdh.runs.summary import summarise
 
     query_codes, query_names = _load_labelled(queries)
     database_codes, database_names = _load_labelled(database)
@@ -121,7 +124,7 @@ def _score_files(queries: Path, database: Path, options: dict[str, Any]) -> tupl
         progress=sys.stderr.isatty(),
         **options,
     )
-    content = {"queries": str(queries), "database": str(database), **summary(scores)}
+    content = {"queries": str(queries), "database": str(database), **summarise(scores)}
     if "l_q" in query_codes.metadata:
         content["l_q"] = float(query_codes.metadata["l_q"])
     return content, scores

@@ -19,7 +19,7 @@ def methods(
 
     A setting is given as `scdh train --set method.NAME=VALUE`, or in the [method] part of a TOML file.
     """
-    from scdh.methods.registry import method_names
+    from scdh.methods.declared import method_names
 
     if name is None:
         descriptions = []
@@ -39,9 +39,9 @@ def describe(name: str) -> dict[str, Any]:
     """A method's own description, and its settings with their defaults, ready for JSON."""
     from dataclasses import asdict
 
-    from scdh.methods.registry import method_class
+    from scdh.methods.declared import declared
 
-    method = method_class(name)
+    method = declared(name)
     settings = [
         {"name": key, "default": field.get_default(call_default_factory=True), "what": field.description or ""}
         for key, field in method.Settings.model_fields.items()
