@@ -155,7 +155,7 @@ def test_what_open_source_refuses(tmp_path: Path) -> None:
         with pytest.raises(DataError, match="There is no file or folder"):
             open_source(missing)
     (tmp_path / "a.txt").write_text("x")
-    with pytest.raises(DataError, match="no kind of data known here"):
+    with pytest.raises(DataError, match="not a known kind of data"):
         open_source(str(tmp_path / "a.txt"))
     np.save(tmp_path / "e.npy", X)
     with pytest.raises(DataError, match="cannot use label_column"):

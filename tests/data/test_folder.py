@@ -80,7 +80,7 @@ def test_folder_mistakes(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"class folder .*cat holds no images"):
         open_source(str(tmp_path))
     write_pictures(tmp_path, ["cat/1.png", "stray.png"])
-    with pytest.raises(DataError, match=r"1 images lie in .*'stray.png'"):
+    with pytest.raises(DataError, match=r"1 images are in .*'stray.png'"):
         open_source(str(tmp_path))
 
 
