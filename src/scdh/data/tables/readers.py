@@ -77,7 +77,7 @@ def open_csv(file: Path, *, folder: Path | None = None, label_column: str | None
 
 
 def open_hub(spec: str, **columns: Any) -> ArrowSource:
-    """The hub's owner/name:split, or owner/name for all its splits together, told apart by ``Source.split``."""
+    """The hub's owner/name:split, or owner/name for all its splits, which become ``Source.split``."""
     repository, _, split = spec.partition(":")
     datasets = _datasets()
     try:
