@@ -1,7 +1,7 @@
 """MT-SCDH against SCDH as labels become fewer: ``python -m benchmarks.few_labels``.
 
 Digits as 64 numbers and photos of groceries (both come with packages), so many labels a class, all other training rows
-without label; equal steps, several seeds; MAP of queries that were never looked at before. Runs can be stopped and
+without label; equal steps, several seeds; MAP of queries that no setting was chosen by. Runs can be stopped and
 resumed. Settings were chosen on rows held out of the training part, not on queries: see docs/semi_supervised.md.
 """
 
@@ -47,12 +47,12 @@ def run(data: str, out: Path, seeds: tuple[int, ...], labels: tuple[int, ...] = 
         chosen = {**STEPS, **settings, "data.labelled_per_class": count}
         grid = Grid(METHODS, (32,), seeds, preset, None, chosen, OWN[data])
         source = source_of(load_config(preset, overrides=settings))
-        place = out / data / f"{count}-labels"
-        found = compare_methods(grid, source, place, cache=out / data / "features", say=print)
-        for row in found["rows"]:
-            rows.append({"data": data, "labels": count, "labelled": found["data"]["train"], **row})
-            shown = f"{row['map']:.4f} ± {row['map_std'] or 0:.4f}"
-            print(f"{data:9} {count:3} labels a class  {row['title']:18} MAP {shown}", flush=True)
+        folder = out / data / f"{count}-labels"
+        comparison = compare_methods(grid, source, folder, cache=out / data / "features", say=print)
+        for row in comparison["rows"]:
+            rows.append({"data": data, "labels": count, "labelled": comparison["data"]["train"], **row})
+            score = f"{row['map']:.4f} ± {row['map_std'] or 0:.4f}"
+            print(f"{data:9} {count:3} labels a class  {row['title']:18} MAP {score}", flush=True)
     return rows
 
 
@@ -66,10 +66,10 @@ def draw(rows: list[dict[str, Any]], path: Path) -> None:
         for title, colour in COLOURS.items():
             line = [row for row in rows if (row["data"], row["title"]) == (name, title)]
             means, spread = [row["map"] for row in line], [row["map_std"] or 0.0 for row in line]
-            where = [row["labels"] for row in line]
-            axes.errorbar(where, means, spread, color=colour, lw=2, marker="o", ms=4, capsize=3, label=title)
+            counts = [row["labels"] for row in line]
+            axes.errorbar(counts, means, spread, color=colour, lw=2, marker="o", ms=4, capsize=3, label=title)
         axes.set(xscale="log", title=name, xlabel="labels a class", ylabel="MAP, 32 bits")
-        axes.set_xticks(where, [str(count) for count in where])
+        axes.set_xticks(counts, [str(count) for count in counts])
         axes.minorticks_off()
         axes.grid(alpha=0.3)
         axes.spines[["top", "right"]].set_visible(False)

@@ -127,8 +127,8 @@ def nearest():
 def test_nearest_must_agree(nearest):
     hits, queries, database = nearest
     shuffled = np.random.default_rng(0).permutation(20)
-    theirs = hits.distances[:, shuffled], hits.ids[:, shuffled]
-    agreement.same_nearest(hits, *theirs)
+    rival = hits.distances[:, shuffled], hits.ids[:, shuffled]
+    agreement.same_nearest(hits, *rival)
     agreement.in_order(hits)
     agreement.true_distances(hits, queries, database)
 
@@ -142,7 +142,7 @@ def test_nearest_must_agree(nearest):
     farther[0, -1] += 1
     with pytest.raises(agreement.Disagreement, match="distances"):
         agreement.same_nearest(hits, farther, hits.ids)
-    with pytest.raises(agreement.Disagreement, match="distance that is said"):
+    with pytest.raises(agreement.Disagreement, match="another distance than the one returned"):
         agreement.true_distances(Hits(hits.ids, farther), queries, database)
     with pytest.raises(agreement.Disagreement, match="ordered"):
         agreement.in_order(Hits(hits.ids[:, ::-1], hits.distances))
@@ -155,14 +155,14 @@ def test_within_must_agree():
     assert hits.distances.tolist() == made_up.PLANTED.tolist() * 5
     limits = np.arange(0, 60, 10)
     agreement.same_within(hits, limits, hits.distances, hits.ids)
-    agreement.found_all(hits, rows)
+    agreement.has_all_rows(hits, rows)
     with pytest.raises(agreement.Disagreement, match="items within"):
         agreement.same_within(hits, limits, hits.distances, hits.ids + 1)
     with pytest.raises(agreement.Disagreement, match="numbers"):
         agreement.same_within(hits, np.array([0, 9, 20, 30, 40, 50]), hits.distances, hits.ids)
     nothing = RaggedHits(np.zeros(5, np.int64), hits.ids[:0], hits.distances[:0])
     with pytest.raises(agreement.Disagreement, match="planted"):
-        agreement.found_all(nothing, rows)
+        agreement.has_all_rows(nothing, rows)
 
 
 @pytest.mark.parametrize("setting", faiss_rival.RADIUS_2_SETTINGS)

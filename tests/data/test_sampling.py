@@ -221,4 +221,5 @@ def test_cached_versions_of_vectors() -> None:
 def test_the_python_of_the_page_on_data_runs() -> None:
     code = "\n".join(re.findall(r"```python\n(.*?)```", DATA.read_text("utf-8"), re.DOTALL))
     assert "keep_labels" in code
+    assert "make_protocol" in code
     exec(compile(code, str(DATA), "exec"), {})
