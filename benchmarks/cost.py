@@ -195,7 +195,9 @@ def _rows(unit: str, by_classes: Mapping[int, Mapping[str, Times]]) -> list[Row]
     for classes, times in by_classes.items():
         for size in times["SCUL"]:
             row: Row = {"classes": classes, unit: size}
-            rows.append(row | {f"{name}, ms": _or_missing(by_size.get(size), 1e3) for name, by_size in times.items()})
+            for name, by_size in times.items():
+                row[f"{name}, ms"] = 1e3 * by_size[size] if size in by_size else MISSING
+            rows.append(row)
     return rows
 
 
@@ -222,13 +224,9 @@ def _growth(loss: Loss, times: Mapping[str, Times], compared_at: Sequence[int]) 
     for size in compared_at:
         seconds, scul_seconds = times[loss.name].get(size), times["SCUL"].get(size)
         row[f"times SCUL's at {size:,}"] = (
-            MISSING if seconds is None or scul_seconds is None else f"{seconds / scul_seconds:.3g}"
+            MISSING if None in (seconds, scul_seconds) else f"{seconds / scul_seconds:.3g}"
         )
     return row
-
-
-def _or_missing(seconds: float | None, factor: float) -> float | str:
-    return MISSING if seconds is None else factor * seconds
 
 
 def _about_steps(plan: Plan) -> str:

@@ -46,28 +46,28 @@ def measured(module, plan):
 
 
 def test_sections_give_rows_a_report_and_pictures(tmp_path):
-    found = {"search": measured(search, SEARCH), "radius": measured(radius, RADIUS)}
-    found["evaluation"], found["cost"] = measured(evaluation, EVALUATION), measured(cost, COST)
+    tables_of = {"search": measured(search, SEARCH), "radius": measured(radius, RADIUS)}
+    tables_of["evaluation"], tables_of["cost"] = measured(evaluation, EVALUATION), measured(cost, COST)
     # By size, by other k, by other bits, clustered; single queries by size and with one thread.
-    assert len(found["search"][report.BATCH].rows) == 2 + 1 + 2 + 1
-    assert len(found["search"][report.SINGLE].rows) == 2 + 1
-    assert {"faiss, ms", "scdh, ms", "times faster"} <= set(found["search"][report.BATCH].rows[0])
-    assert {"faster than the scan", "faster than faiss"} <= set(found["radius"][report.WITHIN].rows[0])
-    assert {"faiss, s", "scdh, s", "faiss, MB", "scdh, MB"} <= set(found["radius"][report.BUILD].rows[0])
-    assert len(found["radius"][report.NEAREST].rows) == 2
-    assert {"argsort way, s", "scdh, s", "times faster"} <= set(found["evaluation"][report.AGAINST].rows[0])
-    assert {"peak, MB", "scdh, G pairs/s"} <= set(found["evaluation"][report.FIRST_CALL].rows[0])
+    assert len(tables_of["search"][report.BATCH].rows) == 2 + 1 + 2 + 1
+    assert len(tables_of["search"][report.SINGLE].rows) == 2 + 1
+    assert {"faiss, ms", "scdh, ms", "times faster"} <= set(tables_of["search"][report.BATCH].rows[0])
+    assert {"faster than the scan", "faster than faiss"} <= set(tables_of["radius"][report.WITHIN].rows[0])
+    assert {"faiss, s", "scdh, s", "faiss, MB", "scdh, MB"} <= set(tables_of["radius"][report.BUILD].rows[0])
+    assert len(tables_of["radius"][report.NEAREST].rows) == 2
+    assert {"argsort way, s", "scdh, s", "times faster"} <= set(tables_of["evaluation"][report.AGAINST].rows[0])
+    assert {"peak, MB", "scdh, G pairs/s"} <= set(tables_of["evaluation"][report.FIRST_CALL].rows[0])
 
-    assert len(found["cost"][report.PER_STEP].rows) == 2 * 3
-    assert len(found["cost"][cost.STEP_GROWTH].rows) == 2 * 5
-    assert [row["items"] for row in found["cost"][report.PER_EPOCH].rows] == [20, 40, 80]
-    assert {"times SCUL's at 8", "times SCUL's at 16"} <= set(found["cost"][cost.STEP_GROWTH].rows[0])
+    assert len(tables_of["cost"][report.PER_STEP].rows) == 2 * 3
+    assert len(tables_of["cost"][cost.STEP_GROWTH].rows) == 2 * 5
+    assert [row["items"] for row in tables_of["cost"][report.PER_EPOCH].rows] == [20, 40, 80]
+    assert {"times SCUL's at 8", "times SCUL's at 16"} <= set(tables_of["cost"][cost.STEP_GROWTH].rows[0])
 
-    for section, tables in found.items():
+    for section, tables in tables_of.items():
         results = report.keep(tmp_path, section, list(tables.values()), 1, quick=True)
     assert {path.name for path in curves.draw(results, tmp_path)} == set(report.FIGURES.values())
     text = report.write(tmp_path, results, tmp_path)
-    assert all(table.about in text for tables in found.values() for table in tables.values())
+    assert all(table.about in text for tables in tables_of.values() for table in tables.values())
     assert "](search_speed.png)" in text
 
 
