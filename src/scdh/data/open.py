@@ -34,7 +34,7 @@ def open_source(
     ``shop.csv``                            a table with a column of image paths and labels
     ``vectors.npz``                         embeddings ``X`` [n, d] with ``y`` [n] or 0/1 [n, C], and ``label_names``
     ``vectors.npy``                         embeddings [n, d]; ``labels`` names the file of labels
-    ``hf:owner/name``, ``hf:owner/name:split``  a data set of the Hugging Face hub
+    ``hf:owner/name``                       a data set of the Hugging Face hub; ``hf:owner/name:split`` for one split
     ======================================  ============================================================================
 
     Args:
