@@ -1,20 +1,18 @@
 """Wrong input and the sentence that comes back. ``python -m tests.cli.bad_input_table`` prints it for the docs."""
 
-import io
 import shutil
 import sys
 import tempfile
 from collections.abc import Callable
-from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from PIL import Image
 
-from scdh.cli import main
 from scdh.codes import Codes
 from scdh.index import HammingIndex
+from tests.command_line import run_scdh, scdh_output
 
 QUICK = "--set train.batch_size=8 --set data.query_per_class=2 --epochs 1"
 SMALL = f"--set net.backbone=small_conv --set train.workers=0 {QUICK}"
@@ -142,24 +140,13 @@ CASES = (
 )
 
 
-def run(command: str | list[str]) -> tuple[int, str, str]:
-    """Exit code, standard output and standard error of one command, run in this process."""
-    out, err = io.StringIO(), io.StringIO()
-    with redirect_stdout(out), redirect_stderr(err):
-        try:
-            main(command.split() if isinstance(command, str) else command)
-        except SystemExit as ending:
-            code = ending.code if isinstance(ending.code, int) else 0
-    return code, out.getvalue(), err.getvalue()
-
-
 def prepare(d: Path) -> None:
     """Fill ``d`` with small runs and with every kind of wrong file that the cases name."""
     _folder(d / "corrupt")
-    must(f"train --data {d}/corrupt {SMALL} --bits 16 --seed 1 --out {d}/photo_run")
+    scdh_output(f"train --data {d}/corrupt {SMALL} --bits 16 --seed 1 --out {d}/photo_run")
     (d / "corrupt/pears/04.jpg").write_bytes((d / "corrupt/pears/04.jpg").read_bytes()[:150])
     _folder(d / "empty_class", sizes={"apples": 4, "pears": 0})
-    must(f"train --preset demo-digits --epochs 1 --out {d}/run")
+    scdh_output(f"train --preset demo-digits --epochs 1 --out {d}/run")
     _vectors(d)
     _changed_run(d)
     (d / "broken.toml").write_text("epochs == 3")
@@ -173,16 +160,9 @@ def prepare(d: Path) -> None:
         HammingIndex(codes).save(d / f"{bits}.index")
     codes = Codes.load(d / "16.codes")
     HammingIndex(Codes(codes.packed, 16, codes.ids, {"model": "another"})).save(d / "foreign.index")
-    must(f"index {d}/labelled16.codes --out {d}/labelled16.index")
+    scdh_output(f"index {d}/labelled16.codes --out {d}/labelled16.index")
     _cut(d / "16.codes", d / "short.codes")
     _cut(d / "16.index", d / "short.index")
-
-
-def must(command: str) -> str:
-    code, out, err = run(command)
-    if code:
-        raise RuntimeError(f"scdh {command} ended with {code}: {err}")
-    return out
 
 
 def _folder(root: Path, sizes: dict[str, int] | None = None) -> None:
@@ -210,7 +190,7 @@ def _vectors(d: Path) -> None:
 def _changed_run(d: Path) -> None:
     x = np.random.default_rng(1).normal(size=(40, 4)).astype(np.float32)
     np.savez(d / "changed.npz", X=x, y=np.arange(40) % 2)
-    must(f"train --data {d}/changed.npz {QUICK} --bits 8 --out {d}/changed_run")
+    scdh_output(f"train --data {d}/changed.npz {QUICK} --bits 8 --out {d}/changed_run")
     np.savez(d / "changed.npz", X=x[:39], y=np.arange(39) % 2)
 
 
@@ -233,7 +213,7 @@ def print_table(show: Callable[[str], None] = print) -> None:
         show("| what was fed | command | what came back |")
         show("|---|---|---|")
         for case in CASES:
-            _, _, err = run(case.command.format(d=d))
+            _, _, err = run_scdh(case.command.format(d=d))
             sentence = err.strip().splitlines()[-1].replace(f"{d}/", "").replace("|", "\\|")
             show(f"| {case.fed} | `scdh {case.command.format(d=d).replace(f'{d}/', '')}` | {sentence} |")
 

@@ -15,7 +15,7 @@ from scdh.cli.app import COMMANDS
 from scdh.config import load_config
 from scdh.data.row_names import RowNames
 from scdh.index.store import IndexWriter
-from tests.cli.bad_input_table import must, run
+from tests.command_line import run_scdh, scdh_output
 from tests.data.data_files import write_pictures
 
 NAMES = [command.__name__ for command, _ in COMMANDS]
@@ -26,17 +26,17 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder in which the examples of the help texts have been followed once."""
     torch.set_num_threads(1)
     d = tmp_path_factory.mktemp("work")
-    must(f"train --preset demo-digits --epochs 10 --out {d}/runs/digits")
-    must(f"encode {d}/runs/digits digits --out {d}/digits.codes")
-    must(f"encode {d}/runs/digits digits --part query --out {d}/queries.codes")
-    must(f"encode {d}/runs/digits digits --part database --out {d}/database.codes")
-    must(f"index {d}/digits.codes --out {d}/digits.index")
+    scdh_output(f"train --preset demo-digits --epochs 10 --out {d}/runs/digits")
+    scdh_output(f"encode {d}/runs/digits digits --out {d}/digits.codes")
+    scdh_output(f"encode {d}/runs/digits digits --part query --out {d}/queries.codes")
+    scdh_output(f"encode {d}/runs/digits digits --part database --out {d}/database.codes")
+    scdh_output(f"index {d}/digits.codes --out {d}/digits.index")
     return d
 
 
 def read(command: str) -> dict:
     """The one JSON document that a command prints."""
-    return json.loads(must(command))
+    return json.loads(scdh_output(command))
 
 
 def test_evaluate_scores_a_run(work: Path) -> None:
@@ -69,14 +69,14 @@ def test_evaluating_files_gives_the_run_s_scores(work: Path) -> None:
     files = read(f"evaluate --queries {work}/queries.codes --database {work}/database.codes --json")
     for name in ("map", "map_best", "map_worst", "precision_at_radius", "precision_at_k", "definition", "l_q"):
         assert files[name] == run_scores[name]
-    table = must(f"evaluate --queries {work}/queries.codes --database {work}/database.codes --topk 100")
+    table = scdh_output(f"evaluate --queries {work}/queries.codes --database {work}/database.codes --topk 100")
     assert "MAP@100, ties expected" in table
     assert "precision within radius 2" in table
     assert "300 queries" in table
 
 
 def test_validation_rows_are_scored_among_themselves(work: Path) -> None:
-    must(f"train --preset demo-digits --epochs 2 --set data.validation_per_class=10 --out {work}/held")
+    scdh_output(f"train --preset demo-digits --epochs 2 --set data.validation_per_class=10 --out {work}/held")
     content = read(f"evaluate {work}/held --part validation --json")
     assert content["definition"]["leave_one_out"]
     assert content["definition"]["queries"] == 100
@@ -100,14 +100,14 @@ def test_search_by_row_by_codes_and_by_model(work: Path) -> None:
     ball = index.within(Codes.load(work / "digits.codes"), radius=1)
     assert [len(query["hits"]) for query in by_model] == ball.counts.tolist()
 
-    table = must(f"search {work}/digits.index --row 7")
+    table = scdh_output(f"search {work}/digits.index --row 7")
     assert "distance" in table
     assert "digits row" in table
     assert "label" in table
 
 
 def test_index_carries_names_over_several_files(work: Path) -> None:
-    must(f"index {work}/queries.codes --out {work}/grown.index")
+    scdh_output(f"index {work}/queries.codes --out {work}/grown.index")
     about = read(f"index {work}/database.codes --out {work}/grown.index --append --json")
     index = HammingIndex.load(work / "grown.index")
     assert about["items"] == len(index) == 1797
@@ -124,28 +124,28 @@ def test_index_carries_names_over_several_files(work: Path) -> None:
 
 def test_an_append_that_was_killed_half_way_is_done_again(work: Path) -> None:
     """The items are written before the index, so a kill in between leaves items that the index does not have."""
-    must(f"index {work}/queries.codes --out {work}/killed.index")
-    must(f"index {work}/database.codes --out {work}/complete.index")
-    must(f"index {work}/queries.codes --append --out {work}/complete.index")
+    scdh_output(f"index {work}/queries.codes --out {work}/killed.index")
+    scdh_output(f"index {work}/database.codes --out {work}/complete.index")
+    scdh_output(f"index {work}/queries.codes --append --out {work}/complete.index")
     (work / "killed.index.items.json").write_text((work / "complete.index.items.json").read_text())
     shown = read(f"search {work}/killed.index --row {Codes.load(work / 'queries.codes').ids[0]} -k 1 --json")
     assert shown["items"] == 300
-    must(f"index {work}/database.codes --append --out {work}/killed.index")
+    scdh_output(f"index {work}/database.codes --append --out {work}/killed.index")
     assert HammingIndex.load(work / "killed.index").codes == HammingIndex.load(work / "complete.index").codes
     assert (work / "killed.index.items.json").read_text() == (work / "complete.index.items.json").read_text()
 
 
 def test_an_index_never_gets_the_names_of_another(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     place = work / "names.index"
-    must(f"index {work}/queries.codes --out {place}")
+    scdh_output(f"index {work}/queries.codes --out {place}")
     named = (work / "names.index.items.json").read_text()
     with IndexWriter(place):
-        code, _, err = run(f"index {work}/digits.codes --out {place}")
+        code, _, err = run_scdh(f"index {work}/digits.codes --out {place}")
     assert code == 2
     assert "names.index" in err
     assert (work / "names.index.items.json").read_text() == named
     Codes.from_signs(np.ones((3, 32)), ids=np.arange(3)).save(work / "nameless.codes")
-    must(f"index {work}/nameless.codes --out {place}")
+    scdh_output(f"index {work}/nameless.codes --out {place}")
     assert "name" not in read(f"search {place} --row 0 --json")["queries"][0]["hits"][0]
     assert [file.name for file in work.iterdir() if "names.index" in file.name] == ["names.index"]
 
@@ -158,7 +158,7 @@ def test_an_index_can_be_checked_and_searched_by_label(work: Path) -> None:
     damaged = bytearray((work / "digits.index").read_bytes())
     damaged[9000] ^= 1
     (work / "damaged.index").write_bytes(damaged)
-    code, _, err = run(f"index --check {work}/damaged.index")
+    code, _, err = run_scdh(f"index --check {work}/damaged.index")
     assert code == 2
     assert "checksum" in err
 
@@ -176,20 +176,20 @@ def test_codes_go_to_milvus_and_are_found_there(work: Path) -> None:
 
 
 def test_curves_are_drawn(work: Path) -> None:
-    must(f"evaluate {work}/runs/digits --curves {work}/curves.png")
+    scdh_output(f"evaluate {work}/runs/digits --curves {work}/curves.png")
     assert (work / "curves.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_resume_takes_the_run_s_own_settings(work: Path) -> None:
-    must(f"train --resume --out {work}/runs/digits")
-    must(f"train --preset demo-digits --epochs 10 --resume --out {work}/runs/digits")
-    code, _, err = run(f"train --preset demo-digits --epochs 11 --resume --out {work}/runs/digits")
+    scdh_output(f"train --resume --out {work}/runs/digits")
+    scdh_output(f"train --preset demo-digits --epochs 10 --resume --out {work}/runs/digits")
+    code, _, err = run_scdh(f"train --preset demo-digits --epochs 11 --resume --out {work}/runs/digits")
     assert code == 2
     assert "train.epochs (10, not 11)" in err
 
 
 def test_embeddings_get_a_network_for_embeddings(work: Path) -> None:
-    shown = must("train --data digits --bits 16 --epochs 3 --show-config")
+    shown = scdh_output("train --data digits --bits 16 --epochs 3 --show-config")
     assert shown.startswith("# digits holds embeddings, so these were chosen: net.backbone=")
     (work / "again.toml").write_text(shown)
     again = load_config(file=work / "again.toml")
@@ -224,17 +224,17 @@ def test_the_next_commands_can_be_pasted(tmp_path: Path) -> None:
     np.save(tmp_path / "my vectors.npy", np.random.default_rng(0).normal(size=(40, 6)))
     np.save(tmp_path / "labels.npy", np.arange(40) % 2)
     words = ["train", "--data", f"{tmp_path}/my vectors.npy", "--labels", f"{tmp_path}/labels.npy", "--epochs", "1"]
-    code, out, err = run([*words, "--out", f"{tmp_path}/a run"])
+    code, out, err = run_scdh([*words, "--out", f"{tmp_path}/a run"])
     assert code == 0, err
     lines = out.split("Next:\n")[1].splitlines()
     assert len(lines) == 4
     for line in lines:
-        code, _, err = run(shlex.split(line)[1:])
+        code, _, err = run_scdh(shlex.split(line)[1:])
         assert code == 0, err
     items = RowNames.load(tmp_path / "a run/all.codes", None, 40)
     assert items is not None
     assert items.labelled
-    code, out, err = run([*words, "--set", "data.split=all", "--out", f"{tmp_path}/whole"])
+    code, out, err = run_scdh([*words, "--set", "data.split=all", "--out", f"{tmp_path}/whole"])
     assert code == 0, err
     assert "scdh evaluate" not in out
 
@@ -263,7 +263,7 @@ def test_many_labels_and_loose_items(tmp_path: Path) -> None:
 
 
 def test_datasets_and_methods() -> None:
-    listed = must("datasets")
+    listed = scdh_output("datasets")
     assert "cifar10" in listed
     assert "nuswide21" in listed
     assert "hf:owner/name" in listed
@@ -271,11 +271,11 @@ def test_datasets_and_methods() -> None:
     assert about["rows"] == 1797
     assert about["kind"] == "embeddings"
     assert about["classes"]["0"] == 178
-    assert "1,797 embeddings of width 64" in must("datasets digits")
+    assert "1,797 embeddings of width 64" in scdh_output("datasets digits")
 
 
 def test_methods() -> None:
-    known = json.loads(must("methods --json"))
+    known = json.loads(scdh_output("methods --json"))
     names = [method["name"] for method in known]
     ours = [name for name in names if "scdh" in name]
     assert {"scdh", "mt_scdh"} <= set(ours)
@@ -283,25 +283,25 @@ def test_methods() -> None:
     trained = [method["trained"] for method in known]
     assert trained == sorted(trained, reverse=True)
     assert {method["name"] for method in known if method["unlabelled"]} >= {"mt_scdh"}
-    shown = " ".join(must("methods").split())
+    shown = " ".join(scdh_output("methods").split())
     for column in ("name", "kind", "year", "labels", "unlabelled", "cost per step", "fidelity", "reference"):
         assert column in shown
     assert all(name in shown for name in names)
     assert "IEEE TIP" in shown
-    assert "method.alpha" in must("methods scdh")
-    assert "Rows without label are learned from too" in must("methods mt_scdh")
-    assert json.loads(must("methods itq --json"))["trained"] is False
+    assert "method.alpha" in scdh_output("methods scdh")
+    assert "Rows without label are learned from too" in scdh_output("methods mt_scdh")
+    assert json.loads(scdh_output("methods itq --json"))["trained"] is False
 
 
 def test_version_and_bare_call() -> None:
-    assert must("--version") == f"scdh {__version__}\n"
-    assert run([])[0] == 0
-    assert "Usage: scdh" in run([])[1]
+    assert scdh_output("--version") == f"scdh {__version__}\n"
+    assert run_scdh([])[0] == 0
+    assert "Usage: scdh" in run_scdh([])[1]
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_help_has_examples(name: str) -> None:
-    shown = must(f"{name} --help")
+    shown = scdh_output(f"{name} --help")
     assert "Examples" in shown
     assert shown.count(f"scdh {name}") >= 2
 
@@ -320,7 +320,7 @@ def test_examples_on_digits_run(work: Path, monkeypatch: pytest.MonkeyPatch) -> 
                 continue
             if any(word.endswith((".parquet", ".jpg")) or "://" in word for word in words):
                 continue
-            must(example.removeprefix("scdh "))
+            scdh_output(example.removeprefix("scdh "))
             tried += 1
     assert tried >= 12
 
@@ -348,8 +348,8 @@ def test_light_commands_do_not_load_torch(work: Path) -> None:
 
 def test_other_processes_are_silent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RANK", "1")
-    assert run("datasets") == (0, "", "")
-    assert run("datasets nowhere")[2].startswith("[process 1] Error: ")
+    assert run_scdh("datasets") == (0, "", "")
+    assert run_scdh("datasets nowhere")[2].startswith("[process 1] Error: ")
 
 
 def test_module_can_be_run() -> None:

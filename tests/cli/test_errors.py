@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from scdh.cli.app import explain
-from tests.cli.bad_input_table import CASES, SMALL, Case, must, prepare, run
+from tests.cli.bad_input_table import CASES, SMALL, Case, prepare
+from tests.command_line import run_scdh, scdh_output
 
 
 @pytest.fixture(scope="module")
@@ -20,7 +21,7 @@ def wrong_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("case", CASES, ids=[case.fed for case in CASES])
 def test_one_sentence(case: Case, wrong_files: Path) -> None:
-    code, out, err = run(case.command.format(d=wrong_files))
+    code, out, err = run_scdh(case.command.format(d=wrong_files))
     assert code == 2, (out, err)
     assert err.startswith("Error: "), err
     assert err.count("\n") == 1, err
@@ -33,7 +34,7 @@ def test_one_sentence(case: Case, wrong_files: Path) -> None:
 
 def test_skipping_a_corrupt_image_says_how_many(wrong_files: Path) -> None:
     d = wrong_files
-    code, out, err = run(f"encode {d}/photo_run {d}/corrupt --on-bad-image skip --out {d}/s.codes")
+    code, out, err = run_scdh(f"encode {d}/photo_run {d}/corrupt --on-bad-image skip --out {d}/s.codes")
     assert code == 0
     assert "15 codes of 16 bits" in out
     assert err.startswith("Warning: 1 image could not be read")
@@ -43,7 +44,9 @@ def test_skipping_a_corrupt_image_says_how_many(wrong_files: Path) -> None:
 
 def test_training_skips_a_corrupt_image_too(wrong_files: Path) -> None:
     d = wrong_files
-    code, _, err = run(f"train --data {d}/corrupt {SMALL} --set data.split=all --on-bad-image skip --out {d}/skipping")
+    code, _, err = run_scdh(
+        f"train --data {d}/corrupt {SMALL} --set data.split=all --on-bad-image skip --out {d}/skipping"
+    )
     assert code == 0
     assert "Warning: 1 " in err
     assert "04.jpg" in err
@@ -53,7 +56,7 @@ def test_training_skips_a_corrupt_image_too(wrong_files: Path) -> None:
 def test_debug_shows_the_trace_wherever_it_stands() -> None:
     for command in ("--debug search nowhere.index --row 0", "search nowhere.index --row 0 --debug"):
         with pytest.raises(ValueError, match=r"nowhere\.index"):
-            run(command)
+            run_scdh(command)
 
 
 def test_a_stopped_training_says_how_to_go_on(wrong_files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -61,10 +64,10 @@ def test_a_stopped_training_says_how_to_go_on(wrong_files: Path, monkeypatch: py
         raise KeyboardInterrupt
 
     monkeypatch.setattr("scdh.training.run.train", stop)
-    code, _, err = run(f"train --resume --out {wrong_files}/run")
+    code, _, err = run_scdh(f"train --resume --out {wrong_files}/run")
     assert code == 130
     assert err == f"Stopped; `scdh train --resume --out {wrong_files}/run` goes on.\n"
-    code, _, err = run(f"train --preset demo-digits --out {wrong_files}/new")
+    code, _, err = run_scdh(f"train --preset demo-digits --out {wrong_files}/new")
     assert code == 130
     assert "nothing to resume" in err
 
@@ -74,7 +77,7 @@ def test_other_commands_stop_with_one_word(monkeypatch: pytest.MonkeyPatch) -> N
         raise KeyboardInterrupt
 
     monkeypatch.setattr("scdh.cli.datasets._list", stop)
-    assert run("datasets") == (130, "", "Stopped.\n")
+    assert run_scdh("datasets") == (130, "", "Stopped.\n")
 
 
 def test_errors_of_the_system_are_sentences() -> None:
@@ -93,5 +96,5 @@ def test_errors_of_the_system_are_sentences() -> None:
 
 def test_resuming_a_finished_run_changes_nothing(wrong_files: Path) -> None:
     before = (wrong_files / "run/log.csv").read_text()
-    must(f"train --resume --out {wrong_files}/run")
+    scdh_output(f"train --resume --out {wrong_files}/run")
     assert (wrong_files / "run/log.csv").read_text() == before

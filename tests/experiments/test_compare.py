@@ -24,7 +24,8 @@ from scdh.experiments.compare.run import compare_methods
 from scdh.experiments.compare.summary import rows_of, shared_target, time_to
 from scdh.experiments.compare.tables import score_words
 from scdh.training import features as trunk_features
-from tests.cli.bad_input_table import must, run
+from tests.command_line import run_scdh as run
+from tests.command_line import scdh_output as must
 from tests.data.data_files import write_pictures
 
 pytest.importorskip("matplotlib")
