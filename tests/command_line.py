@@ -1,7 +1,9 @@
-"""The program ``scdh``, run in the process of the tests."""
+"""The program ``scdh``, run in the process of the tests where nothing else is tested: torch takes long to import."""
 
 import io
 import shlex
+import subprocess
+import sys
 from collections.abc import Sequence
 from contextlib import redirect_stderr, redirect_stdout
 
@@ -26,3 +28,11 @@ def scdh_output(command: str | Sequence[str]) -> str:
     if code:
         raise RuntimeError(f"scdh {command} ended with {code}: {err}")
     return out
+
+
+def run_on_two_processes(arguments: Sequence[str]) -> None:
+    """Run a command that must succeed as ``torchrun`` does, with two processes on this machine."""
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2", "-m", "scdh"]
+    done = subprocess.run([*launcher, *arguments], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(f"scdh {' '.join(arguments)} ended with {done.returncode}: {done.stderr}")

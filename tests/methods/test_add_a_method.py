@@ -41,7 +41,8 @@ exec(sys.argv[1])
 
 
 def python(*words, folder):
-    environment = {**os.environ, "PYTHONPATH": str(folder / "site")}
+    paths = [str(folder / "site"), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
     done = subprocess.run([sys.executable, *words], cwd=folder, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, f"{words[-1]}\n{done.stdout}\n{done.stderr}"
     return done.stdout

@@ -1,9 +1,6 @@
 """Every peer method against its slow twin, in the corners, through a real training, and after a resume."""
 
 import csv
-import os
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -30,6 +27,7 @@ from scdh.nets.small import FeatureTrunk
 from scdh.nets.stored import StoredOutputs
 from scdh.runs.protocol import protocol_of, source_of
 from scdh.training.optim import build_optimiser
+from tests.command_line import run_on_two_processes
 from tests.reference import slow_methods as slow
 
 METHODS = ["scdh_s", "scdh_c", "dsh", "dpsh", "ninh", "csq"]
@@ -404,11 +402,8 @@ def test_a_table_keeps_the_last_output_of_each_row():
 def test_dpsh_on_two_processes_gives_the_same_losses(tmp_path):
     options = ["net.dropout=0.0", "method.batch_epochs=0", "method.name=dpsh", "train.epochs=2"]
     Hasher.train(load_config("demo-digits", overrides=options), tmp_path / "one", quiet=True)
-    launch = ["-m", "torch.distributed.run", "--nproc_per_node", "2", "--master_port", "29523", "-m", "scdh", "train"]
     chosen = [word for option in options for word in ("--set", option)]
-    command = [sys.executable, *launch, "--preset", "demo-digits", *chosen, "--out", str(tmp_path / "two")]
-    done = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"})
-    assert done.returncode == 0, done.stderr
+    run_on_two_processes(["train", "--preset", "demo-digits", *chosen, "--out", str(tmp_path / "two")])
     curves = []
     for name in ("one", "two"):
         with open(tmp_path / name / "steps.csv", newline="") as handle:
