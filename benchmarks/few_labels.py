@@ -13,6 +13,7 @@ from typing import Any
 from scdh.config import load_config
 from scdh.experiments.compare.grid import Grid
 from scdh.experiments.compare.run import compare_methods
+from scdh.experiments.compare.tables import format_score
 from scdh.files import replacing
 from scdh.runs.protocol import source_of
 
@@ -48,11 +49,11 @@ def run(data: str, out: Path, seeds: tuple[int, ...], labels: tuple[int, ...] = 
         grid = Grid(METHODS, (32,), seeds, preset, None, chosen, OWN[data])
         source = source_of(load_config(preset, overrides=settings))
         place = out / data / f"{count}-labels"
-        found = compare_methods(grid, source, place, cache=out / data / "features", say=print)
-        for row in found["rows"]:
-            rows.append({"data": data, "labels": count, "labelled": found["data"]["train"], **row})
-            shown = f"{row['map']:.4f} ± {row['map_std'] or 0:.4f}"
-            print(f"{data:9} {count:3} labels a class  {row['title']:18} MAP {shown}", flush=True)
+        results = compare_methods(grid, source, place, cache=out / data / "features", notify=print)
+        for row in results.rows:
+            rows.append({"data": data, "labels": count, "labelled": results.data.train, **row.model_dump()})
+            score = format_score(row, "map")
+            print(f"{data:9} {count:3} labels a class  {row.title:18} MAP {score}", flush=True)
     return rows
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.timing import Row, Table, cell
+from scdh.experiments.pages.markdown import markdown_table
 from scdh.files import replacing
 
 # In the order of the report; the first word is what ``--only`` takes.
@@ -97,10 +98,8 @@ def write(folder: Path, results: Results, figures: Path) -> str:
 
 def markdown(rows: list[Row]) -> str:
     columns = list(rows[0])
-    lines = ["| " + " | ".join(columns) + " |"]
-    lines.append("|" + "".join("---|" if isinstance(rows[0][name], str) else "---:|" for name in columns))
-    lines += ["| " + " | ".join(cell(row[name]) for name in columns) + " |" for row in rows]
-    return "\n".join(lines)
+    texts = [n for n, name in enumerate(columns) if isinstance(rows[0][name], str)]
+    return markdown_table(columns, [[cell(row[name]) for name in columns] for row in rows], left=texts)
 
 
 def _version(package: str) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from scdh import __version__
-from tests.command_line import scdh_output
+from tests.cli.commands import must
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "scdh"
@@ -44,9 +44,9 @@ def test_public_names_are_there():
 
 # The layers of the package, lowest first; a module imports only from its own layer and from those before it.
 LAYERS = [
-    ["_version", "errors", "files", "progress", "versions"],
-    ["tensor_files", "hub"],
-    ["codes", "config"],
+    ["_version", "errors", "files", "label_arrays", "progress", "versions"],
+    ["tensor_files", "hub", "code_arguments"],
+    ["codes", "code_checks", "config"],
     ["losses", "index", "metrics"],
     ["evaluation", "data"],
     ["nets"],
@@ -104,7 +104,7 @@ def test_the_commands_of_a_document_run(document, least, tmp_path, monkeypatch):
     commands = [line.removeprefix("$ ") for line in lines if line.startswith("$ scdh ")]
     assert len(commands) >= least
     for command in commands:
-        scdh_output(shlex.split(command, comments=True)[1:])
+        must(shlex.split(command, comments=True)[1:])
 
 
 def test_the_program_is_installed():

@@ -149,7 +149,7 @@ class RunConfig(Settings):
 
     @model_validator(mode="after")
     def _method_knows_its_settings(self) -> "RunConfig":
-        from scdh.methods.registry import method_settings
+        from scdh.methods.declared import method_settings
 
         method_settings(self.method.name, self.method.own)
         return self
@@ -201,11 +201,11 @@ def load_config(
 
 def _leave_other_methods_settings(preset: dict[str, Any], method: str) -> None:
     """A preset's [method] settings were chosen for its own method; another one takes those that it has too."""
-    from scdh.methods.registry import method_class
+    from scdh.methods.declared import declared
 
     table = preset.get("method", {})
     if method != table.get("name", MethodSettings().name):
-        known = {*MethodSettings.model_fields, *method_class(method).Settings.model_fields}
+        known = {*MethodSettings.model_fields, *declared(method).Settings.model_fields}
         preset["method"] = {key: value for key, value in table.items() if key in known}
 
 

@@ -1,4 +1,4 @@
-"""SCDH for embeddings as a scikit-learn estimator."""
+"""Codes of embeddings as scikit-learn estimators."""
 
 from typing import Any
 
@@ -10,12 +10,222 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from scdh.codes import Codes
 
 
-class SCDHTransformer(TransformerMixin, BaseEstimator):
-    """Learn codes from embeddings X [n, d] and labels y: int or str [n], or multi-hot [n, C].
+class _EmbeddingHasher(TransformerMixin, BaseEstimator):
+    """What both estimators share; they differ in their parameters."""
 
-    ``transform`` gives packed codes, uint8 [n, ceil(bits/8)]; ``codes`` gives them as :class:`scdh.Codes`. Parameters
-    are the paper's symbols: ``lam`` λ, ``mu`` μ, ``alpha`` α. ``hidden`` are widths of an MLP below the hash layer
-    (empty: a linear hash). Features are standardised with the training data's mean and deviation.
+    bits: int
+    hidden: tuple[int, ...]
+    dropout: float
+    epochs: int
+    batch_size: int
+    learning_rate: float
+    weight_decay: float
+    random_state: int | np.random.RandomState | None
+
+    def _method(self) -> tuple[str, dict[str, Any]]:
+        """Name of the method, and its own settings."""
+        raise TypeError(f"{type(self).__name__} has no method.")
+
+    def fit(self, X: Any, y: Any = None) -> Any:
+        """Learn codes.
+
+        Args:
+            X: embeddings, float [n, d].
+            y: labels, int or str [n], or multi-hot [n, C]; methods that learn without labels take None.
+        """
+        # Everything of torch is imported here, so that importing the class stays cheap.
+        import torch
+
+        from scdh.data.arrays.memory import ArraySource
+        from scdh.hasher import Hasher
+
+        X, labels = self._check_data(X, y)
+        self.mean_, self.scale_ = X.mean(0), np.where((deviation := X.std(0)) > 0, deviation, 1.0)
+        seed = self._seed()
+        source = ArraySource(self._standardise(X), labels, [str(c) for c in self.classes_], name="X")
+        with torch.random.fork_rng(devices=[]):  # the caller's own random numbers stay as they were
+            torch.manual_seed(seed)
+            self.hasher_ = Hasher.build(self._config(seed), source.label_names, labels.ndim == 2, X.shape[1])
+            self._learn(source, seed)
+        self.hasher_.network.eval()
+        return self
+
+    def _check_data(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
+        """X float64 [n, d] and labels: int64 [n] or multi-hot [n, C]; also sets ``classes_``."""
+        if y is None and not self._needs_labels():
+            X = validate_data(self, X, dtype=np.float64)
+            self.classes_ = np.empty(0, np.int64)
+            return X, np.full(len(X), -1)
+        is_multi = y is not None and np.asarray(y).ndim == 2 and type_of_target(np.asarray(y)) == "multilabel-indicator"
+        X, y = validate_data(self, X, y, dtype=np.float64, multi_output=is_multi)
+        if is_multi:
+            self.classes_ = np.arange(y.shape[1])
+            return X, np.asarray(y, np.uint8)
+        if type_of_target(y).startswith("continuous"):
+            raise ValueError(f"Unknown label type: {type_of_target(y)}; {type(self).__name__} needs class labels.")
+        self.classes_, labels = np.unique(y, return_inverse=True)
+        return X, labels
+
+    def _learn(self, source: Any, seed: int) -> None:
+        from scdh.data.batches.loaders import training_batches
+        from scdh.data.batches.sampling import steps_per_epoch
+        from scdh.methods.base import MethodData
+        from scdh.training.device import make_accelerator
+        from scdh.training.loop import train_epochs
+
+        hasher, method = self.hasher_, self.hasher_.method
+        if not method.learns_by_gradient:
+            method.fit(hasher.network, source.features, source.labels, seed)
+            return
+        rows = np.flatnonzero(source.labelled)
+        if not len(rows):
+            raise ValueError("No row of y has a label, so there is nothing to learn from.")
+        unlabelled = np.flatnonzero(~source.labelled) if method.learns_from_unlabelled else None
+        data = MethodData(source.labels[rows], rows)
+        method.prepare(hasher.network, data)
+        train_epochs(
+            hasher.network,
+            method,
+            data,
+            lambda epoch: training_batches(
+                source,
+                rows,
+                batch_size=self.batch_size,
+                seed=seed,
+                epoch=epoch,
+                views=method.views,
+                unlabelled=unlabelled,
+            ),
+            steps_per_epoch(len(rows), self.batch_size, 0 if unlabelled is None else len(unlabelled)),
+            hasher.config.train,
+            accelerator=make_accelerator("fp32"),
+            quiet=True,
+        )
+
+    def codes(self, X: Any) -> Codes:
+        """The codes of X [n, d] as an object that the index and ``evaluate`` take."""
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype=np.float64, reset=False)
+        return self.hasher_.encode(self._standardise(X), batch_size=4096)
+
+    def transform(self, X: Any) -> np.ndarray:
+        """Packed codes of X [n, d], uint8 [n, ceil(bits/8)]."""
+        return self.codes(X).packed
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """One name a byte; ``input_features`` is there because scikit-learn passes it."""
+        check_is_fitted(self)
+        return np.array([f"byte{i}" for i in range((self.hasher_.bits + 7) // 8)], dtype=object)
+
+    def _standardise(self, X: np.ndarray) -> np.ndarray:
+        return ((X - self.mean_) / self.scale_).astype(np.float32)
+
+    def _seed(self) -> int:
+        state = self.random_state
+        if state is None:
+            state = np.random.RandomState(None).randint(2**31)
+        return int(state.randint(2**31)) if isinstance(state, np.random.RandomState) else int(state)
+
+    def _config(self, seed: int) -> Any:
+        from scdh.config import parse_config
+
+        name, settings = self._method()
+        return parse_config(
+            {
+                "seed": seed,
+                "net": {"backbone": "features", "hidden": list(self.hidden), "dropout": self.dropout},
+                "method": {"name": name, "bits": self.bits, **settings},
+                "train": {
+                    "epochs": self.epochs,
+                    "batch_size": self.batch_size,
+                    "optimiser": "adamw",
+                    "schedule": "cosine",
+                    "lr_trunk": self.learning_rate,
+                    "lr_head": self.learning_rate,
+                    "weight_decay": self.weight_decay,
+                    "augmentation": "none",
+                },
+            }
+        )
+
+    def _needs_labels(self) -> bool:
+        from scdh.methods.declared import declared
+
+        return declared(self._method()[0]).needs_labels
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = self._needs_labels()
+        tags.target_tags.multi_output = False
+        tags.transformer_tags.preserves_dtype = []
+        return tags
+
+
+class HashTransformer(_EmbeddingHasher):
+    """Codes of embeddings X [n, d] by any method of ``scdh methods`` that takes embeddings.
+
+    Args:
+        method: name of the method.
+        bits: length of the codes.
+        settings: the method's own settings, e.g. ``{"margin": 24.0}`` for "dsh"; what is not given has the value that
+            suits embeddings, or else the method's default.
+        hidden: widths of an MLP below the hash layer (empty: a linear hash); methods that are fitted have none.
+        dropout: after each layer of the MLP.
+        epochs: passes over the data.
+        batch_size: rows of one step.
+        learning_rate: of AdamW, with a cosine schedule.
+        weight_decay: of AdamW.
+        random_state: seed, or a RandomState; None: another one each time.
+
+    Features are standardised with the mean and deviation of the training data.
+
+    >>> from sklearn.datasets import load_digits
+    >>> X, y = load_digits(return_X_y=True)
+    >>> HashTransformer("itq", bits=32).fit_transform(X).shape
+    (1797, 4)
+    """
+
+    def __init__(
+        self,
+        method: str = "scdh",
+        bits: int = 64,
+        *,
+        settings: dict[str, Any] | None = None,
+        hidden: tuple[int, ...] = (256,),
+        dropout: float = 0.2,
+        epochs: int = 30,
+        batch_size: int = 64,
+        learning_rate: float = 2e-3,
+        weight_decay: float = 1e-2,
+        random_state: int | np.random.RandomState | None = 0,
+    ) -> None:
+        self.method = method
+        self.bits = bits
+        self.settings = settings
+        self.hidden = hidden
+        self.dropout = dropout
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.weight_decay = weight_decay
+        self.random_state = random_state
+
+    def _method(self) -> tuple[str, dict[str, Any]]:
+        from scdh.methods.declared import declared
+
+        return self.method, {**declared(self.method).suited_settings.get("embeddings", {}), **(self.settings or {})}
+
+
+class SCDHTransformer(_EmbeddingHasher):
+    """SCDH for embeddings X [n, d] and labels y: the short form of ``HashTransformer("scdh")``.
+
+    Args:
+        bits: length of the codes.
+        lam: λ, weight of the distance to the own centres.
+        mu: μ, weight of the classification loss.
+        alpha: α, weight of the quantization loss.
+        hidden, dropout, epochs, batch_size, learning_rate, weight_decay, random_state: as of
+            :class:`HashTransformer`.
 
     >>> from sklearn.datasets import load_digits
     >>> X, y = load_digits(return_X_y=True)
@@ -50,99 +260,5 @@ class SCDHTransformer(TransformerMixin, BaseEstimator):
         self.weight_decay = weight_decay
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any) -> "SCDHTransformer":
-        # Everything of torch is imported here, so that importing the class stays cheap.
-        import torch
-
-        from scdh.data.arrays.memory import ArraySource
-        from scdh.data.batches.loaders import training_batches
-        from scdh.data.batches.sampling import steps_per_epoch
-        from scdh.hasher import Hasher
-        from scdh.training.device import make_accelerator
-        from scdh.training.loop import fit
-
-        many = y is not None and np.asarray(y).ndim == 2 and type_of_target(np.asarray(y)) == "multilabel-indicator"
-        X, y = validate_data(self, X, y, dtype=np.float64, multi_output=many)
-        if many:
-            labels: np.ndarray = np.asarray(y, np.uint8)
-            self.classes_ = np.arange(y.shape[1])
-        else:
-            if type_of_target(y).startswith("continuous"):
-                raise ValueError(f"Unknown label type: {type_of_target(y)}; SCDHTransformer needs class labels.")
-            self.classes_, labels = np.unique(y, return_inverse=True)
-        self.mean_, self.scale_ = X.mean(0), np.where((spread := X.std(0)) > 0, spread, 1.0)
-        seed = (
-            np.random.RandomState(self.random_state).randint(2**31) if self.random_state is None else self.random_state
-        )
-        seed = seed.randint(2**31) if isinstance(seed, np.random.RandomState) else int(seed)
-        config = self._config(seed)
-        source = ArraySource(self._standardised(X), labels, [str(c) for c in self.classes_], name="X")
-        with torch.random.fork_rng(devices=[]):  # the caller's own random numbers stay as they were
-            torch.manual_seed(seed)
-            self.hasher_, method = Hasher.build(config, source.label_names, many, X.shape[1])
-            method.prepare(source.labels)
-            rows = np.flatnonzero(source.labelled)
-            if not len(rows):
-                raise ValueError("No row of y has a label, so there is nothing to learn from.")
-            fit(
-                self.hasher_.network,
-                method,
-                lambda epoch: training_batches(source, rows, batch_size=self.batch_size, seed=seed, epoch=epoch),
-                steps_per_epoch(len(rows), self.batch_size),
-                config.train,
-                accelerator=make_accelerator("fp32"),
-                quiet=True,
-            )
-        self.hasher_.network.eval()
-        return self
-
-    def codes(self, X: Any) -> Codes:
-        """The codes of X as an object that the index and ``evaluate`` take."""
-        check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float64, reset=False)
-        return self.hasher_.encode(self._standardised(X), batch_size=4096)
-
-    def transform(self, X: Any) -> np.ndarray:
-        return self.codes(X).packed
-
-    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
-        """One name a byte; ``input_features`` is there because scikit-learn hands it over."""
-        check_is_fitted(self)
-        return np.array([f"byte{i}" for i in range((self.bits + 7) // 8)], dtype=object)
-
-    def _standardised(self, X: np.ndarray) -> np.ndarray:
-        return ((X - self.mean_) / self.scale_).astype(np.float32)
-
-    def _config(self, seed: int) -> Any:
-        from scdh.config import parse_config
-
-        return parse_config(
-            {
-                "seed": seed,
-                "net": {"backbone": "features", "hidden": list(self.hidden), "dropout": self.dropout},
-                "method": {
-                    "name": "scdh",
-                    "bits": self.bits,
-                    "lam": self.lam,
-                    "mu": self.mu,
-                    "alpha": self.alpha,
-                },
-                "train": {
-                    "epochs": self.epochs,
-                    "batch_size": self.batch_size,
-                    "optimiser": "adamw",
-                    "schedule": "cosine",
-                    "lr_trunk": self.learning_rate,
-                    "lr_head": self.learning_rate,
-                    "weight_decay": self.weight_decay,
-                    "augmentation": "none",
-                },
-            }
-        )
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.required = True
-        tags.target_tags.multi_output = False
-        tags.transformer_tags.preserves_dtype = []
-        return tags
+    def _method(self) -> tuple[str, dict[str, Any]]:
+        return "scdh", {"lam": self.lam, "mu": self.mu, "alpha": self.alpha}

@@ -1,21 +1,22 @@
 """Codes and labels in, scores out; every score carries the definition it was computed by."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from scdh.codes import Codes, check_codes
+from scdh.code_checks import check_hamming_codes
+from scdh.codes import Codes
 from scdh.errors import ConfigError, DataError, unknown_name
-from scdh.metrics.histograms import Advance, distance_histograms
+from scdh.metrics.histograms import distance_histograms
 from scdh.metrics.labels import check_labels
 from scdh.metrics.ordered import ordered_average_precision
 from scdh.metrics.radius import check_radius, precision_within_radius
 from scdh.metrics.ranking import DENOMINATORS, average_precisions, check_topk
 from scdh.metrics.returned import precision_at_k, precision_recall_by_radius, recall_at_k
+from scdh.progress import count_progress
 
 TIES = ("expected", "best", "worst", "order")
 _TIE_WORDS = {
@@ -130,8 +131,8 @@ def evaluate(
     >>> round(scores.map, 4), scores.precision_at_k(1)
     (0.8333, 1.0)
     """
-    check_codes(query_codes, "query_codes")
-    check_codes(database_codes, "database_codes", query_codes.bits)
+    check_hamming_codes(query_codes, "query_codes")
+    check_hamming_codes(database_codes, "database_codes", query_codes.bits)
     if len(query_codes) == 0 or len(database_codes) == 0:
         raise DataError(
             "There must be at least one query and one database item to score, "
@@ -150,7 +151,8 @@ def evaluate(
 
     data = (query_codes, query_labels, database_codes, database_labels)
     passes = 2 if ties == "order" else 1
-    with _bar(passes * len(query_codes) * len(database_codes), progress) as advance:
+    pairs = passes * len(query_codes) * len(database_codes)
+    with count_progress(pairs, "scoring", "pairs", visible=progress) as advance:
         items, relevant = distance_histograms(*data, leave_one_out=leave_one_out, advance=advance)
         options: dict[str, Any] = {"topk": topk, "denominator": denominator}
         expected, best, worst = average_precisions(items, relevant, ("expected", "best", "worst"), **options)
@@ -218,23 +220,3 @@ def _refuse_other_rows(query: Codes, query_labels: Any, database: Codes, databas
         )
     if not np.array_equal(query.packed, database.packed) or not np.array_equal(query_labels, database_labels):
         raise DataError("With leave_one_out the queries are the database itself, but codes or labels differ.")
-
-
-@contextmanager
-def _bar(total: int, shown: bool) -> Iterator[Advance | None]:
-    """A progress bar over compared pairs, with rate and time left, on the error stream."""
-    if not shown:
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, Task, TaskProgressColumn, TextColumn, TimeRemainingColumn
-    from rich.text import Text
-
-    class Rate(TextColumn):
-        def render(self, task: Task) -> Text:
-            return Text("" if task.speed is None else f"{task.speed / 1e6:.0f} M pairs/s")
-
-    columns = (TextColumn("scoring"), BarColumn(), TaskProgressColumn(), Rate(""), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True)) as bar:
-        task = bar.add_task("scoring", total=total)
-        yield lambda done: bar.advance(task, done)

@@ -1,16 +1,17 @@
-"""Where a model lies (a folder here, or one on the Hugging Face hub) and the page it has there."""
+"""Where a model is (a folder, a run's folder, or a repository on the Hugging Face hub), and its page on the hub."""
 
 from pathlib import Path
 
 from scdh.errors import ModelError
 
 WEIGHTS, DESCRIPTION = "model.safetensors", "config.json"
+MODEL_OF_RUN = "model"  # folder of the model within a run's folder
 
 
 def find_model_folder(folder_or_hub_id: str | Path) -> Path:
     folder = Path(folder_or_hub_id)
-    if (folder / "model" / DESCRIPTION).exists():
-        return folder / "model"
+    if (folder / MODEL_OF_RUN / DESCRIPTION).exists():
+        return folder / MODEL_OF_RUN
     if folder.exists():
         return folder
     text = str(folder_or_hub_id)

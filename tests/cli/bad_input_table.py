@@ -1,4 +1,4 @@
-"""Wrong input and the sentence that comes back. ``python -m tests.cli.bad_input_table`` prints it for the docs."""
+"""Wrong input and the message that it gives. ``python -m tests.cli.bad_input_table`` prints it for the docs."""
 
 import shutil
 import sys
@@ -11,8 +11,9 @@ import numpy as np
 from PIL import Image
 
 from scdh.codes import Codes
+from scdh.experiments.pages.markdown import markdown_table
 from scdh.index import HammingIndex
-from tests.command_line import run_scdh, scdh_output
+from tests.cli.commands import must, run
 
 QUICK = "--set train.batch_size=8 --set data.query_per_class=2 --epochs 1"
 SMALL = f"--set net.backbone=small_conv --set train.workers=0 {QUICK}"
@@ -20,11 +21,11 @@ SMALL = f"--set net.backbone=small_conv --set train.workers=0 {QUICK}"
 
 @dataclass(frozen=True)
 class Case:
-    """``command`` may hold {d}, the folder that :func:`prepare` filled; ``words`` must stand in the sentence."""
+    """``command`` may hold {d}, the folder that :func:`prepare` filled; the message must contain ``expected``."""
 
-    fed: str
+    title: str
     command: str
-    words: tuple[str, ...]
+    expected: tuple[str, ...]
 
 
 CASES = (
@@ -52,6 +53,9 @@ CASES = (
     ),
     Case("unknown data set", "train --data cifar11 --out {d}/x", ("cifar11", "cifar10")),
     Case("setting without a value", "train --preset demo-digits --set train.epochs --out {d}/x", ("train.epochs",)),
+    Case(
+        "setting given twice", "train --preset demo-digits --set train.epochs=1 --set train.epochs=2", ("given twice",)
+    ),
     Case("option and --set at once", "train --preset demo-digits --bits 8 --set method.bits=9", ("given twice",)),
     Case("configuration that is not TOML", "train --config {d}/broken.toml --out {d}/x", ("broken.toml", "TOML")),
     Case("nothing to train on", "train", ("--data", "--preset")),
@@ -143,10 +147,10 @@ CASES = (
 def prepare(d: Path) -> None:
     """Fill ``d`` with small runs and with every kind of wrong file that the cases name."""
     _folder(d / "corrupt")
-    scdh_output(f"train --data {d}/corrupt {SMALL} --bits 16 --seed 1 --out {d}/photo_run")
+    must(f"train --data {d}/corrupt {SMALL} --bits 16 --seed 1 --out {d}/photo_run")
     (d / "corrupt/pears/04.jpg").write_bytes((d / "corrupt/pears/04.jpg").read_bytes()[:150])
     _folder(d / "empty_class", sizes={"apples": 4, "pears": 0})
-    scdh_output(f"train --preset demo-digits --epochs 1 --out {d}/run")
+    must(f"train --preset demo-digits --epochs 1 --out {d}/run")
     _vectors(d)
     _changed_run(d)
     (d / "broken.toml").write_text("epochs == 3")
@@ -160,7 +164,7 @@ def prepare(d: Path) -> None:
         HammingIndex(codes).save(d / f"{bits}.index")
     codes = Codes.load(d / "16.codes")
     HammingIndex(Codes(codes.packed, 16, codes.ids, {"model": "another"})).save(d / "foreign.index")
-    scdh_output(f"index {d}/labelled16.codes --out {d}/labelled16.index")
+    must(f"index {d}/labelled16.codes --out {d}/labelled16.index")
     _cut(d / "16.codes", d / "short.codes")
     _cut(d / "16.index", d / "short.index")
 
@@ -190,7 +194,7 @@ def _vectors(d: Path) -> None:
 def _changed_run(d: Path) -> None:
     x = np.random.default_rng(1).normal(size=(40, 4)).astype(np.float32)
     np.savez(d / "changed.npz", X=x, y=np.arange(40) % 2)
-    scdh_output(f"train --data {d}/changed.npz {QUICK} --bits 8 --out {d}/changed_run")
+    must(f"train --data {d}/changed.npz {QUICK} --bits 8 --out {d}/changed_run")
     np.savez(d / "changed.npz", X=x[:39], y=np.arange(39) % 2)
 
 
@@ -210,12 +214,13 @@ def print_table(show: Callable[[str], None] = print) -> None:
     with tempfile.TemporaryDirectory() as scratch:
         d = Path(scratch)
         prepare(d)
-        show("| what was fed | command | what came back |")
-        show("|---|---|---|")
+        rows = []
         for case in CASES:
-            _, _, err = run_scdh(case.command.format(d=d))
-            sentence = err.strip().splitlines()[-1].replace(f"{d}/", "").replace("|", "\\|")
-            show(f"| {case.fed} | `scdh {case.command.format(d=d).replace(f'{d}/', '')}` | {sentence} |")
+            command = case.command.format(d=d)
+            message = run(command)[2].strip().splitlines()[-1]
+            texts = (case.title, f"`scdh {command}`", message)
+            rows.append([text.replace(f"{d}/", "").replace("|", "\\|") for text in texts])
+        show(markdown_table(["input", "command", "message"], rows, left=range(3)))
 
 
 if __name__ == "__main__":

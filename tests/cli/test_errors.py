@@ -1,4 +1,4 @@
-"""Every mistake ends in one sentence and exit code 2; the sentences are in tests/bad_input_table.py."""
+"""Every wrong input ends in one sentence and exit code 2; the cases are in tests/cli/bad_input_table.py."""
 
 import errno
 from pathlib import Path
@@ -8,7 +8,7 @@ import torch
 
 from scdh.cli.app import explain
 from tests.cli.bad_input_table import CASES, SMALL, Case, prepare
-from tests.command_line import run_scdh, scdh_output
+from tests.cli.commands import must, run
 
 
 @pytest.fixture(scope="module")
@@ -19,22 +19,22 @@ def wrong_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("case", CASES, ids=[case.fed for case in CASES])
+@pytest.mark.parametrize("case", CASES, ids=[case.title for case in CASES])
 def test_one_sentence(case: Case, wrong_files: Path) -> None:
-    code, out, err = run_scdh(case.command.format(d=wrong_files))
+    code, out, err = run(case.command.format(d=wrong_files))
     assert code == 2, (out, err)
     assert err.startswith("Error: "), err
     assert err.count("\n") == 1, err
     assert err.endswith("\n"), err
     assert "Traceback" not in out + err
     assert "This should not" not in err
-    for words in case.words:
-        assert words in err
+    for text in case.expected:
+        assert text in err
 
 
 def test_skipping_a_corrupt_image_says_how_many(wrong_files: Path) -> None:
     d = wrong_files
-    code, out, err = run_scdh(f"encode {d}/photo_run {d}/corrupt --on-bad-image skip --out {d}/s.codes")
+    code, out, err = run(f"encode {d}/photo_run {d}/corrupt --on-bad-image skip --out {d}/s.codes")
     assert code == 0
     assert "15 codes of 16 bits" in out
     assert err.startswith("Warning: 1 image could not be read")
@@ -44,9 +44,7 @@ def test_skipping_a_corrupt_image_says_how_many(wrong_files: Path) -> None:
 
 def test_training_skips_a_corrupt_image_too(wrong_files: Path) -> None:
     d = wrong_files
-    code, _, err = run_scdh(
-        f"train --data {d}/corrupt {SMALL} --set data.split=all --on-bad-image skip --out {d}/skipping"
-    )
+    code, _, err = run(f"train --data {d}/corrupt {SMALL} --set data.split=all --on-bad-image skip --out {d}/skipping")
     assert code == 0
     assert "Warning: 1 " in err
     assert "04.jpg" in err
@@ -56,7 +54,7 @@ def test_training_skips_a_corrupt_image_too(wrong_files: Path) -> None:
 def test_debug_shows_the_trace_wherever_it_stands() -> None:
     for command in ("--debug search nowhere.index --row 0", "search nowhere.index --row 0 --debug"):
         with pytest.raises(ValueError, match=r"nowhere\.index"):
-            run_scdh(command)
+            run(command)
 
 
 def test_a_stopped_training_says_how_to_go_on(wrong_files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -64,10 +62,10 @@ def test_a_stopped_training_says_how_to_go_on(wrong_files: Path, monkeypatch: py
         raise KeyboardInterrupt
 
     monkeypatch.setattr("scdh.training.run.train", stop)
-    code, _, err = run_scdh(f"train --resume --out {wrong_files}/run")
+    code, _, err = run(f"train --resume --out {wrong_files}/run")
     assert code == 130
     assert err == f"Stopped; `scdh train --resume --out {wrong_files}/run` goes on.\n"
-    code, _, err = run_scdh(f"train --preset demo-digits --out {wrong_files}/new")
+    code, _, err = run(f"train --preset demo-digits --out {wrong_files}/new")
     assert code == 130
     assert "nothing to resume" in err
 
@@ -77,24 +75,24 @@ def test_other_commands_stop_with_one_word(monkeypatch: pytest.MonkeyPatch) -> N
         raise KeyboardInterrupt
 
     monkeypatch.setattr("scdh.cli.datasets._list", stop)
-    assert run_scdh("datasets") == (130, "", "Stopped.\n")
+    assert run("datasets") == (130, "", "Stopped.\n")
 
 
 def test_errors_of_the_system_are_sentences() -> None:
-    code, sentence = explain(OSError(errno.ENOSPC, "No space left on device", "run/last.safetensors"))
+    code, message = explain(OSError(errno.ENOSPC, "No space left on device", "run/last.safetensors"))
     assert code == 2
-    assert sentence.startswith("Error: No space is left on the device to write to ('run/last.safetensors'")
-    code, sentence = explain(PermissionError(errno.EACCES, "Permission denied", "secret"))
+    assert message.startswith("Error: No space is left on the device to write to ('run/last.safetensors'")
+    code, message = explain(PermissionError(errno.EACCES, "Permission denied", "secret"))
     assert code == 2
-    assert "'secret' cannot be used: permission denied" in sentence
+    assert "'secret' cannot be used: permission denied" in message
     assert explain(MemoryError())[0] == 2
-    code, sentence = explain(KeyError("oops"))
+    code, message = explain(KeyError("oops"))
     assert code == 1
-    assert "--debug" in sentence
-    assert "oops" in sentence
+    assert "--debug" in message
+    assert "oops" in message
 
 
 def test_resuming_a_finished_run_changes_nothing(wrong_files: Path) -> None:
     before = (wrong_files / "run/log.csv").read_text()
-    scdh_output(f"train --resume --out {wrong_files}/run")
+    must(f"train --resume --out {wrong_files}/run")
     assert (wrong_files / "run/log.csv").read_text() == before

@@ -168,7 +168,7 @@ def test_no_unlabelled_row_is_the_usual_epoch() -> None:
     [
         ({"batch_size": 6, "world": 2}, "3 labelled and 3 unlabelled rows does not divide by the 2 processes"),
         ({"batch_size": 1}, "A batch of 1 cannot hold both"),
-        ({"labelled_share": 1.0}, "labelled_share must lie between 0 and 1, not 1.0"),
+        ({"labelled_share": 1.0}, "labelled_share must be between 0 and 1, not 1.0"),
         ({"steps": 0}, "steps must be 1 or more, not 0"),
         ({"unlabelled": np.array([0, 1])}, "1 rows of array are both labelled and unlabelled"),
         ({"unlabelled": np.array([N])}, "are outside array"),

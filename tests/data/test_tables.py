@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from scdh.data import open_source
+from scdh.data.row_names import RowNames
 from scdh.data.source import BadImage
 from scdh.data.tables import readers as tables_module
 from scdh.errors import DataError
@@ -260,11 +261,14 @@ def test_csv_without_labels_and_broken(tmp_path: Path) -> None:
 
 def test_labels_follow_names_not_numbers(tmp_path: Path) -> None:
     source = open_source(write_csv(tmp_path, "path,label\n0.png,dog\n1.png,\n2.png,ant\n"))
-    assert source.labels_as(["dog", "bee", "ant"]).tolist() == [0, -1, 2]
-    with pytest.raises(DataError, match="the first is 'ant'"):
-        source.labels_as(["dog", "bee"])
+    rows = RowNames.from_source(source, np.arange(3))
+    assert rows.labels_among(["dog", "bee", "ant"], multi=False).tolist() == [0, -1, 2]
+    assert rows.labels_among(["dog", "ant"], multi=True).tolist() == [[1, 0], [0, 0], [0, 1]]
+    with pytest.raises(DataError, match="'ant' is not among the 2 label names"):
+        rows.labels_among(["dog", "bee"], multi=False)
     many = open_source(write_csv(tmp_path, "path,label\n0.png,dog;ant\n1.png,\n2.png,ant\n"))
-    assert many.labels_as(["x", "ant", "dog"]).tolist() == [[0, 1, 1], [0, 0, 0], [0, 1, 0]]
+    rows = RowNames.from_source(many, np.arange(3))
+    assert rows.labels_among(["x", "ant", "dog"], multi=True).tolist() == [[0, 1, 1], [0, 0, 0], [0, 1, 0]]
 
 
 def test_listing_needs_no_torch() -> None:

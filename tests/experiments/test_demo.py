@@ -16,7 +16,7 @@ from scdh.errors import ConfigError
 from scdh.experiments.demo.cosine import cosine_scores
 from scdh.experiments.demo.run import run_demo
 from scdh.experiments.demo.scores import scored_labels
-from scdh.experiments.demo.seeds import as_markdown, run_seeds
+from scdh.experiments.demo.seeds import run_seeds, to_markdown
 
 pytest.importorskip("matplotlib")
 pytest.importorskip("jinja2")
@@ -158,7 +158,7 @@ def test_seeds_give_mean_and_deviation() -> None:
     assert list(table) == ["SCDH 8 bits", "ITQ 8 bits", "LSH 8 bits", "64 floats"]
     assert table["LSH 8 bits"]["map"].shape == (2,)
     maps = table["ITQ 8 bits"]["map"]
-    assert f"{maps.mean():.3f} ± {maps.std(ddof=1):.3f}" in as_markdown(table)
+    assert f"{maps.mean():.3f} ± {maps.std(ddof=1):.3f}" in to_markdown(table)
 
 
 def test_mistakes_are_told_in_one_sentence(tmp_path: Path) -> None:

@@ -65,8 +65,7 @@ def test_within_equals_looking_at_everything(bits, loops):
         assert hits.ids.tolist() == [i for answer in expected for _, i in answer]
         assert hits.distances.tolist() == [d for answer in expected for d, _ in answer]
         for query in (0, 3, -1):
-            found_ids, found_distances = hits.of(query)
-            assert list(zip(found_distances.tolist(), found_ids.tolist(), strict=True)) == expected[query]
+            assert [(distance, number) for number, distance in hits[query]] == expected[query]
         assert hits.distances.dtype == np.int32
 
 
@@ -294,7 +293,7 @@ def test_faiss_finds_the_same_distances(bits, loops):
     ball = ours.within(asked, radius)
     assert np.array_equal(np.diff(limits.astype(np.int64)), ball.counts)
     for i in range(20):
-        assert set(ids[near[limits[i] : limits[i + 1]]]) == set(ball.of(i)[0])
+        assert set(ids[near[limits[i] : limits[i + 1]]]) == set(ball[i].ids)
 
 
 def _flat(faiss, codes):
@@ -359,7 +358,7 @@ def test_all_codes_equal_gives_the_smallest_ids():
     hits = index.search(Codes.from_signs(np.zeros((2, 9), dtype=bool)), k=4)
     assert hits.ids.tolist() == [[0, 1, 2, 3]] * 2
     assert (hits.distances == 9).all()
-    assert index.search(index.codes[:1], k=3).of(0)[0].tolist() == [0, 1, 2]
+    assert index.search(index.codes[:1], k=3)[0].ids.tolist() == [0, 1, 2]
 
 
 def test_nothing_in_nothing_out():

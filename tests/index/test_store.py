@@ -572,7 +572,7 @@ def test_opening_with_other_bits_or_metadata_is_refused(tmp_path):
         IndexWriter(path, bits=0)
     with pytest.raises(CodesError, match="whole number"):
         IndexWriter(path, bits="12")
-    with pytest.raises(CodesError, match="Metadata must be words"):
+    with pytest.raises(CodesError, match="Metadata keys and values must be text"):
         IndexWriter(path, bits=12, metadata={"a": 1})
     assert not path.exists()
     IndexWriter(path, bits=12, metadata={"model": "a"}).close()
@@ -625,7 +625,7 @@ GOOD = {"rows": 4, "words": [8192, 8, zlib.crc32(bytes(8))], "ids": 0, "removed"
         ({"bits": True}, "whole number"),
         ({"bits": "12"}, "whole number"),
         ({"bits": 17}, "lie in words of uint32, not 'uint16'"),
-        ({"metadata": {"a": 1}}, "Metadata must be words"),
+        ({"metadata": {"a": 1}}, "Metadata keys and values must be text"),
         ({"segments": None}, "makes no sense"),
         ({"segments": [{}]}, "'rows'"),
         ({"segments": [GOOD | {"rows": 0}]}, "0 rows"),

@@ -27,7 +27,7 @@ from scdh.nets.small import FeatureTrunk
 from scdh.nets.stored import StoredOutputs
 from scdh.runs.protocol import protocol_of, source_of
 from scdh.training.optim import build_optimiser
-from tests.command_line import run_on_two_processes
+from tests.cli.commands import run_on_two_processes
 from tests.reference import slow_methods as slow
 
 METHODS = ["scdh_s", "scdh_c", "dsh", "dpsh", "ninh", "csq"]

@@ -24,7 +24,7 @@ from scdh.runs.encoding import load_model
 from scdh.runs.protocol import protocol_of
 from scdh.training.run import train
 from scdh.training.teacher import MovingAverage
-from tests.command_line import run_on_two_processes, scdh_output
+from tests.cli.commands import must, run_json, run_on_two_processes
 from tests.reference import slow_losses
 
 STILL = {"noise": 0.0, "input_dropout": 0.0}  # nothing random, so that numbers can be worked out
@@ -187,8 +187,8 @@ def test_teacher_and_student_are_both_kept_and_scored(tmp_path):
     header = (tmp_path / "log.csv").read_text().splitlines()[0]
     assert "validation_map," in header
     assert "validation_map_student" in header
-    both = json.loads(scdh_output(f"evaluate {tmp_path} --json"))
-    alone = json.loads(scdh_output(f"evaluate {tmp_path} --from student --json"))
+    both = run_json(f"evaluate {tmp_path} --json")
+    alone = run_json(f"evaluate {tmp_path} --from student --json")
     assert both["network"], both["student"]["network"] == ("teacher", "student")
     assert alone["map"] == both["student"]["map"] != both["map"]
     assert json.loads((tmp_path / "scores.json").read_text())["map"] == both["map"]
@@ -232,7 +232,7 @@ def test_two_processes_give_the_same_losses(tmp_path):
     still = ["--set", "method.noise=0", "--set", "method.input_dropout=0", "--set", "net.dropout=0"]
     options = ["--preset", "demo-digits", "--method", "mt_scdh", "--epochs", "1", *still]
     options += ["--set", "data.labelled_per_class=10"]
-    scdh_output(["train", *options, "--out", str(tmp_path / "one")])
+    must(["train", *options, "--out", str(tmp_path / "one")])
     run_on_two_processes(["train", *options, "--out", str(tmp_path / "two")])
     one, two = (np.genfromtxt(tmp_path / run / "steps.csv", delimiter=",", names=True) for run in ("one", "two"))
     assert len(one) == len(two) > 30

@@ -23,7 +23,7 @@ from scdh.training.checkpoint import load_checkpoint
 from scdh.training.collapse import CollapseWarning, CollapseWatch
 from scdh.training.optim import build_optimiser, build_schedule
 from scdh.training.teacher import MovingAverage
-from tests.command_line import run_on_two_processes, scdh_output
+from tests.cli.commands import must, run_on_two_processes
 
 
 def digits(**overrides):
@@ -60,7 +60,7 @@ def test_a_run_leaves_everything_needed_to_trace_it(tmp_path):
 
 def test_kill_and_resume_gives_bit_identical_weights(tmp_path):
     epochs = ["--set", "train.epochs=12"]
-    scdh_output(command(tmp_path / "whole", *epochs))
+    must(command(tmp_path / "whole", *epochs))
     killed = tmp_path / "killed"
     process = subprocess.Popen(
         [sys.executable, "-m", "scdh", *command(killed, *epochs)],
@@ -73,7 +73,7 @@ def test_kill_and_resume_gives_bit_identical_weights(tmp_path):
     process.send_signal(signal.SIGKILL)
     process.wait()
     assert not (killed / "model").exists(), "the run ended before it could be killed"
-    scdh_output(command(killed, *epochs, "--resume"))
+    must(command(killed, *epochs, "--resume"))
     for part in ("model", "last"):
         whole, resumed = (tmp_path / f / part / "model.safetensors" for f in ("whole", "killed"))
         assert whole.read_bytes() == resumed.read_bytes()
@@ -82,7 +82,7 @@ def test_kill_and_resume_gives_bit_identical_weights(tmp_path):
 
 def test_two_processes_give_the_same_loss_curve(tmp_path):
     options = ["--set", "net.dropout=0.0", "--set", "train.epochs=3"]
-    scdh_output(command(tmp_path / "one", *options))
+    must(command(tmp_path / "one", *options))
     run_on_two_processes(command(tmp_path / "two", *options))
     one, two = steps(tmp_path / "one"), steps(tmp_path / "two")
     assert len(one) == len(two) > 30

@@ -1,4 +1,4 @@
-"""The program ``scdh``: its commands, and how mistakes end: one sentence and exit code 2."""
+"""The program ``scdh``: its commands, and how errors end: one sentence and exit code 2."""
 
 import sys
 import warnings
@@ -8,53 +8,38 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from scdh._version import __version__
-from scdh.cli.compare import EXAMPLES as COMPARE_EXAMPLES
-from scdh.cli.compare import compare
-from scdh.cli.datasets import EXAMPLES as DATASETS_EXAMPLES
-from scdh.cli.datasets import datasets
-from scdh.cli.demo import EXAMPLES as DEMO_EXAMPLES
-from scdh.cli.demo import demo
-from scdh.cli.encode import EXAMPLES as ENCODE_EXAMPLES
-from scdh.cli.encode import encode
-from scdh.cli.evaluate import EXAMPLES as EVALUATE_EXAMPLES
-from scdh.cli.evaluate import evaluate
-from scdh.cli.index import EXAMPLES as INDEX_EXAMPLES
-from scdh.cli.index import index
-from scdh.cli.methods import EXAMPLES as METHODS_EXAMPLES
-from scdh.cli.methods import methods
-from scdh.cli.search import EXAMPLES as SEARCH_EXAMPLES
-from scdh.cli.search import search
-from scdh.cli.show import Stopped, examples, paragraphs, rank
-from scdh.cli.train import EXAMPLES as TRAIN_EXAMPLES
-from scdh.cli.train import train
+from scdh.cli import compare, datasets, demo, encode, evaluate, index, methods, search, train
+from scdh.cli.output import Stopped, help_examples, help_text, process_rank
 from scdh.errors import ScdhError
 
-MISTAKE, BUG, STOPPED = 2, 1, 130
+USER_ERROR, BUG, STOPPED = 2, 1, 130
 COMMANDS: tuple[tuple[Any, tuple[str, ...]], ...] = (
-    (demo, DEMO_EXAMPLES),
-    (train, TRAIN_EXAMPLES),
-    (encode, ENCODE_EXAMPLES),
-    (index, INDEX_EXAMPLES),
-    (search, SEARCH_EXAMPLES),
-    (evaluate, EVALUATE_EXAMPLES),
-    (compare, COMPARE_EXAMPLES),
-    (methods, METHODS_EXAMPLES),
-    (datasets, DATASETS_EXAMPLES),
+    (demo.demo, demo.EXAMPLES),
+    (train.train, train.EXAMPLES),
+    (encode.encode, encode.EXAMPLES),
+    (index.index, index.EXAMPLES),
+    (search.search, search.EXAMPLES),
+    (evaluate.evaluate, evaluate.EXAMPLES),
+    (compare.compare, compare.EXAMPLES),
+    (methods.methods, methods.EXAMPLES),
+    (datasets.datasets, datasets.EXAMPLES),
 )
+# Warnings for programmers, mostly of other packages.
+HIDDEN_WARNINGS = (DeprecationWarning, PendingDeprecationWarning, FutureWarning, ImportWarning, ResourceWarning)
 
 app = typer.Typer(
     name="scdh",
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
-    epilog=examples("scdh demo --data digits", "scdh train --preset demo-digits", "scdh search --help"),
+    epilog=help_examples(("scdh demo --data digits", "scdh train --preset demo-digits", "scdh search --help")),
 )
-for command, shown in COMMANDS:
-    app.command(help=paragraphs(command.__doc__), epilog=examples(*shown))(command)
+for command, examples in COMMANDS:
+    app.command(help=help_text(command.__doc__), epilog=help_examples(examples))(command)
 
 
-def _version(asked: bool) -> None:
-    if asked:
+def _print_version(given: bool) -> None:
+    if given:
         print(f"scdh {__version__}")
         raise typer.Exit
 
@@ -62,83 +47,93 @@ def _version(asked: bool) -> None:
 @app.callback()
 def program(
     version: Annotated[
-        bool, typer.Option("--version", metavar="", callback=_version, is_eager=True, help="Print the version and end.")
+        bool,
+        typer.Option(
+            "--version", metavar="", callback=_print_version, is_eager=True, help="Print the version and end."
+        ),
     ] = False,
     debug: Annotated[
-        bool, typer.Option("--debug", metavar="", help="Show the trace of an error; may stand anywhere.")
+        bool, typer.Option("--debug", metavar="", help="Show the trace of an error; allowed at any position.")
     ] = False,
 ) -> None:
     """Short binary codes for images and embeddings: learn them, search them, score them."""
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
-    """Run one command and end the program."""
-    words = list(sys.argv[1:] if arguments is None else arguments)
-    debug = "--debug" in words
-    words = [word for word in words if word != "--debug"] or ["--help"]
+    """Run one command and end the program.
+
+    Args:
+        arguments: of the command line, without the program's name; None takes those of this process.
+
+    Raises:
+        SystemExit: always; 0 after success, 1 for a bug, 2 for a user's error, 130 after Ctrl-C.
+    """
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    debug = "--debug" in given
+    given = [argument for argument in given if argument != "--debug"] or ["--help"]
     with warnings.catch_warnings():
-        _show_warnings_as_lines(debug)
+        if not debug:
+            _print_warnings_as_lines()
         try:
-            code = typer.main.get_command(app).main(args=words, prog_name="scdh", standalone_mode=False)
-            if code == STOPPED:  # Ctrl-C, which typer turns into this number
-                _tell("Stopped.")
+            code = typer.main.get_command(app).main(args=given, prog_name="scdh", standalone_mode=False)
+            if code == STOPPED:  # typer turns Ctrl-C into this number
+                _print_message("Stopped.")
         except Stopped as stopped:
-            _tell(str(stopped))
+            _print_message(str(stopped))
             code = STOPPED
         except (KeyboardInterrupt, typer.Abort):
-            _tell("Stopped.")
+            _print_message("Stopped.")
             code = STOPPED
         except Exception as error:
             if debug:
                 raise
-            code, sentence = explain(error)
-            _tell(sentence)
+            code, message = explain(error)
+            _print_message(message)
     sys.exit(code if isinstance(code, int) else 0)
 
 
 def explain(error: Exception) -> tuple[int, str]:
-    """Exit code and sentence for anything that a command raised."""
+    """Exit code and message for anything that a command raised."""
     if isinstance(error, ScdhError):
-        return MISTAKE, f"Error: {error}"
-    if callable(words := getattr(error, "format_message", None)):  # typer's own: unknown option, missing argument
+        return USER_ERROR, f"Error: {error}"
+    if callable(format_message := getattr(error, "format_message", None)):  # of typer: unknown option, missing argument
         context = getattr(error, "ctx", None)
         command = context.command_path if context is not None else "scdh"
-        said = str(words()).replace("Value error, ", "").strip()
-        return MISTAKE, f"Error: {said}" if said.endswith("?") else f"Error: {said.rstrip('.')}; see `{command} --help`"
+        message = str(format_message()).replace("Value error, ", "").strip()
+        help_hint = "" if message.endswith("?") else f"; see `{command} --help`"
+        return USER_ERROR, f"Error: {message.rstrip('.')}{help_hint}"
     if "No space left on device" in str(error):  # an OSError from Python, another kind from safetensors
-        where = f" ({_plain(error)})" if isinstance(error, OSError) and error.filename is not None else ""
-        return MISTAKE, f"Error: No space is left on the device to write to{where}"
+        file = f" ({_describe_os_error(error)})" if isinstance(error, OSError) and error.filename is not None else ""
+        return USER_ERROR, f"Error: No space is left on the device to write to{file}"
     if isinstance(error, OSError):
-        return MISTAKE, f"Error: {_plain(error)}"
+        return USER_ERROR, f"Error: {_describe_os_error(error)}"
     if isinstance(error, MemoryError):
-        return MISTAKE, "Error: There is not enough memory; try a smaller batch or a part of the data"
-    what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-    return BUG, f"Error: This should not have happened ({what}); add --debug to see where, and please report it"
+        return USER_ERROR, "Error: There is not enough memory; try a smaller batch or a part of the data"
+    cause = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    return BUG, f"Error: This should not have happened ({cause}); add --debug to see where, and please report it"
 
 
-def _plain(error: Exception) -> str:
-    if not isinstance(error, OSError) or error.strerror is None:
+def _describe_os_error(error: OSError) -> str:
+    if error.strerror is None:
         return str(error)
     reason = error.strerror[:1].lower() + error.strerror[1:]
     return f"{error.filename!r} cannot be used: {reason}" if error.filename is not None else reason
 
 
-def _tell(sentence: str) -> None:
-    """One line, whatever the message holds; other processes than the first say who they are."""
-    line = " ".join(sentence.split())
+def _print_message(message: str) -> None:
+    """Print one line to standard error; processes other than the first add their number."""
+    line = " ".join(message.split())
     line += "" if line.endswith((".", "?", "!")) else "."
-    print(line if rank() == 0 else f"[process {rank()}] {line}", file=sys.stderr, flush=True)
+    print(line if process_rank() == 0 else f"[process {process_rank()}] {line}", file=sys.stderr, flush=True)
 
 
-def _show_warnings_as_lines(debug: bool) -> None:
-    """Warnings are for users, without the file and line that raised them; ``--debug`` leaves them as they are."""
-    if debug:
-        return
+def _print_warnings_as_lines() -> None:
+    """Warnings are for users here, so they are printed without the file and line that raised them."""
 
     def show(message: Warning | str, *_: Any, **__: Any) -> None:
-        _tell(f"Warning: {message}")
+        _print_message(f"Warning: {message}")
 
     warnings.simplefilter("default")
-    for category in (DeprecationWarning, PendingDeprecationWarning, FutureWarning, ImportWarning, ResourceWarning):
-        warnings.simplefilter("ignore", category)  # for programmers, and mostly of other packages
+    for category in HIDDEN_WARNINGS:
+        warnings.simplefilter("ignore", category)
     warnings.showwarning = show

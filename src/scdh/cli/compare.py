@@ -1,17 +1,31 @@
 """``scdh compare``: methods side by side, under one protocol, with one network and one budget."""
 
-from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from itertools import product
 from pathlib import Path
 from shlex import quote
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from scdh.cli.options import ImageColumn, Json, LabelColumn, Labels, Root, data_settings
-from scdh.cli.show import Stopped, document, remark, result, table
+from scdh.cli.options import (
+    ImageColumn,
+    Json,
+    LabelColumn,
+    Labels,
+    Root,
+    data_settings,
+    merge_settings,
+    read_numbers,
+    read_settings,
+    read_tuned_values,
+)
+from scdh.cli.output import Stopped, print_json, print_line, print_note, print_table
 from scdh.errors import ConfigError
+
+if TYPE_CHECKING:
+    from scdh.data.source import Source
+    from scdh.experiments.compare.grid import Grid
+    from scdh.experiments.compare.results import ComparisonResults
 
 EXAMPLES = (
     "scdh compare scdh csq dsh itq lsh --preset demo-digits --bits 16,32 --out runs/compared",
@@ -43,7 +57,7 @@ def compare(
         float | None, typer.Option(help="Equal training time for every method, instead of equal epochs.")
     ] = None,
     target: Annotated[
-        float | None, typer.Option(help="Tell the time to this validation MAP (default: what every run reaches).")
+        float | None, typer.Option(help="Report the time to this validation MAP (default: what every run reaches).")
     ] = None,
     topk: Annotated[
         int | None, typer.Option(help="Only the first N items count for MAP (all; 5000 for nuswide21).")
@@ -71,54 +85,32 @@ def compare(
     are computed once for all runs. Nothing is chosen on queries: set data.validation_per_class for a best epoch, for
     the time to a validation MAP, and for --tune.
     """
-    from scdh.cli.inputs import check_place
+    from scdh.cli.inputs import check_folder_writable
     from scdh.config import load_config
-    from scdh.experiments.compare.grid import Grid, refuse_early, split_own
+    from scdh.experiments.compare.grid import split_settings
     from scdh.experiments.compare.page import write_page
-    from scdh.experiments.compare.run import RESULTS, compare_methods
-    from scdh.methods.registry import method_names
+    from scdh.experiments.compare.results import RESULTS_FILE
+    from scdh.experiments.compare.run import compare_methods
     from scdh.runs.protocol import source_of
 
     if preset is None and config is None and data is None:
         raise ConfigError("There is nothing to compare on: give --data, --preset or --config.")
-    if seconds is not None and not 0 < seconds < float("inf"):
-        raise ConfigError(f"--seconds must be more than 0, not {seconds}.")
-    if topk is not None and topk < 1:
-        raise ConfigError(f"--topk must be at least 1, not {topk}.")
-    if target is not None and not 0 < target <= 1:
-        raise ConfigError(f"--target is a MAP, so more than 0 and at most 1, not {target}.")
-    common, own = split_own(setting or [])
-    chosen, given = data_settings(data, root, image_column, label_column, labels), _pairs(common)
-    chosen |= {} if epochs is None else {"train.epochs": epochs}
-    for key in chosen.keys() & given.keys():
-        raise ConfigError(f"{key} is given twice, by an option and by --set; give it once.")
-    chosen |= given
-    if "train.epochs" in chosen and seconds is not None:
-        raise ConfigError("The budget is either epochs or --seconds, not both.")
-    for key in ("method.name", "method.bits", "seed"):
-        if key in chosen:
-            raise ConfigError(f"{key} differs from run to run; give methods, --bits and --seeds instead.")
-    wanted = tuple(methods or ())
-    if not wanted:
-        raise ConfigError(f"Name the methods to compare, or all; there are {', '.join(method_names())}.")
-    grid = Grid(
-        tuple(method_names()) if wanted == ("all",) else wanted,
-        _numbers(bits, "--bits"),
-        _numbers(seeds, "--seeds", least=0),
-        preset,
-        config,
-        chosen,
-        {name: _pairs(pairs) for name, pairs in own.items()},
-    ).check()
-    tuned = _together(map(_values, tune or []), "--tune")
-    source = source_of(load_config(preset, config, {**chosen, "method.name": grid.methods[0]}))
-    if wanted == ("all",):
+    _check_ranges(seconds, topk, target)
+    common, by_method = split_settings(setting or [])
+    options = data_settings(data, root, image_column, label_column, labels)
+    options |= {} if epochs is None else {"train.epochs": epochs}
+    settings = merge_settings(options, read_settings(common))
+    method_settings = {name: read_settings(texts) for name, texts in by_method.items()}
+    _check_settings(settings, seconds)
+    grid = _grid(methods or [], bits, seeds, preset, config, settings, method_settings)
+    tuned = read_tuned_values(tune or [])
+    source = source_of(load_config(preset, config, {**settings, "method.name": grid.methods[0]}))
+    if methods == ["all"]:
         grid = replace(grid, methods=tuple(name for name in grid.methods if _can_learn(name, source)))
-    for name, length in product(grid.methods, grid.bits):  # what a method refuses must not wait for its turn
-        refuse_early(grid.config(name, length, grid.seeds[0], source), source)
-    check_place(out)
+    grid.check_runs(source)
+    check_folder_writable(out)
     try:
-        found = compare_methods(
+        results = compare_methods(
             grid,
             source,
             out,
@@ -127,86 +119,78 @@ def compare(
             tuned=tuned,
             target=target,
             cache=feature_cache,
-            say=remark,
+            notify=print_note,
         )
     except KeyboardInterrupt:
         raise Stopped(f"Stopped; the same command goes on where it was (runs are in {quote(str(out))})") from None
-    written = [out / RESULTS, *write_page(found, out)]
+    written = [out / RESULTS_FILE, *write_page(results, out)]
     if as_json:
-        document(found)
+        print_json(results.to_json())
         return
-    _print(found)
-    result(f"Written: {', '.join(str(path) for path in written)}.")
+    _print_results(results)
+    print_line(f"Written: {', '.join(str(path) for path in written)}.")
 
 
-def _print(found: dict[str, Any]) -> None:
-    from scdh.experiments.compare.tables import blocks, score_words, seconds_words
-
-    at, longest, radius = found["data"], max(found["bits"]), (found["definition"] or {}).get("radius", 2)
-    to = "" if found["target"] is None else f"to {found['target']:.2f}"
-    columns = ["method", *(f"{bits} bits" for bits in found["bits"]), f"radius {radius}", "training"]
-    columns += [to] if to else []
-    rows = []
-    for block in blocks(found["rows"]):
-        last = block.by.get(longest)
-        times = [seconds_words(last, key) for key in ("seconds", "seconds_to_target")[: 2 if to else 1]]
-        maps = [score_words(block.by.get(bits), "map") for bits in found["bits"]]
-        rows.append((block.title, *maps, score_words(last, "precision_at_radius"), *times))
-    about = (
-        f"MAP on {at['name']}: {at['train']:,} labelled, {at['unlabelled']:,} unlabelled, {at['query']:,} queries, "
-        f"{at['database']:,} items; mean ± deviation of {len(found['seeds'])} seeds"
-    )
-    table(columns, rows, title=about, right=columns[1:])
-    result(f"Precision within radius {radius} and seconds of training are those of {longest} bits.")
-    if to:
-        result(f"The last column is the seconds of training until the validation MAP was {found['target']:.2f}.")
-    for cell, sentence in found["failed"].items():
-        result(f"{cell} failed: {sentence}")
-    if found["missing"]:
-        result(f"Not done yet: {', '.join(found['missing'])}.")
+def _check_ranges(seconds: float | None, topk: int | None, target: float | None) -> None:
+    if seconds is not None and not 0 < seconds < float("inf"):
+        raise ConfigError(f"--seconds must be more than 0, not {seconds}.")
+    if topk is not None and topk < 1:
+        raise ConfigError(f"--topk must be at least 1, not {topk}.")
+    if target is not None and not 0 < target <= 1:
+        raise ConfigError(f"--target is a MAP, so more than 0 and at most 1, not {target}.")
 
 
-def _can_learn(name: str, source: Any) -> bool:
-    """For `all`: methods that take such labels; another package's that does not load is left out with a word."""
+def _check_settings(settings: dict[str, Any], seconds: float | None) -> None:
+    if "train.epochs" in settings and seconds is not None:
+        raise ConfigError("The budget is either epochs or --seconds, not both.")
+    for key in ("method.name", "method.bits", "seed"):
+        if key in settings:
+            raise ConfigError(f"{key} differs from run to run; give methods, --bits and --seeds instead.")
+
+
+def _grid(methods: list[str], bits: str, seeds: str, *settings: Any) -> "Grid":
+    from scdh.experiments.compare.grid import Grid
+    from scdh.methods.declared import method_names
+
+    if not methods:
+        raise ConfigError(f"Name the methods to compare, or all; there are {', '.join(method_names())}.")
+    names = method_names() if methods == ["all"] else methods
+    return Grid(tuple(names), read_numbers(bits, "--bits"), read_numbers(seeds, "--seeds", least=0), *settings).check()
+
+
+def _can_learn(name: str, source: "Source") -> bool:
+    """For `all`: methods that take such labels; another package's that does not load is left out with a warning."""
     from scdh.experiments.compare.grid import takes_labels
 
     try:
         return takes_labels(name, source)
     except ConfigError as error:
-        remark(f"Warning: {error}")
+        print_note(f"Warning: {error}")
         return False
 
 
-def _numbers(text: str, option: str, least: int = 1) -> tuple[int, ...]:
-    try:
-        values = tuple(int(word) for word in text.split(","))
-    except ValueError:
-        raise ConfigError(f"{option} takes whole numbers joined by commas, such as 12,24, not {text!r}.") from None
-    if min(values) < least:
-        raise ConfigError(f"{option} takes numbers from {least} on, not {min(values)}.")
-    return values
+def _print_results(results: "ComparisonResults") -> None:
+    from scdh.experiments.compare.tables import format_score, format_seconds, rows_by_method
 
-
-def _pairs(settings: Sequence[str]) -> dict[str, Any]:
-    from scdh.config import split_override
-
-    return _together(map(split_override, settings), "--set")
-
-
-def _values(text: str) -> tuple[str, list[Any]]:
-    from scdh.config import split_override
-
-    key, equals, words = text.partition("=")
-    if not equals or not all(word.strip() for word in (key, *words.split(","))):
-        raise ConfigError(f"--tune looks like train.lr_head=0.001,0.01, not {text!r}.")
-    return key.strip(), [split_override(f"value={word}")[1] for word in words.split(",")]
-
-
-def _together(pairs: Iterable[tuple[str, Any]], option: str) -> dict[str, Any]:
-    """As ``dict`` does, but of two values for one key none is dropped without a word."""
-    found: dict[str, Any] = {}
-    for key, value in pairs:
-        if key in found:
-            raise ConfigError(f"{key} is given twice by {option}; give it once.")
-        found[key] = value
-    return found
+    data, longest, target = results.data, max(results.bits), results.target
+    columns = ["method", *(f"{bits} bits" for bits in results.bits), f"radius {results.radius}", "training"]
+    columns += [] if target is None else [f"to {target:.2f}"]
+    lines = []
+    for method in rows_by_method(results.rows):
+        maps = [format_score(method.by_bits.get(bits), "map") for bits in results.bits]
+        precision = format_score(method.by_bits.get(longest), "precision_at_radius")
+        times = [format_seconds(method.mean("seconds", longest))]
+        times += [] if target is None else [format_seconds(method.mean("seconds_to_target", longest))]
+        lines.append((method.title, *maps, precision, *times))
+    title = (
+        f"MAP on {data.name}: {data.train:,} labelled, {data.unlabelled:,} unlabelled, {data.query:,} queries, "
+        f"{data.database:,} items; mean ± deviation of {len(results.seeds)} seeds"
+    )
+    print_table(columns, lines, title=title, right=columns[1:])
+    print_line(f"Precision within radius {results.radius} and seconds of training are those of {longest} bits.")
+    if target is not None:
+        print_line(f"The last column is the seconds of training until the validation MAP was {target:.2f}.")
+    for cell, message in results.failed.items():
+        print_line(f"{cell} failed: {message}")
+    if results.missing:
+        print_line(f"Not done yet: {', '.join(results.missing)}.")

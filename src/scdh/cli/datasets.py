@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from scdh.cli.options import ImageColumn, Json, LabelColumn, Labels, Root
-from scdh.cli.show import document, result, table
+from scdh.cli.output import print_json, print_line, print_table
+from scdh.errors import ConfigError
 
 if TYPE_CHECKING:
     from scdh.data.source import Source
@@ -43,13 +44,11 @@ def datasets(
     from scdh.data.open import open_source
 
     source = open_source(name, root=root, image_column=image_column, label_column=label_column, labels=labels)
-    about = describe(source)
-    document(about) if as_json else _print(about)
+    description = describe(source)
+    print_json(description) if as_json else _print_description(description)
 
 
 def _refuse_options(**options: Any) -> None:
-    from scdh.errors import ConfigError
-
     for option, value in options.items():
         if value is not None:
             raise ConfigError(f"--{option.replace('_', '-')} describes one source; name it too.")
@@ -61,71 +60,65 @@ def _list(as_json: bool) -> None:
     from scdh.data.named.benchmarks import DATASETS, PROTOCOLS
 
     if as_json:
-        document(
+        print_json(
             {
-                "datasets": [asdict(entry) for entry in DATASETS.values()],
+                "datasets": [asdict(dataset) for dataset in DATASETS.values()],
                 "protocols": {name: asdict(rule) for name, rule in PROTOCOLS.items()},
                 "formats": [{"example": example, "what": what} for example, what in FORMATS],
             }
         )
         return
-    rows = [(e.name, e.what, e.images, e.labels, e.get) for e in DATASETS.values()]
-    table(("name", "what", "size", "labels", "where from"), rows, title="By name")
-    table(("your own", "what"), FORMATS, title="Your own data")
+    rows = [(d.name, d.what, d.images, d.labels, d.get) for d in DATASETS.values()]
+    print_table(("name", "what", "size", "labels", "where from"), rows, title="By name")
+    print_table(("your own", "what"), FORMATS, title="Your own data")
 
 
 def describe(source: "Source") -> dict[str, Any]:
-    """Rows, kind, classes with counts, how many labels a row has, and the data's own division."""
+    """Rows, kind, classes with counts, how many labels a row has, and the data's own split, ready for JSON."""
     import numpy as np
 
-    many = source.multi_label
-    if many:
-        counts = source.labels.sum(axis=0, dtype=np.int64)
-    else:
-        counts = np.bincount(source.labels[source.labelled], minlength=source.num_classes)
-    labelled = int(source.labelled.sum())
-    about: dict[str, Any] = {
+    description: dict[str, Any] = {
         "name": source.name,
         "kind": "embeddings" if source.kind == "features" else "images",
         "rows": len(source),
-        "labelled": labelled,
+        "labelled": int(source.labelled.sum()),
         "fingerprint": source.fingerprint(),
-        "multi_label": many,
-        "classes": dict(zip(source.label_names, counts.tolist(), strict=True)),
+        "multi_label": source.multi_label,
+        "classes": dict(zip(source.label_names, source.rows_per_class.tolist(), strict=True)),
     }
     if source.kind == "features":
-        about["width"] = int(source.features.shape[1])
-    if many:
-        each = source.labels.sum(axis=1, dtype=np.int64)
-        about["labels_a_row"] = {
-            "mean": float(each.mean()),
-            "most": int(each.max()),
+        description["width"] = int(source.features.shape[1])
+    if source.multi_label:
+        per_row = source.labels.sum(axis=1, dtype=np.int64)
+        description["labels_a_row"] = {
+            "mean": float(per_row.mean()),
+            "most": int(per_row.max()),
             "different_sets": len(np.unique(source.labels, axis=0)),
         }
     if source.split is not None:
         parts, sizes = np.unique(source.split.astype(str), return_counts=True)
-        about["split"] = dict(zip(parts.tolist(), sizes.tolist(), strict=True))
-    return about
+        description["split"] = dict(zip(parts.tolist(), sizes.tolist(), strict=True))
+    return description
 
 
-def _print(about: dict[str, Any]) -> None:
-    width = f" of width {about['width']}" if "width" in about else ""
+def _print_description(description: dict[str, Any]) -> None:
+    width = f" of width {description['width']}" if "width" in description else ""
     rows = [
-        ("rows", f"{about['rows']:,} {about['kind']}{width}"),
-        ("with a label", f"{about['labelled']:,}"),
-        ("classes", f"{len(about['classes']):,}"),
-        ("fingerprint", about["fingerprint"]),
+        ("rows", f"{description['rows']:,} {description['kind']}{width}"),
+        ("with a label", f"{description['labelled']:,}"),
+        ("classes", f"{len(description['classes']):,}"),
+        ("fingerprint", description["fingerprint"]),
     ]
-    if "labels_a_row" in about:
-        each = about["labels_a_row"]
-        words = f"{each['mean']:.2f} on average, {each['most']} at most, {each['different_sets']:,} different sets"
-        rows.append(("labels a row", words))
-    split = about.get("split")
-    words = ", ".join(f"{part} {size:,}" for part, size in split.items()) if split else "none of its own; drawn by seed"
-    rows.append(("split", words))
-    table(("source", about["name"]), rows)
-    classes = list(about["classes"].items())
+    if "labels_a_row" in description:
+        per_row = description["labels_a_row"]
+        counts = f"{per_row['mean']:.2f} on average, {per_row['most']} at most"
+        rows.append(("labels a row", f"{counts}, {per_row['different_sets']:,} different sets"))
+    split = ", ".join(f"{part} {size:,}" for part, size in description.get("split", {}).items())
+    rows.append(("split", split or "none of its own; drawn by seed"))
+    print_table(("source", description["name"]), rows)
+    classes = list(description["classes"].items())
     if classes:
-        table(("class", "rows"), [(n, f"{c:,}") for n, c in classes[:MOST_CLASSES]], right=("rows",))
+        counted = [(name, f"{count:,}") for name, count in classes[:MOST_CLASSES]]
+        print_table(("class", "rows"), counted, right=("rows",))
     if len(classes) > MOST_CLASSES:
-        result(f"… and {len(classes) - MOST_CLASSES:,} more classes; --json lists all.")
+        print_line(f"… and {len(classes) - MOST_CLASSES:,} more classes; --json lists all.")

@@ -1,4 +1,4 @@
-"""``scdh demo``: the whole way once, with a report to look at."""
+"""``scdh demo``: train, encode, index, search and score once on small data, with a report to look at."""
 
 import json
 from pathlib import Path
@@ -7,7 +7,8 @@ from typing import Annotated, Literal
 import typer
 
 from scdh.cli.options import Json
-from scdh.cli.show import document, result
+from scdh.cli.output import print_json, print_line
+from scdh.errors import ConfigError
 
 EXAMPLES = ("scdh demo", "scdh demo --data digits --out digits-demo", "scdh demo --bits 16 --bits 64 --seed 1")
 
@@ -32,16 +33,14 @@ def demo(
     folder = out or Path("runs") / f"demo-{data}"
     lengths = tuple(bits or (16, 32))
     if min(lengths) < 1:
-        from scdh.errors import ConfigError
-
         raise ConfigError(f"--bits must be at least 1, not {min(lengths)}.")
     report = run_demo(data, folder, lengths, seed)
     if as_json:
-        document({"report": str(report), "data": data, "bits": list(lengths), "seed": seed})
+        print_json({"report": str(report), "data": data, "bits": list(lengths), "seed": seed})
         return
-    result(f"The report is {report}; open it in a browser.")
-    result("Try next:")
+    print_line(f"The report is {report}; open it in a browser.")
+    print_line("Try next:")
     for command in json.loads((folder / "scores.json").read_text("utf-8"))["next"]:
-        result(f"  {command}")
+        print_line(f"  {command}")
     if data == "groceries":
-        result("  scdh demo --data digits")
+        print_line("  scdh demo --data digits")

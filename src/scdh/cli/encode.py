@@ -1,4 +1,4 @@
-"""``scdh encode``: a model and data → a file of codes, and the names and labels of its rows beside it."""
+"""``scdh encode``: a model and data → a file of codes, with the names and labels of its rows beside it."""
 
 import time
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import typer
 
 from scdh.cli.options import BatchSize, From, ImageColumn, Json, LabelColumn, Labels, OnBadImage, Root, Workers
-from scdh.cli.show import document, result
+from scdh.cli.output import print_json, print_line
 
 EXAMPLES = (
     "scdh encode runs/digits digits --out digits.codes",
@@ -39,24 +39,27 @@ def encode(
     """Turn images or embeddings into binary codes.
 
     The ids of the codes are the row numbers of the data. Names and labels of the rows go into OUT.items.json, where
-    `index`, `search` and `evaluate` find them.
+    `index`, `search` and `evaluate` read them.
     """
-    from scdh.cli.inputs import check_writable, open_inputs
-    from scdh.runs.encoding import encode_part, load_model, part_rows
+    import numpy as np
 
-    check_writable(out)
+    from scdh.cli.inputs import check_file_writable, open_inputs
+    from scdh.runs.encoding import encode_rows
+    from scdh.runs.folder import RunFolder
+
+    check_file_writable(out)
     source = open_inputs(data, root=root, image_column=image_column, label_column=label_column, labels=labels)
-    rows = part_rows(model, source, part)
-    hasher = load_model(model, taught)
+    rows = np.arange(len(source)) if part == "all" else RunFolder.of_model(model).part_rows(source, part)
+    hasher = RunFolder(model).load_model(taught)
     started = time.perf_counter()
-    codes, items = encode_part(
-        hasher, source, rows, batch_size=batch_size, workers=workers, on_bad_image=on_bad_image, title="encoding"
+    codes, row_names = encode_rows(
+        hasher, source, rows, batch_size=batch_size, workers=workers, on_bad_image=on_bad_image
     )
     seconds = time.perf_counter() - started
-    items.save(out)
+    row_names.save(out)
     codes.save(out)
     if as_json:
-        document(
+        print_json(
             {
                 "codes": str(out),
                 "items": len(codes),
@@ -67,5 +70,5 @@ def encode(
         )
         return
     rate = len(codes) / max(seconds, 1e-9)
-    result(f"{out}: {len(codes):,} codes of {codes.bits} bits ({seconds:.1f} s, {rate:,.0f} items/s).")
-    result(f"Next:\n  scdh index {out} --out {out.with_suffix('.index')}")
+    print_line(f"{out}: {len(codes):,} codes of {codes.bits} bits ({seconds:.1f} s, {rate:,.0f} items/s).")
+    print_line(f"Next:\n  scdh index {out} --out {out.with_suffix('.index')}")

@@ -1,4 +1,4 @@
-"""``scdh evaluate``: honest scores of a run, or of two files of codes."""
+"""``scdh evaluate``: scores of a run, or of two files of codes."""
 
 import sys
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from scdh.cli.options import From, Json
-from scdh.cli.show import document, remark, result, table
+from scdh.cli.output import print_json, print_line, print_note, print_table
 from scdh.errors import CodesError, ConfigError, DataError
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ EXAMPLES = (
 
 def evaluate(
     run: Annotated[Path | None, typer.Argument(help="Run folder that `scdh train` wrote.", show_default=False)] = None,
-    queries: Annotated[Path | None, typer.Option(help="File of codes that ask, instead of a run.")] = None,
+    queries: Annotated[Path | None, typer.Option(help="File of query codes, instead of a run.")] = None,
     database: Annotated[Path | None, typer.Option(help="File of codes that are searched.")] = None,
     part: Annotated[
         Literal["query", "validation"],
@@ -38,12 +38,12 @@ def evaluate(
     denominator: Annotated[
         Literal["hits", "relevant", "min(k, relevant)"], typer.Option(help="What average precision is divided by.")
     ] = "hits",
-    radius: Annotated[int, typer.Option(help="Bits away up to which precision is taken.")] = 2,
+    radius: Annotated[int, typer.Option(help="Bits away up to which items count for precision.")] = 2,
     ties: Annotated[
         Literal["expected", "best", "worst", "order"], typer.Option(help="How items at equal distance are ordered.")
     ] = "expected",
     leave_one_out: Annotated[
-        bool, typer.Option("--leave-one-out", metavar="", help="The two files are the same, and no row finds itself.")
+        bool, typer.Option("--leave-one-out", metavar="", help="The two files are the same, and no row is its own hit.")
     ] = False,
     on_bad_image: Annotated[
         Literal["fail", "skip"] | None, typer.Option(help="For images that cannot be read (as in training).")
@@ -60,109 +60,119 @@ def evaluate(
     teacher is scored twice: the teacher in these files, its student in scores_student.json beside them.
     """
     if curves is not None:
-        from scdh.cli.inputs import check_writable
+        from scdh.cli.inputs import check_file_writable
         from scdh.runs.curves import check_picture, draw_score_curves
 
-        check_writable(curves)
+        check_file_writable(curves)
         check_picture(curves)
     options: dict[str, Any] = {"denominator": denominator, "radius": radius, "ties": ties}
     if run is not None:
         if queries is not None or database is not None or leave_one_out:
             raise ConfigError("A run brings its own codes; leave out --queries, --database and --leave-one-out.")
-        from scdh.runs.scoring import score_run
+        from scdh.runs.folder import RunFolder
+        from scdh.runs.scoring import ScoreOptions, score_run
 
-        asked = (run, part, _topk(topk), topk is not None, options, on_bad_image)
-        content, scores = score_run(*asked, taught)
-        if taught is None and content["network"] == "teacher":
-            content["student"] = score_run(*asked, "student")[0]
+        folder = RunFolder(run)
+        definitions = ScoreOptions("usual" if topk is None else _read_topk(topk), **options)
+        run_scores = score_run(folder, part, definitions, network=taught, on_bad_image=on_bad_image)
+        content, scores = run_scores.to_dict(), run_scores.scores
+        if taught is None and folder.has_student:
+            student = score_run(folder, part, definitions, network="student", on_bad_image=on_bad_image)
+            content["student"] = student.to_dict()
         if content["definition"]["topk"] == 5000 and topk is None and not as_json:
-            remark("MAP is over the first 5,000 items, as is usual for nuswide21; --topk all takes the whole ranking.")
+            print_note(
+                "MAP is over the first 5,000 items, as is usual for nuswide21; --topk all takes the whole ranking."
+            )
     elif queries is None or database is None:
         raise ConfigError("Give a run folder, or both --queries and --database.")
     elif part != "query" or on_bad_image is not None or taught is not None:
         raise ConfigError("--part, --from and --on-bad-image are for a run folder, not for files of codes.")
     else:
-        options |= {"topk": _topk(topk), "leave_one_out": leave_one_out}
+        options |= {"topk": _read_topk(topk), "leave_one_out": leave_one_out}
         content, scores = _score_files(queries, database, options)
     if curves is not None:
         draw_score_curves(scores, curves)
         content["curves"] = str(curves)
     if as_json:
-        document(content)
+        print_json(content)
     else:
-        _print(content, scores)
+        _print_scores(content, scores)
         if curves is not None:
-            result(f"Curves: {curves}.")
+            print_line(f"Curves: {curves}.")
 
 
 def _score_files(queries: Path, database: Path, options: dict[str, Any]) -> tuple[dict[str, Any], "Scores"]:
-    from scdh.cli.same_model import refuse_other_model
+    from scdh.cli.same_model import check_same_model
     from scdh.data.row_names import label_union
     from scdh.evaluation import evaluate as score
-    from scdh.runs.code_scores import summary
+    from scdh.runs.summary import summarise
 
-    (asking, asking_items), (searched, searched_items) = _load(queries), _load(database)
-    if asking.bits != searched.bits:
+    query_codes, query_names = _load_labelled(queries)
+    database_codes, database_names = _load_labelled(database)
+    if query_codes.bits != database_codes.bits:
         raise CodesError(
-            f"{queries} holds codes of {asking.bits} bits, but those of {database} have {searched.bits} bits."
+            f"{queries} holds codes of {query_codes.bits} bits, but those of {database} have "
+            f"{database_codes.bits} bits."
         )
-    refuse_other_model(asking.metadata, searched.metadata, str(queries), str(database))
-    names, multi = label_union([asking_items, searched_items])
+    check_same_model(query_codes.metadata, database_codes.metadata, str(queries), str(database))
+    label_names, multi = label_union([query_names, database_names])
     scores = score(
-        asking,
-        asking_items.labels_among(names, multi),
-        searched,
-        searched_items.labels_among(names, multi),
+        query_codes,
+        query_names.labels_among(label_names, multi),
+        database_codes,
+        database_names.labels_among(label_names, multi),
         progress=sys.stderr.isatty(),
         **options,
     )
-    content = {"queries": str(queries), "database": str(database), **summary(scores)}
-    if "l_q" in asking.metadata:
-        content["l_q"] = float(asking.metadata["l_q"])
+    content = {"queries": str(queries), "database": str(database), **summarise(scores)}
+    if "l_q" in query_codes.metadata:
+        content["l_q"] = float(query_codes.metadata["l_q"])
     return content, scores
 
 
-def _load(path: Path) -> tuple["Codes", "RowNames"]:
+def _load_labelled(path: Path) -> tuple["Codes", "RowNames"]:
+    """Codes of a file and the labels beside it."""
     from scdh.codes import Codes
     from scdh.data.row_names import RowNames, row_names_file
 
     codes = Codes.load(path)
-    items = RowNames.load(path, codes.ids, len(codes))
-    if items is None:
+    row_names = RowNames.load(path, codes.ids, len(codes))
+    if row_names is None:
         raise DataError(f"The labels of {path} are missing: {row_names_file(path)} does not exist.")
-    if not items.labelled:
+    if not row_names.labelled:
         raise DataError(f"The rows of {path} have no labels, so nothing can be scored.")
-    return codes, items
+    return codes, row_names
 
 
-def _topk(word: str | None) -> int | None:
-    if word is None or word == "all":
+def _read_topk(text: str | None) -> int | None:
+    if text is None or text == "all":
         return None
-    if not word.isdecimal() or int(word) < 1:
-        raise ConfigError(f"--topk must be a whole number of at least 1, or 'all', not {word!r}.")
-    return int(word)
+    if not text.isdecimal() or int(text) < 1:
+        raise ConfigError(f"--topk must be a whole number of at least 1, or 'all', not {text!r}.")
+    return int(text)
 
 
-def _print(content: dict[str, Any], scores: "Scores") -> None:
-    about = scores.definition
-    name = "MAP" if about["topk"] is None else f"MAP@{about['topk']}"
+def _print_scores(content: dict[str, Any], scores: "Scores") -> None:
+    definition = scores.definition
+    radius = definition["radius"]
+    name = "MAP" if definition["topk"] is None else f"MAP@{definition['topk']}"
     rows = [
-        (f"{name}, ties {about['ties']}", scores.map),
+        (f"{name}, ties {definition['ties']}", scores.map),
         (f"{name}, best order of ties", scores.map_best),
         (f"{name}, worst order of ties", scores.map_worst),
-        (f"precision within radius {about['radius']}", scores.precision_at_radius),
+        (f"precision within radius {radius}", scores.precision_at_radius),
         ("share of queries with nothing in that radius", scores.empty_balls),
-        *((f"precision@{k}", p) for k, p in content["precision_at_k"].items()),
+        *((f"precision@{k}", precision) for k, precision in content["precision_at_k"].items()),
     ]
     if "l_q" in content:
         rows.append(("l_q of the query outputs", content["l_q"]))
-    what = f"{about['queries']:,} queries, {about['database']:,} items, {about['bits']} bits"
-    table(("score", "value"), [(label, f"{value:.4f}") for label, value in rows], title=what, right=("value",))
-    result(about["words"])
+    title = f"{definition['queries']:,} queries, {definition['database']:,} items, {definition['bits']} bits"
+    print_table(("score", "value"), [(label, f"{value:.4f}") for label, value in rows], title=title, right=("value",))
+    print_line(definition["words"])
     if "student" in content:
-        two = (content, content["student"])
-        maps = " and ".join(f"{one['map']:.4f}" for one in two)
-        balls = " and ".join(f"{one['precision_at_radius']:.4f}" for one in two)
-        result(f"Teacher (above) and student: {name} {maps}, precision within radius {about['radius']} {balls}.")
+        both = (content, content["student"])
+        maps = " and ".join(f"{network['map']:.4f}" for network in both)
+        precisions = " and ".join(f"{network['precision_at_radius']:.4f}" for network in both)
+        print_line(f"Teacher (above) and student: {name} {maps}, precision within radius {radius} {precisions}.")
     if "run" in content:
-        result(f"Written to {Path(content['run']) / content['file']} and {content['per_query']} beside it.")
+        print_line(f"Written to {Path(content['run']) / content['file']} and {content['per_query']} beside it.")

@@ -1,11 +1,11 @@
-"""``scdh methods``: which ways to learn codes there are, and what can be set in each."""
+"""``scdh methods``: the methods that learn codes, and the settings of each."""
 
 from typing import Annotated, Any
 
 import typer
 
 from scdh.cli.options import Json
-from scdh.cli.show import document, remark, result, table
+from scdh.cli.output import print_json, print_line, print_note, print_table
 from scdh.errors import ConfigError
 
 EXAMPLES = ("scdh methods", "scdh methods scdh", "scdh methods --json")
@@ -19,77 +19,90 @@ def methods(
 
     A setting is given as `scdh train --set method.NAME=VALUE`, or in the [method] part of a TOML file.
     """
-    from scdh.methods.registry import method_names
+    from scdh.methods.declared import method_names
 
     if name is None:
-        known = []
-        for one in method_names():
+        descriptions = []
+        for method in method_names():
             try:
-                known.append(describe(one))
+                descriptions.append(describe(method))
             except ConfigError as error:  # another package's method that does not load must not hide the others
-                remark(f"Warning: {error}")
-        known.sort(key=_order)
-        document(known) if as_json else _list(known)
+                print_note(f"Warning: {error}")
+        descriptions.sort(key=_sort_key)
+        print_json(descriptions) if as_json else _print_list(descriptions)
         return
-    about = describe(name)
-    document(about) if as_json else _print(about)
+    description = describe(name)
+    print_json(description) if as_json else _print_description(description)
 
 
 def describe(name: str) -> dict[str, Any]:
-    """What a method says of itself, and its settings with their defaults."""
+    """A method's own description, and its settings with their defaults, ready for JSON."""
     from dataclasses import asdict
 
-    from scdh.methods.registry import method_class
+    from scdh.methods.declared import declared
 
-    method = method_class(name)
+    method = declared(name)
     settings = [
         {"name": key, "default": field.get_default(call_default_factory=True), "what": field.description or ""}
         for key, field in method.Settings.model_fields.items()
     ]
-    about = asdict(method.about) | {"labels": list(method.about.labels)}
-    way = {"trained": method.learns_by_gradient, "unlabelled": method.learns_from_unlabelled}
-    return {"name": name, **about, **way, "settings": settings}
+    return {
+        "name": name,
+        **asdict(method.about),
+        "labels": list(method.about.labels),
+        "trained": method.learns_by_gradient,
+        "unlabelled": method.learns_from_unlabelled,
+        "settings": settings,
+    }
 
 
-def _order(about: dict[str, Any]) -> tuple[bool, bool, str, int, str]:
-    """The paper's own first, then what is trained by kind and year, and last what is fitted at once."""
-    return ("scdh" not in about["name"], not about["trained"], about["kind"], about["year"], about["name"])
+def _sort_key(description: dict[str, Any]) -> tuple[bool, bool, str, int, str]:
+    """The paper's own first, then trained methods by kind and year, then fitted ones."""
+    return (
+        "scdh" not in description["name"],
+        not description["trained"],
+        description["kind"],
+        description["year"],
+        description["name"],
+    )
 
 
-def _list(known: list[dict[str, Any]]) -> None:
+def _print_list(descriptions: list[dict[str, Any]]) -> None:
     columns = ("name", "kind", "year", "labels", "unlabelled", "cost per step", "fidelity", "reference")
     rows = [
         (
-            about["name"],
-            about["kind"],
-            about["year"],
-            ", ".join(about["labels"]),
-            "yes" if about["unlabelled"] else "no",
-            about["cost"],
-            about["faithful"],
-            _short(about["reference"]),
+            description["name"],
+            description["kind"],
+            description["year"],
+            ", ".join(description["labels"]),
+            "yes" if description["unlabelled"] else "no",
+            description["cost"],
+            description["faithful"],
+            _without_title(description["reference"]),
         )
-        for about in known
+        for description in descriptions
     ]
-    table(columns, rows, right=("year",))
-    result("B: batch, C: classes, r: bits, n: training rows. Unlabelled: rows without label are learned from too.")
-    result("`scdh methods NAME` shows the paper and settings of one; `scdh compare` puts several side by side.")
+    print_table(columns, rows, right=("year",))
+    print_line("B: batch, C: classes, r: bits, n: training rows. Unlabelled: rows without label are learned from too.")
+    print_line("`scdh methods NAME` shows the paper and settings of one; `scdh compare` puts several side by side.")
 
 
-def _short(reference: str) -> str:
-    """Authors and place, without the title between."""
+def _without_title(reference: str) -> str:
+    """Authors and venue of a reference."""
     parts = reference.split(", ")
     return reference if len(parts) < 3 else f"{parts[0]}, {parts[-1]}"
 
 
-def _print(about: dict[str, Any]) -> None:
-    result(f"{about['title']} ({about['kind']}, {about['year']}): {about['reference']}")
-    way = "trained step by step" if about["trained"] else "fitted to features at once"
-    without = "Rows without label are learned from too" if about["unlabelled"] else "Rows without label are left out"
-    result(f"Labels: {', '.join(about['labels'])}. {without}. Cost: {about['cost']}.")
-    result(f"It is {way}; {about['faithful']}.")
-    if not about["settings"]:
-        result("It has no settings of its own.")
+def _print_description(description: dict[str, Any]) -> None:
+    print_line(f"{description['title']} ({description['kind']}, {description['year']}): {description['reference']}")
+    way = "trained step by step" if description["trained"] else "fitted to features at once"
+    without = (
+        "Rows without label are learned from too" if description["unlabelled"] else "Rows without label are left out"
+    )
+    print_line(f"Labels: {', '.join(description['labels'])}. {without}. Cost: {description['cost']}.")
+    print_line(f"It is {way}; {description['faithful']}.")
+    if not description["settings"]:
+        print_line("It has no settings of its own.")
         return
-    rows = [(f"method.{s['name']}", s["default"], s["what"]) for s in about["settings"]]
-    table(("setting", "default", "what"), rows)
+    rows = [(f"method.{s['name']}", s["default"], s["what"]) for s in description["settings"]]
+    print_table(("setting", "default", "what"), rows)

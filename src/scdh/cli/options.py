@@ -1,13 +1,18 @@
-"""Options that several commands share, so that they read the same everywhere."""
+"""Options that several commands share, and how their values become settings of a run."""
 
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
 
+from scdh.errors import ConfigError
+
 Root = Annotated[
     Path | None,
-    typer.Option(help="Where a named data set lies, or what paths in a table are relative to.", show_default=False),
+    typer.Option(
+        help="Folder of a named data set, or the one that paths in a table are relative to.", show_default=False
+    ),
 ]
 ImageColumn = Annotated[str | None, typer.Option(help="Column of a table that holds the images.", show_default=False)]
 LabelColumn = Annotated[
@@ -16,7 +21,7 @@ LabelColumn = Annotated[
 ]
 Labels = Annotated[Path | None, typer.Option(help=".npy file with the labels of .npy embeddings.", show_default=False)]
 OnBadImage = Annotated[Literal["fail", "skip"], typer.Option(help="What to do with an image that cannot be read.")]
-BatchSize = Annotated[int, typer.Option(help="Items a step of the network takes.")]
+BatchSize = Annotated[int, typer.Option(help="Items that go through the network at once.")]
 Workers = Annotated[int | None, typer.Option(help="Processes that decode images (default: by the machine).")]
 Json = Annotated[bool, typer.Option("--json", metavar="", help="Print one JSON document instead of a table.")]
 From = Annotated[
@@ -30,12 +35,62 @@ From = Annotated[
 def data_settings(
     source: str | None, root: Path | None, image_column: str | None, label_column: str | None, labels: Path | None
 ) -> dict[str, Any]:
-    """Settings of a run that the options above stand for; those not given are left out."""
-    given = {
+    """Settings of a run, by dotted key, of the options above; those not given are left out."""
+    settings = {
         "data.source": source,
         "data.root": None if root is None else str(root),
         "data.image_column": image_column,
         "data.label_column": label_column,
         "data.labels": None if labels is None else str(labels),
     }
-    return {key: value for key, value in given.items() if value is not None}
+    return {key: value for key, value in settings.items() if value is not None}
+
+
+def read_settings(texts: Iterable[str]) -> dict[str, Any]:
+    """Settings by dotted key of ``--set KEY=VALUE``; a key given twice is refused."""
+    from scdh.config import split_override
+
+    return unique_keys((split_override(text) for text in texts), "--set")
+
+
+def read_tuned_values(texts: Iterable[str]) -> dict[str, list[Any]]:
+    """Values to try by dotted key of ``--tune KEY=VALUE,VALUE``; a key given twice is refused."""
+    return unique_keys((_split_tuned_values(text) for text in texts), "--tune")
+
+
+def _split_tuned_values(text: str) -> tuple[str, list[Any]]:
+    from scdh.config import split_override
+
+    key, equals, values = text.partition("=")
+    if not equals or not all(part.strip() for part in (key, *values.split(","))):
+        raise ConfigError(f"--tune looks like train.lr_head=0.001,0.01, not {text!r}.")
+    return key.strip(), [split_override(f"value={value}")[1] for value in values.split(",")]
+
+
+def unique_keys(pairs: Iterable[tuple[str, Any]], option: str) -> dict[str, Any]:
+    """The pairs as a dict; of two values for one key neither is dropped silently."""
+    values: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in values:
+            raise ConfigError(f"{key} is given twice by {option}; give it once.")
+        values[key] = value
+    return values
+
+
+def merge_settings(from_options: Mapping[str, Any], from_set: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings of named options and of ``--set`` together; a key that both give is refused."""
+    for key in from_options:
+        if key in from_set:
+            raise ConfigError(f"{key} is given twice, by an option and by --set; give it once.")
+    return {**from_options, **from_set}
+
+
+def read_numbers(text: str, option: str, least: int = 1) -> tuple[int, ...]:
+    """Whole numbers joined by commas, none below ``least``."""
+    try:
+        values = tuple(int(number) for number in text.split(","))
+    except ValueError:
+        raise ConfigError(f"{option} takes whole numbers joined by commas, such as 12,24, not {text!r}.") from None
+    if min(values) < least:
+        raise ConfigError(f"{option} takes numbers from {least} on, not {min(values)}.")
+    return values

@@ -1,15 +1,19 @@
-"""Codes of two models have nothing to do with each other, whatever their distance says."""
+"""Distances between codes of two models mean nothing, so such codes are refused."""
 
 from collections.abc import Mapping
 
 from scdh.errors import CodesError
 
 
-def refuse_other_model(one: Mapping[str, str], other: Mapping[str, str], one_name: str, other_name: str) -> None:
-    """Compare the ``model`` in the metadata of two sets of codes; codes that say nothing are taken on trust."""
-    first, second = one.get("model"), other.get("model")
-    if first is not None and second is not None and first != second:
+def check_same_model(first: Mapping[str, str], second: Mapping[str, str], first_name: str, second_name: str) -> None:
+    """Compare the ``model`` in the metadata of two sets of codes; codes without one are accepted.
+
+    Raises:
+        CodesError: if both name a model, and not the same.
+    """
+    first_model, second_model = first.get("model"), second.get("model")
+    if first_model is not None and second_model is not None and first_model != second_model:
         raise CodesError(
-            f"{one_name} and {other_name} come from different models ({first} and {second}), "
+            f"{first_name} and {second_name} come from different models ({first_model} and {second_model}), "
             "so their distances mean nothing."
         )

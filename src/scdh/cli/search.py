@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from scdh.cli.options import Json
-from scdh.cli.show import document, remark, result, table
+from scdh.cli.output import print_json, print_line, print_note, print_table
 from scdh.errors import CodesError, ConfigError, unknown_name
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from scdh.codes import Codes
     from scdh.data.row_names import RowNames
     from scdh.index import HammingIndex
@@ -22,11 +24,11 @@ EXAMPLES = (
     "scdh search photos.index --row 0 --label pear --label apple",
     "scdh search --index milvus://host:19530/digits --codes queries.codes --names digits.codes",
 )
-SHOWN = 20
+PRINTED_QUERIES, DEFAULT_K = 20, 10
 
 
 def search(
-    words: Annotated[
+    arguments: Annotated[
         list[str] | None,
         typer.Argument(
             metavar="[INDEX] [IMAGE]...",
@@ -39,8 +41,10 @@ def search(
     model: Annotated[
         str | None, typer.Option(help="Model that encodes the images; the one that made the index.")
     ] = None,
-    codes: Annotated[Path | None, typer.Option(help="File of codes to ask with.")] = None,
-    row: Annotated[int | None, typer.Option(help="Ask with the item of this id; it is left out of the answer.")] = None,
+    codes: Annotated[Path | None, typer.Option(help="File of codes to take as queries.")] = None,
+    row: Annotated[
+        int | None, typer.Option(help="Take the item of this id as query; it is left out of the hits.")
+    ] = None,
     k: Annotated[int | None, typer.Option("-k", help="Nearest items to show (10, or all within --radius).")] = None,
     radius: Annotated[int | None, typer.Option(help="Only items at most this many bits away.")] = None,
     label: Annotated[
@@ -52,166 +56,177 @@ def search(
     as_json: Json = False,
 ) -> None:
     """Find the nearest items by Hamming distance; ties are ordered by id."""
-    place, queries = _place(index, words or [])
-    given = [name for name, value in (("--model", model), ("--codes", codes), ("--row", row)) if value is not None]
-    if queries and not given:
-        raise ConfigError(f"{queries[0]!r} needs --model, the model that made the index, to encode it.")
-    if len(given) != 1:
-        raise ConfigError(f"Ask with one of --model, --codes and --row, not with {' and '.join(given) or 'none'}.")
-    if queries and model is None:
-        raise ConfigError(f"Images need --model to encode them, but {queries[0]!r} came with {given[0]}.")
+    index_name, inputs = _split_arguments(index, arguments or [])
+    _check_query(inputs, model, codes, row)
     if k is not None and k < 1:
         raise ConfigError(f"k must be a whole number of at least 1, got {k}.")
-    found, items = _open(place, names)
-    known = {} if items is None else {number: at for at, number in enumerate(items.ids.tolist())}
+    searched, row_names = _open_index(index_name, names)
+    positions = {} if row_names is None else {row_id: n for n, row_id in enumerate(row_names.ids.tolist())}
     if row is not None:
-        asked = found.codes_of([row])
-        titles = [items.names[known[row]] if items is not None and row in known else f"id {row}"]
+        queries = searched.codes_of([row])
+        titles = [f"id {row}" if row_names is None or row not in positions else row_names.names[positions[row]]]
     elif codes is not None:
-        asked, titles = _from_file(codes, found, place)
+        queries, titles = _load_queries(codes, searched, index_name)
     else:
-        asked, titles = _encode(model or "", queries, found, place)
-    only = None if not label else _labelled(items, label, place)
-    labelled = items is not None and items.labelled
-    answers = [
-        _hits(ids, distances, items, labelled, known)
-        for ids, distances in _answers(found, asked, k, radius, only, leave_out=row)
+        queries, titles = _encode_queries(model or "", inputs, searched, index_name)
+    allowed = None if not label else _ids_with_labels(row_names, label, index_name)
+    hits = [
+        _describe_hits(ids, distances, row_names, positions)
+        for ids, distances in _find_hits(searched, queries, k, radius, allowed, left_out=row)
     ]
     if as_json:
-        document(
+        print_json(
             {
-                "index": place,
-                "items": len(found),
-                "bits": found.bits,
-                "queries": [{"query": name, "hits": hits} for name, hits in zip(titles, answers, strict=True)],
+                "index": index_name,
+                "items": len(searched),
+                "bits": searched.bits,
+                "queries": [{"query": title, "hits": per_query} for title, per_query in zip(titles, hits, strict=True)],
             }
         )
         return
-    for name, hits in list(zip(titles, answers, strict=True))[:SHOWN]:
-        _print(name, hits)
-    if len(titles) > SHOWN:
-        remark(f"These are the first {SHOWN} of {len(titles)} queries; --json gives all.")
+    for title, per_query in list(zip(titles, hits, strict=True))[:PRINTED_QUERIES]:
+        _print_hits(title, per_query)
+    if len(titles) > PRINTED_QUERIES:
+        print_note(f"These are the first {PRINTED_QUERIES} of {len(titles)} queries; --json gives all.")
 
 
-def _place(index: str | None, words: list[str]) -> tuple[str, list[str]]:
-    """Where the index is, and what to encode: without --index the first word names the index."""
+def _split_arguments(index: str | None, arguments: list[str]) -> tuple[str, list[str]]:
+    """The name of the index, and the inputs to encode: without --index the first argument is the index."""
     if index is not None:
-        return index, words
-    if not words:
+        return index, arguments
+    if not arguments:
         raise ConfigError("Name the index to search in: a file that `scdh index` wrote, or --index milvus://….")
-    return words[0], words[1:]
+    return arguments[0], arguments[1:]
 
 
-def _open(place: str, names: Path | None) -> "tuple[HammingIndex | MilvusIndex, RowNames | None]":
+def _check_query(inputs: list[str], model: str | None, codes: Path | None, row: int | None) -> None:
+    given = [name for name, value in (("--model", model), ("--codes", codes), ("--row", row)) if value is not None]
+    if inputs and not given:
+        raise ConfigError(f"{inputs[0]!r} needs --model, the model that made the index, to encode it.")
+    if len(given) != 1:
+        raise ConfigError(f"The query is one of --model, --codes and --row, not {' and '.join(given) or 'none'}.")
+    if inputs and model is None:
+        raise ConfigError(f"Images need --model to encode them, but {inputs[0]!r} came with {given[0]}.")
+    if model is not None and not inputs:
+        raise ConfigError("--model needs at least one image to encode.")
+
+
+def _open_index(name: str, names: Path | None) -> "tuple[HammingIndex | MilvusIndex, RowNames | None]":
+    """The index, and the names of its rows if there are any."""
     from scdh.data.row_names import RowNames, row_names_file
     from scdh.index import HammingIndex
     from scdh.index.milvus.uri import is_milvus_uri
 
-    if is_milvus_uri(place):
+    index: Any
+    row_names = None
+    if is_milvus_uri(name):
         from scdh.index.milvus import MilvusIndex
 
-        found: Any = MilvusIndex.open(place)
-        items = None
+        index = MilvusIndex.open(name)
     else:
-        found = HammingIndex.load(place)
-        items = RowNames.load(Path(place), found.ids, len(found), may_have_more=True) if names is None else None
+        index = HammingIndex.load(name)
+        if names is None:
+            row_names = RowNames.load(Path(name), index.ids, len(index), may_have_more=True)
     if names is not None:
-        items = RowNames.read(row_names_file(names))
-        if items is None:
+        row_names = RowNames.read(row_names_file(names))
+        if row_names is None:
             raise CodesError(f"There are no names beside {names}: {row_names_file(names)} is missing.")
-    return found, items
+    return index, row_names
 
 
-def _from_file(codes: Path, index: "HammingIndex | MilvusIndex", place: str) -> tuple["Codes", list[str]]:
-    from scdh.cli.same_model import refuse_other_model
+def _load_queries(codes: Path, index: "HammingIndex | MilvusIndex", index_name: str) -> tuple["Codes", list[str]]:
+    """Queries of a file of codes, and their names."""
+    from scdh.cli.same_model import check_same_model
     from scdh.codes import Codes
     from scdh.data.row_names import RowNames
 
-    asked = Codes.load(codes)
-    refuse_other_model(index.metadata, asked.metadata, place, str(codes))
-    known = RowNames.load(codes, asked.ids, len(asked))
-    numbers = range(len(asked)) if asked.ids is None else asked.ids
-    return asked, [f"id {number}" for number in numbers] if known is None else known.names
+    queries = Codes.load(codes)
+    check_same_model(index.metadata, queries.metadata, index_name, str(codes))
+    row_names = RowNames.load(codes, queries.ids, len(queries))
+    ids = range(len(queries)) if queries.ids is None else queries.ids
+    return queries, [f"id {row_id}" for row_id in ids] if row_names is None else row_names.names
 
 
-def _encode(
-    model: str, queries: list[str], index: "HammingIndex | MilvusIndex", place: str
+def _encode_queries(
+    model: str, inputs: list[str], index: "HammingIndex | MilvusIndex", index_name: str
 ) -> tuple["Codes", list[str]]:
-    if not queries:
-        raise ConfigError("--model needs at least one image to encode.")
+    """Queries encoded by a model, and their names."""
     import numpy as np
 
     from scdh.cli.inputs import open_inputs
-    from scdh.cli.same_model import refuse_other_model
-    from scdh.runs.encoding import encode_part, load_model
+    from scdh.cli.same_model import check_same_model
+    from scdh.runs.encoding import encode_rows
+    from scdh.runs.folder import RunFolder
 
-    source = open_inputs(queries)
-    hasher = load_model(model)
-    refuse_other_model(index.metadata, {"model": hasher.fingerprint()}, place, model)
-    codes, items = encode_part(hasher, source, np.arange(len(source)), title="encoding", workers=0)
-    return codes, items.names
+    source = open_inputs(inputs)
+    hasher = RunFolder(model).load_model()
+    check_same_model(index.metadata, {"model": hasher.fingerprint()}, index_name, model)
+    codes, row_names = encode_rows(hasher, source, np.arange(len(source)), workers=0)
+    return codes, row_names.names
 
 
-def _labelled(items: "RowNames | None", labels: list[str], place: str) -> Any:
+def _ids_with_labels(row_names: "RowNames | None", labels: list[str], index_name: str) -> "np.ndarray":
     """Ids of the items that have one of these labels."""
     import numpy as np
 
-    if items is None or not items.labelled:
-        raise ConfigError(f"--label needs items with labels, and there are none for {place}.")
-    unknown = [label for label in labels if label not in items.label_names]
+    if row_names is None or not row_names.labelled:
+        raise ConfigError(f"--label needs items with labels, and there are none for {index_name}.")
+    unknown = [label for label in labels if label not in row_names.label_names]
     if unknown:
-        raise ConfigError(unknown_name("label", unknown[0], items.label_names))
-    wanted = [items.label_names.index(label) for label in labels]
-    chosen = np.isin(items.labels, wanted) if items.labels.ndim == 1 else items.labels[:, wanted].any(axis=1)
-    return items.ids[chosen]
+        raise ConfigError(unknown_name("label", unknown[0], row_names.label_names))
+    wanted = [row_names.label_names.index(label) for label in labels]
+    if row_names.labels.ndim == 1:
+        return row_names.ids[np.isin(row_names.labels, wanted)]
+    return row_names.ids[row_names.labels[:, wanted].any(axis=1)]
 
 
-def _answers(
+def _find_hits(
     index: "HammingIndex | MilvusIndex",
-    asked: "Codes",
+    queries: "Codes",
     k: int | None,
     radius: int | None,
-    only: Any,
-    leave_out: int | None,
-) -> list[tuple[Any, Any]]:
-    """Ids and distances of each query."""
+    allowed: "np.ndarray | None",
+    left_out: int | None,
+) -> "list[tuple[np.ndarray, np.ndarray]]":
+    """Ids and distances of the hits of each query."""
     from scdh.index import HammingIndex
     from scdh.index.search.rounds import ROUND
 
-    limit = k if radius is not None else k or 10
-    # A bar for those who wait; Milvus has none to show, its answers come batch by batch from elsewhere.
-    options: dict[str, Any] = {"progress": True} if isinstance(index, HammingIndex) and len(asked) > ROUND else {}
+    # A progress bar for many queries; Milvus has none, because its hits come in batches from a server.
+    options: dict[str, Any] = {"progress": True} if isinstance(index, HammingIndex) and len(queries) > ROUND else {}
     if radius is not None:
-        hits: Any = index.within(asked, radius, only=only, **options)
+        limit = k
+        hits: Any = index.within(queries, radius, only=allowed, **options)
     else:
-        hits = index.search(asked, (limit or 10) + (leave_out is not None), only=only, **options)
-    answers = []
-    for query in range(len(asked)):
-        ids, distances = hits.of(query)
-        others = slice(None) if leave_out is None else ids != leave_out
-        answers.append((ids[others][:limit], distances[others][:limit]))
-    return answers
+        limit = k or DEFAULT_K
+        hits = index.search(queries, limit + (left_out is not None), only=allowed, **options)
+    per_query = []
+    for query_hits in hits:
+        ids, distances = query_hits.ids, query_hits.distances
+        others = slice(None) if left_out is None else ids != left_out
+        per_query.append((ids[others][:limit], distances[others][:limit]))
+    return per_query
 
 
-def _hits(
-    ids: Any, distances: Any, items: "RowNames | None", labelled: bool, known: dict[int, int]
+def _describe_hits(
+    ids: "np.ndarray", distances: "np.ndarray", row_names: "RowNames | None", positions: dict[int, int]
 ) -> list[dict[str, Any]]:
-    """The answer to one query; ``known`` says where an id stands in ``items``."""
+    """Rank, distance, id and, if known, name and label of one query's hits; ``positions`` are those in row_names."""
     hits: list[dict[str, Any]] = []
-    for rank, (number, distance) in enumerate(zip(ids.tolist(), distances.tolist(), strict=True), start=1):
-        hit: dict[str, Any] = {"rank": rank, "distance": distance, "id": number}
-        if items is not None:
-            at = known.get(number)
-            hit["name"] = "" if at is None else items.names[at]
-            if labelled:
-                hit["label"] = "" if at is None else items.label(at)
+    for rank, (row_id, distance) in enumerate(zip(ids.tolist(), distances.tolist(), strict=True), start=1):
+        hit: dict[str, Any] = {"rank": rank, "distance": distance, "id": row_id}
+        if row_names is not None:
+            position = positions.get(row_id)
+            hit["name"] = "" if position is None else row_names.names[position]
+            if row_names.labelled:
+                hit["label"] = "" if position is None else row_names.label(position)
         hits.append(hit)
     return hits
 
 
-def _print(name: str, hits: list[dict[str, Any]]) -> None:
+def _print_hits(title: str, hits: list[dict[str, Any]]) -> None:
     if not hits:
-        result(f"{name}: nothing is that near.")
+        print_line(f"{title}: nothing is that near.")
         return
     rows = [list(hit.values()) for hit in hits]
-    table(list(hits[0]), rows, title=name, right=("rank", "distance", "id"))
+    print_table(list(hits[0]), rows, title=title, right=("rank", "distance", "id"))

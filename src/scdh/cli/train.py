@@ -10,12 +10,22 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from scdh.cli.options import ImageColumn, Json, LabelColumn, Labels, Root, data_settings
-from scdh.cli.show import Stopped, document, result
+from scdh.cli.options import (
+    ImageColumn,
+    Json,
+    LabelColumn,
+    Labels,
+    Root,
+    data_settings,
+    merge_settings,
+    read_settings,
+)
+from scdh.cli.output import Stopped, print_json, print_line
 from scdh.errors import ConfigError
 
 if TYPE_CHECKING:
     from scdh.config import RunConfig
+    from scdh.data.source import Source
 
 EXAMPLES = (
     "scdh train --preset demo-digits --epochs 5 --out runs/digits",
@@ -70,7 +80,7 @@ def train(
     """Learn codes from labelled images or embeddings.
 
     Settings are the defaults, then --preset, then --config, then the options here. Without preset and file the data
-    decides some; --show-config tells which, and lists the keys of --set (`scdh methods NAME`: a method's own).
+    decides some; --show-config says which, and lists the keys of --set (`scdh methods NAME`: a method's own).
     Settings, split, logs, checkpoints and model go into the run folder. Several processes:
     `torchrun --nproc_per_node 2 -m scdh train ...`.
     """
@@ -82,41 +92,48 @@ def train(
         "seed": seed,
         "train.epochs": epochs,
     }
-    chosen = {key: value for key, value in options.items() if value is not None}
-    pairs = _pairs(setting or [])
-    for key in chosen.keys() & pairs.keys():
-        raise ConfigError(f"{key} is given twice, by an option and by --set; give it once.")
-    run, note = _resolve(preset, config, chosen | pairs, out if resume else None)
+    given = {key: value for key, value in options.items() if value is not None}
+    settings = merge_settings(given, read_settings(setting or []))
+    run, source, note = _resolve(preset, config, settings, out if resume else None)
     if show_config:
-        document(run.model_dump(mode="json")) if as_json else result((f"# {note}\n" if note else "") + as_toml(run))
+        toml = (f"# {note}\n" if note else "") + to_toml(run)
+        print_json(run.model_dump(mode="json")) if as_json else print_line(toml)
         return
     folder = out or default_folder(run)
     if not as_json:
-        result(
+        print_line(
             f"Training {run.method.name} with {run.method.bits} bits on {run.data.source} "
-            f"({run.net.backbone}, {run.train.epochs} epochs, seed {run.seed}) in {folder}. {note}".rstrip()
+            f"({run.net.backbone}, {_duration(run)}seed {run.seed}) in {folder}. {note}".rstrip()
         )
-    _train(run, folder, resume, feature_cache, as_json)
+    _train(run, source, folder, resume, feature_cache, as_json)
 
 
-def _train(run: "RunConfig", folder: Path, resume: bool, feature_cache: Path | None, as_json: bool) -> None:
-    from scdh.cli.inputs import check_place
+def _train(
+    run: "RunConfig",
+    source: "Source | None",
+    folder: Path,
+    resume: bool,
+    feature_cache: Path | None,
+    as_json: bool,
+) -> None:
+    from scdh.cli.inputs import check_folder_writable
+    from scdh.runs.folder import RunFolder
     from scdh.training.run import train as train_run
 
-    check_place(folder)
+    check_folder_writable(folder)
     started = time.perf_counter()
     try:
-        model = train_run(run, folder, resume=resume, feature_cache=feature_cache)
+        model = train_run(run, folder, resume=resume, feature_cache=feature_cache, source=source)
     except KeyboardInterrupt:
-        if (folder / "last.safetensors").exists():
+        if RunFolder(folder).checkpoint.exists():
             raise Stopped(f"Stopped; `scdh train --resume --out {quote(str(folder))}` goes on") from None
         raise Stopped(f"Stopped before the first epoch was done, so {folder} holds nothing to resume") from None
     seconds = time.perf_counter() - started
     if as_json:
-        document(
+        print_json(
             {
                 "run": str(folder),
-                "model": str(folder / "model"),
+                "model": str(RunFolder(folder).model),
                 "bits": model.bits,
                 "labels": len(model.label_names),
                 "seconds": round(seconds, 3),
@@ -125,91 +142,96 @@ def _train(run: "RunConfig", folder: Path, resume: bool, feature_cache: Path | N
             }
         )
         return
-    result(f"The model is in {folder / 'model'} ({model.bits} bits, {len(model.label_names)} labels, {seconds:.1f} s).")
-    result("Next:")
-    for command in _next(run, folder):
-        result(f"  {command}")
+    size = f"{model.bits} bits, {len(model.label_names)} labels"
+    print_line(f"The model is in {RunFolder(folder).model} ({size}, {seconds:.1f} s).")
+    print_line("Next:")
+    for command in _next_commands(run, folder):
+        print_line(f"  {command}")
 
 
-def _next(run: "RunConfig", folder: Path) -> list[str]:
-    """Commands to go on with, ready for a shell: names with spaces are quoted, and data is described as it was here."""
+def _duration(run: "RunConfig") -> str:
+    from scdh.methods.declared import declared
+
+    return f"{run.train.epochs} epochs, " if declared(run.method.name).learns_by_gradient else ""
+
+
+def _next_commands(run: "RunConfig", folder: Path) -> list[str]:
+    """Commands to go on with, ready for a shell: names with spaces are quoted, and data have the same options."""
     data = run.data
-    described = {
+    options = {
         "--root": data.root,
         "--image-column": data.image_column,
         "--label-column": data.label_column,
         "--labels": data.labels,
         "--on-bad-image": "skip" if data.on_bad_image == "skip" else None,
     }
-    options = [word for option, value in described.items() if value is not None for word in (option, value)]
+    given = [part for option, value in options.items() if value is not None for part in (option, value)]
     codes, index = str(folder / "all.codes"), str(folder / "all.index")
-    commands = [
-        ["evaluate", str(folder)],
-        ["encode", str(folder), data.source, *options, "--out", codes],
+    commands = [] if data.split == "all" else [["evaluate", str(folder)]]
+    commands += [
+        ["encode", str(folder), data.source, *given, "--out", codes],
         ["index", codes, "--out", index],
         ["search", index, "--row", "0"],
     ]
-    return [join(["scdh", *words]) for words in commands if words[0] != "evaluate" or data.split != "all"]
+    return [join(["scdh", *parts]) for parts in commands]
 
 
 def _resolve(
-    preset: str | None, file: Path | None, chosen: Mapping[str, Any], resumed: Path | None
-) -> tuple["RunConfig", str]:
-    """Settings as asked for, as the run to resume has them, or as the data needs them; and a note of the latter."""
+    preset: str | None, file: Path | None, given: Mapping[str, Any], resumed: Path | None
+) -> tuple["RunConfig", "Source | None", str]:
+    """The settings of the run, its data where they had to be opened, and a note on settings chosen to suit them.
+
+    Settings that are not given are those of the preset and the file, or of the run to resume, or suit the data.
+    """
     from scdh.config import load_config
 
     if preset is not None or file is not None:
-        return load_config(preset, file, chosen), ""
+        return load_config(preset, file, given), None, ""
     if resumed is not None:
-        return load_config(overrides={**_saved_settings(resumed), **chosen}), ""
-    if "data.source" not in chosen:
+        return load_config(overrides={**_saved_settings(resumed), **given}), None, ""
+    if "data.source" not in given:
         raise ConfigError("There is nothing to train on: give --data, --preset or --config (or --resume with --out).")
     from scdh.runs.protocol import source_of
-    from scdh.training.defaults import fitting_settings
+    from scdh.training.defaults import suited_settings
 
-    run = load_config(overrides=chosen)
+    run = load_config(overrides=given)
     source = source_of(run)
-    taken = fitting_settings(run, source, chosen)
-    if not taken:
-        return run, ""
-    words = ", ".join(f"{key}={_toml_value(value)}" for key, value in taken.items())
+    chosen = suited_settings(run, source, given)
+    if not chosen:
+        return run, source, ""
+    values = ", ".join(f"{key}={_toml_value(value)}" for key, value in chosen.items())
     kind = "embeddings" if source.kind == "features" else "images"
-    note = f"{source.name} holds {kind}, so these were chosen: {words} (change any with --set)."
-    if "data.split" in taken:
-        note += " A class of a single row cannot both train and ask, so nothing is held out to evaluate with."
-    return load_config(overrides={**taken, **chosen}), note
+    note = f"{source.name} holds {kind}, so these were chosen: {values} (change any with --set)."
+    if "data.split" in chosen:
+        note += " A class of a single row cannot both train and be a query, so there are no queries to evaluate with."
+    return load_config(overrides={**chosen, **given}), source, note
 
 
 def _saved_settings(folder: Path) -> dict[str, Any]:
-    """Dotted keys of the settings that a run was started with."""
-    try:
-        saved = json.loads((folder / "config.json").read_text("utf-8"))["config"]
-    except (FileNotFoundError, NotADirectoryError):
-        raise ConfigError(f"There is no run in {str(folder)!r} to resume: it holds no config.json.") from None
-    except (ValueError, KeyError, TypeError) as error:
-        raise ConfigError(f"{str(folder / 'config.json')!r} does not hold the settings of a run: {error}.") from None
-    flat = {key: value for key, value in saved.items() if not isinstance(value, dict)}
+    """Settings by dotted key that a run was started with."""
+    from scdh.runs.folder import RunFolder
+
+    run = RunFolder(folder)
+    if not run.config_file.exists():
+        raise ConfigError(f"There is no run in {str(folder)!r} to resume: it holds no {run.config_file.name}.")
+    saved = run.saved_settings()
+    settings = {key: value for key, value in saved.items() if not isinstance(value, dict)}
     for group, values in saved.items():
         if isinstance(values, dict):
-            flat |= {f"{group}.{key}": value for key, value in values.items()}
-    return flat
-
-
-def _pairs(settings: list[str]) -> dict[str, Any]:
-    from scdh.config import split_override
-
-    return dict(split_override(text) for text in settings)
+            settings |= {f"{group}.{key}": value for key, value in values.items()}
+    return settings
 
 
 def default_folder(run: "RunConfig") -> Path:
+    """``runs/<data>-<method>-<bits>bit-seed<seed>``."""
     source = Path(run.data.source.removeprefix("hf:"))
     name = source.name if source.suffix == "" or source.is_dir() else source.stem
     plain = re.sub(r"[^\w.-]+", "-", name).strip("-.") or "data"
     return Path("runs") / f"{plain}-{run.method.name}-{run.method.bits}bit-seed{run.seed}"
 
 
-def as_toml(run: "RunConfig") -> str:
-    """All settings, readable by ``--config`` again; "none" has no form in TOML and is left as a comment."""
+def to_toml(run: "RunConfig") -> str:
+    """All settings, readable by ``--config`` again; "none" has no form in TOML and becomes a comment."""
     values = run.model_dump(mode="json")
     lines = [_toml_line(key, value) for key, value in values.items() if not isinstance(value, dict)]
     for group, inner in values.items():

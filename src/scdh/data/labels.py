@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from scdh.errors import DataError
+from scdh.label_arrays import NO_LABEL, multi_hot
 
 Encoded = tuple[np.ndarray, list[str]]
 
@@ -18,11 +19,11 @@ Encoded = tuple[np.ndarray, list[str]]
 def encode_single(values: Sequence[Any], names: list[str] | None = None, *, what: str = "labels") -> Encoded:
     """One value a row: None, "" and −1 mean "no label"; ``names`` are what numbers stand for."""
     if names is not None:
-        return _checked([-1 if _missing(v) else v for v in values], names, what), list(names)
+        return _checked([NO_LABEL if _missing(v) else v for v in values], names, what), list(names)
     present = {v for v in values if not _missing(v)}
     order = sort_values(present, what)
     place = {value: i for i, value in enumerate(order)}
-    return np.array([place.get(v, -1) for v in values], dtype=np.int64), [str(v) for v in order]
+    return np.array([place.get(v, NO_LABEL) for v in values], dtype=np.int64), [str(v) for v in order]
 
 
 def encode_lists(
@@ -48,17 +49,13 @@ def encode_columns(columns: dict[str, Encoded]) -> Encoded:
     because the same word may stand in two columns and mean two things. Columns of nothing but 0 and 1 are
     taken as the multi-hot form itself, one label a column.
     """
-    if all(names in (["0", "1"], ["0"], ["1"]) for _, names in columns.values()):
-        flags = [(numbers >= 0) & (np.array([*names, "0"])[numbers] == "1") for numbers, names in columns.values()]
+    if all(numbers.ndim == 1 and names in (["0", "1"], ["0"], ["1"]) for numbers, names in columns.values()):
+        # The appended "0" is what −1, no label, points to.
+        flags = [np.array([*names, "0"])[numbers] == "1" for numbers, names in columns.values()]
         return np.stack(flags, axis=1).astype(np.uint8), list(columns)
     parts, all_names = [], []
     for column, (numbers, names) in columns.items():
-        if numbers.ndim == 1:
-            hot = np.zeros((len(numbers), len(names)), np.uint8)
-            rows = np.flatnonzero(numbers >= 0)
-            hot[rows, numbers[rows]] = 1
-            numbers = hot
-        parts.append(numbers)
+        parts.append(multi_hot(numbers, len(names)) if numbers.ndim == 1 else numbers)
         all_names += [f"{column}={name}" for name in names]
     return np.concatenate(parts, axis=1), all_names
 
@@ -98,7 +95,7 @@ def sort_values(values: Iterable[Any], what: str) -> list[Any]:
 
 
 def _missing(value: Any) -> bool:
-    return value is None or value == "" or (isinstance(value, int) and value == -1)
+    return value is None or value == "" or (isinstance(value, int) and value == NO_LABEL)
 
 
 def _checked(values: Any, names: list[str], what: str, where: np.ndarray | None = None) -> np.ndarray:
@@ -112,7 +109,7 @@ def _checked(values: Any, names: list[str], what: str, where: np.ndarray | None 
         numbers = np.asarray(values, dtype=np.int64).reshape(-1)
     except (ValueError, TypeError, OverflowError) as error:
         raise DataError(f"{what} must be numbers of the {len(names)} label names: {error}.") from error
-    outside = np.flatnonzero((numbers < -1) | (numbers >= len(names)))
+    outside = np.flatnonzero((numbers < NO_LABEL) | (numbers >= len(names)))
     if len(outside):
         row = outside[0] if where is None else where[outside[0]]
         raise DataError(

@@ -1,105 +1,161 @@
-"""What a method is: one class, at most six verbs; the training loop knows nothing else.
+"""What a method is: one class with a few functions; the training loop knows nothing else.
 
-``build`` (heads, and so what learns) → ``prepare`` (once, from the labels) → ``step`` (losses of a batch at a moment) →
-``after_step`` (what follows an update: norm constraints, moving averages) → ``end_epoch`` (discrete updates) →
-``real_codes`` (how u is read from the network's outputs). Methods without gradient training override ``fit`` instead.
+In the order in which training calls them: ``build`` (the method's head, and so what learns), ``prepare`` (once, from
+the training data), ``step`` (losses of a batch), ``after_step`` (norm constraints and the like), ``end_epoch``
+(discrete updates). ``hash_outputs`` and ``signs`` say how codes are read from the network. A method without gradient
+training has ``fit`` in place of the middle four.
 """
 
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
 from torch import Tensor, nn
 
-from scdh.codes import Codes
-from scdh.config import Settings
-from scdh.data.batches.loaders import Batch
+from scdh.codes import HAMMING, Codes
+from scdh.data.batches.batch import Batch
 from scdh.errors import ConfigError
+from scdh.methods.about import About, Settings
+from scdh.nets.heads import HashHead
 from scdh.nets.network import Network, Outputs
 
-
-@dataclass(frozen=True)
-class About:
-    """What ``scdh methods`` tells of a method."""
-
-    title: str
-    kind: str
-    year: int
-    reference: str
-    cost: str
-    faithful: str
-    labels: tuple[str, ...] = ("single", "multi")
+__all__ = ["START", "About", "Batch", "Method", "MethodData", "Moment", "Settings"]
 
 
 @dataclass(frozen=True)
 class Moment:
-    """Where training stands at a step: epochs done with the fraction of the present one, and the teacher, where the
-    method asked for one (``teacher_decay``).
+    """The time of a step, and the teacher where the method asked for one (``teacher_decay``).
+
+    Args:
+        epoch: number of the epoch, from 0.
+        step: number of the step within the epoch, from 0. In ``end_epoch`` it is the number of steps done.
+        steps_per_epoch: steps of a whole epoch.
+        epochs: epochs of the whole run.
+        teacher: network whose weights are the moving average of the trained one's.
     """
 
-    epoch: float = 0.0
+    epoch: int = 0
+    step: int = 0
+    steps_per_epoch: int = 1
+    epochs: int = 1
     teacher: Network | None = None
+
+    @property
+    def epochs_done(self) -> float:
+        """With the fraction of the present epoch."""
+        return self.epoch + self.step / self.steps_per_epoch
 
 
 START = Moment()
 
 
+@dataclass(frozen=True)
+class MethodData:
+    """The training data as ``prepare`` and ``end_epoch`` see them.
+
+    Args:
+        labels: of the training rows, int64 [n] or multi-hot [n, C].
+        rows: their numbers as in ``batch.rows``, int64 [n].
+        unlabelled_rows: numbers of the rows that train without a label; empty unless ``learns_from_unlabelled``.
+        read: function of (network, what to keep of its outputs) that runs over the training rows as they will be
+            encoded, and gives an array [n, …] in the order of ``rows``.
+    """
+
+    labels: np.ndarray
+    rows: np.ndarray
+    unlabelled_rows: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
+    read: Callable[[Network, Callable[[Outputs], Tensor]], np.ndarray] | None = None
+
+    def features(self, net: Network) -> np.ndarray:
+        """The trunk's features of the training rows, float32 [n, trunk_width]."""
+        return self._read(net, lambda outputs: outputs.features)
+
+    def hash_outputs(self, net: Network) -> np.ndarray:
+        """u of the training rows, float32 [n, r]."""
+        return self._read(net, lambda outputs: outputs.u)
+
+    def _read(self, net: Network, value: Callable[[Outputs], Tensor]) -> np.ndarray:
+        if self.read is None:
+            raise TypeError("This data was made without a network to run; give MethodData a `read` function.")
+        return self.read(net, value)
+
+
 class Method(nn.Module):
-    """Base of all methods. Inherit once, never deeper."""
+    """Base of all methods. Inherit once, never deeper. Parameters and buffers placed on a method learn and are kept in
+    checkpoints, but are not part of the model: what encoding needs belongs to the head.
+
+    Args:
+        settings: the method's own settings, an instance of its ``Settings``.
+        bits: length of the codes as the user asked for it.
+        num_classes: C.
+        multi_label: whether an item may have several labels.
+    """
 
     about: ClassVar[About]
     Settings: ClassVar[type[Settings]] = Settings
     learns_by_gradient: ClassVar[bool] = True
-    learns_from_unlabelled: ClassVar[bool] = False  # batches then hold rows without label, each in two random views
+    needs_labels: ClassVar[bool] = True
+    learns_from_unlabelled: ClassVar[bool] = False  # batches then hold rows without a label too
+    views: ClassVar[int] = 1  # random views of each row in a batch: ``batch.inputs`` and ``batch.other_views``
+    ranking: ClassVar[str] = HAMMING  # the distance that orders a database; another one needs ``distances``
+    collapse_advice: ClassVar[str] = "lower train.lr_head, or train longer"
+    # Settings that suit a kind of data ("embeddings", "frozen images", "tuned images") better than the paper's.
+    suited_settings: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
 
     def __init__(self, settings: Any, bits: int, num_classes: int, multi_label: bool) -> None:
         super().__init__()
-        self.settings, self.bits, self.num_classes, self.multi_label = (
-            settings,
-            bits,
-            num_classes,
-            multi_label,
-        )
+        self.settings, self.bits, self.num_classes, self.multi_label = settings, bits, num_classes, multi_label
         kind = "multi" if multi_label else "single"
         if kind not in self.about.labels:
             raise ConfigError(
                 f"{self.about.title} learns from {self.about.labels[0]}-label data only, not {kind}-label data."
             )
 
-    def build(self, net: Network) -> None:
-        """Add heads to the network; what is added there learns, and is saved with it."""
-
-    def prepare(self, labels: np.ndarray, rows: np.ndarray | None = None) -> None:
-        """Once, before the first step: code books, fixed centres, stored codes.
-
-        ``labels`` are those of the training rows; ``rows`` their numbers as in ``batch.rows`` (0 … n−1 where None).
-        """
+    @property
+    def code_bits(self) -> int:
+        """Length of the codes; a method whose codes have a length of their own overrides it."""
+        return self.bits
 
     @property
     def teacher_decay(self) -> float:
         """Decay of the moving average of the network that ``step`` gets as ``moment.teacher``; 0: no teacher."""
         return 0.0
 
+    def build(self, net: Network) -> None:
+        """Set ``net.head``; what is in it learns, and is saved with the model."""
+        net.head = HashHead(net.width, net.bits)
+
+    def prepare(self, net: Network, data: MethodData) -> None:
+        """Once, before the first step: code books, fixed centres, stored codes."""
+
     def step(self, net: Network, batch: Batch, moment: Moment = START) -> dict[str, Tensor]:
         """Losses of one batch: ``loss`` is what is minimised, the other entries are its parts."""
         raise TypeError(f"{type(self).__name__} has no step; it is fitted, not trained.")
 
-    def after_step(self, net: Network, epoch: int) -> None:
-        """After every optimiser step; ``epoch`` counts from 0."""
+    def after_step(self, net: Network, moment: Moment) -> None:
+        """After every optimiser step."""
 
-    def end_epoch(self, net: Network, epoch: int) -> dict[str, float]:
-        """After every epoch; returns figures worth logging."""
+    def end_epoch(self, net: Network, data: MethodData, moment: Moment) -> dict[str, float]:
+        """After every epoch; returns figures for the log."""
         return {}
 
-    @staticmethod
-    def real_codes(outputs: Outputs) -> Tensor:
-        """u [B, r]; a bit is 1 iff u ≥ 0."""
-        return outputs.u
-
-    def fit(self, features: np.ndarray, labels: np.ndarray | None, seed: int) -> "Method":
-        """For methods without gradient training: learn from features [n, d] at once."""
+    def fit(self, net: Network, features: np.ndarray, labels: np.ndarray, seed: int) -> None:
+        """For methods without gradient training: write ``net.head`` from features [n, d] and their labels."""
         raise TypeError(f"{type(self).__name__} has no fit; it is trained step by step.")
 
-    def encode(self, features: np.ndarray) -> Codes:
-        """For methods that were fitted: the codes of features [n, d]."""
-        raise TypeError(f"{type(self).__name__} has no encode of its own; the network gives its codes.")
+    def hash_outputs(self, outputs: Outputs) -> Tensor:
+        """u [B, r], the real outputs that codes are read from."""
+        return outputs.u
+
+    def signs(self, net: Network, u: np.ndarray) -> np.ndarray:
+        """[n, r] whose signs are the bits: a bit is 1 iff its value is ≥ 0."""
+        return u
+
+    def distances(self, net: Network, u: np.ndarray, database: Codes) -> np.ndarray:
+        """For methods with a ``ranking`` of their own: real distances [q, n] of query outputs [q, r] to codes."""
+        raise TypeError(f"{type(self).__name__} ranks by Hamming distance, which the index computes.")
+
+    def centres(self, net: Network) -> Tensor | None:
+        """The semantic cluster centres [C, r], where the method has them."""
+        return None

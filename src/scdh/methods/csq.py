@@ -2,18 +2,16 @@
 
     min  BCE((tanh u + 1)/2, target_y) + λ (|tanh u| − 1)²
 
-Targets are made once, in ``build``, by the run's seed, and are saved with its checkpoints.
+Targets are drawn once, in ``build``, with the run's seed, and are saved with its checkpoints.
 """
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
-from scdh.config import Settings
-from scdh.data.batches.loaders import Batch
 from scdh.losses import central_similarity_loss, sign_distance_loss
 from scdh.losses.distances import full_precision
-from scdh.methods.base import START, About, Method, Moment
+from scdh.methods.base import START, About, Batch, Method, Moment, Settings
 from scdh.nets.hash_centres import hash_centres, voted_targets
 from scdh.nets.network import Network
 
@@ -37,6 +35,7 @@ class Csq(Method):
     ties: Tensor
 
     def build(self, net: Network) -> None:
+        super().build(net)
         self.register_buffer("hash_centres", hash_centres(self.num_classes, net.bits))
         self.register_buffer("ties", torch.randint(0, 2, (net.bits,)) * 2.0 - 1)
 

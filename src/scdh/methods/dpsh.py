@@ -6,16 +6,13 @@ j runs over the whole training set: the output that each row had when it was las
 gradients flow to the batch's side only.
 """
 
-import numpy as np
 import torch
 from pydantic import Field
 from torch import Tensor
 
-from scdh.config import Settings
-from scdh.data.batches.loaders import Batch
 from scdh.errors import TrainingError
 from scdh.losses import pair_likelihood_loss, sign_distance_loss
-from scdh.methods.base import START, About, Method, Moment
+from scdh.methods.base import START, About, Batch, Method, MethodData, Moment, Settings
 from scdh.nets.network import Network
 from scdh.nets.stored import StoredOutputs
 
@@ -27,7 +24,7 @@ class DpshSettings(Settings):
     # training images of CIFAR-10. Given as a mean it does not depend on n.
     eta: float = Field(0.01, ge=0, description="η, weight of ‖b − u‖², mean over rows")
     # Not in the paper, which starts from a pretrained network at a low rate. Where u changes much within an epoch the
-    # table is out of date: most pairs are dissimilar, so all outputs flee where the others were, and end together at 0
+    # table is out of date: most pairs are dissimilar, so all outputs move away from where the others were, and end at 0
     # (digits, pair loss on the training rows after 30 epochs: 0.74 without such a start, 0.44 with it).
     batch_epochs: float = Field(
         10.0, ge=0, description="first epochs that compare a batch with itself, not with all stored; 0: paper's"
@@ -48,18 +45,18 @@ class Dpsh(Method):
     stored: StoredOutputs
     stored_labels: Tensor
 
-    def prepare(self, labels: np.ndarray, rows: np.ndarray | None = None) -> None:
-        self.stored = StoredOutputs(len(labels), self.bits, rows)
-        self.register_buffer("stored_labels", torch.tensor(labels), persistent=False)
+    def prepare(self, net: Network, data: MethodData) -> None:
+        self.stored = StoredOutputs(data.rows, net.bits)
+        self.register_buffer("stored_labels", torch.tensor(data.labels), persistent=False)
 
     def step(self, net: Network, batch: Batch, moment: Moment = START) -> dict[str, Tensor]:
         if not hasattr(self, "stored"):
-            raise TrainingError("DPSH compares with all training rows; call prepare(labels, rows) before step.")
+            raise TrainingError("DPSH compares with all training rows; call prepare(net, data) before step.")
         u = net(batch.inputs).u
-        self.stored.update(batch.rows, u)  # before the loss, as the authors do: a row meets its own output too
-        # § The authors start from a table of zeros, whose pairs have no gradient and only thin out the others: η would
-        # rule the first epoch of a large set. Rows are left out until they were seen.
-        if moment.epoch < self.settings.batch_epochs:
+        self.stored.update(batch.rows, u)  # before the loss, as the authors do: a row is compared with itself too
+        # § The authors start from a table of zeros, whose pairs have no gradient and only lower the mean of the
+        # others: η would dominate the first epoch of a large set. Rows are left out until they were seen.
+        if moment.epochs_done < self.settings.batch_epochs:
             pairs = pair_likelihood_loss(u, batch.labels, u, batch.labels)
         else:
             pairs = pair_likelihood_loss(u, batch.labels, self.stored.outputs, self.stored_labels, self.stored.seen)

@@ -10,10 +10,8 @@ Pairs are formed within a process's share of the batch: with several processes t
 from pydantic import Field
 from torch import Tensor
 
-from scdh.config import Settings
-from scdh.data.batches.loaders import Batch
 from scdh.losses import contrastive_loss, sign_distance_loss
-from scdh.methods.base import START, About, Method, Moment
+from scdh.methods.base import START, About, Batch, Method, Moment, Settings
 from scdh.nets.network import Network
 
 
@@ -38,8 +36,8 @@ class Dsh(Method):
 
     def step(self, net: Network, batch: Batch, moment: Moment = START) -> dict[str, Tensor]:
         s, u = self.settings, net(batch.inputs).u
-        # A margin that does not grow with the bits would leave most of them without work.
+        # With a margin that does not grow with the bits, few of them would be enough to satisfy it.
         pairs = contrastive_loss(u, batch.labels, 2.0 * self.bits if s.margin is None else s.margin)
-        # § Each item counts once, not once for every pair it is in: the same up to a factor that a is there for.
+        # § Each item counts once, not once for every pair it is in: the same up to a factor, which a contains.
         corners = sign_distance_loss(u, batch.labels, p=1)
         return {"loss": pairs + s.corner_weight * corners, "pairs": pairs, "corners": corners}

@@ -1,10 +1,10 @@
-"""LSH: signs of random projections, the floor that needs no learning at all."""
+"""LSH: signs of random projections; a baseline that learns nothing."""
 
 import numpy as np
 
-from scdh.codes import Codes
-from scdh.config import Settings
-from scdh.methods.base import About, Method
+from scdh.methods.base import About, Method, Settings
+from scdh.nets.heads import ProjectionHead
+from scdh.nets.network import Network
 
 
 class LshSettings(Settings):
@@ -22,13 +22,14 @@ class Lsh(Method):
     )
     Settings = LshSettings
     learns_by_gradient = False
+    needs_labels = False
 
-    def fit(self, features: np.ndarray, labels: np.ndarray | None, seed: int) -> "Lsh":
-        """b = sign(W (x − mean)), W ~ N(0, 1). Centring is the one thing taken from the data: without it most bits of
-        non-negative features would be constant, which would make the floor too easy to beat."""
-        self.mean = features.mean(0)
-        self.projections = np.random.default_rng(seed).normal(size=(features.shape[1], self.bits)).astype(np.float32)
-        return self
+    def build(self, net: Network[ProjectionHead]) -> None:
+        net.head = ProjectionHead(net.width, net.bits)
 
-    def encode(self, features: np.ndarray) -> Codes:
-        return Codes.from_signs((features - self.mean) @ self.projections)
+    def fit(self, net: Network[ProjectionHead], features: np.ndarray, labels: np.ndarray, seed: int) -> None:
+        """b = sign(W (x − mean)), W ~ N(0, 1). Only the mean is taken from the data: without it most bits of
+        non-negative features would be constant, which would make the baseline too easy to beat.
+        """
+        projection = np.random.default_rng(seed).normal(size=(features.shape[1], net.bits)).astype(np.float32)
+        net.head.write(features.mean(0), projection)

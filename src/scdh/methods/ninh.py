@@ -12,11 +12,10 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from scdh.config import Settings
-from scdh.data.batches.loaders import Batch
 from scdh.losses import triplet_hinge_loss
 from scdh.losses.distances import full_precision
-from scdh.methods.base import START, About, Method, Moment
+from scdh.methods.base import START, About, Batch, Method, Moment, Settings
+from scdh.nets.heads import HashHead
 from scdh.nets.network import Network
 
 
@@ -42,10 +41,13 @@ class Ninh(Method):
     settings: NinhSettings
 
     def build(self, net: Network) -> None:
-        net.hash_layer = DivideAndEncode(net.width, net.bits, self.settings.slice_width)
+        net.head = HashHead(net.width, net.bits)
+        # In place of the plain hash layer, whose random numbers were drawn before: a seed then gives the same weights
+        # as in every earlier version.
+        net.head.hash_layer = DivideAndEncode(net.width, net.bits, self.settings.slice_width)
 
     def step(self, net: Network, batch: Batch, moment: Moment = START) -> dict[str, Tensor]:
-        # Codes are read from u as ever: its sign says whether h ≥ ½.
+        # Codes are the signs of u: u ≥ 0 where h ≥ ½.
         h = full_precision(net(batch.inputs).u).sigmoid()
         if self.settings.piecewise is not None:
             h = piecewise_threshold(h, self.settings.piecewise)
@@ -53,7 +55,7 @@ class Ninh(Method):
 
 
 class DivideAndEncode(nn.Module):
-    """r slices of features, each read by one unit of its own: bits share no features above the trunk."""
+    """r slices of features, each with an output unit of its own: bits share no features above the trunk."""
 
     def __init__(self, width: int, bits: int, slice_width: int) -> None:
         super().__init__()

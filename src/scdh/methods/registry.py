@@ -2,82 +2,53 @@
 
 A method of this folder is one file whose class is called as the file, in capitals or not. Another package offers its
 own by an entry point of the group ``scdh.methods``, ``name = "module:Class"`` (see docs/add_a_method.md). A path to a
-file is no name: a model keeps its method's name, and loading it must not run whatever file its description points at.
+file is not accepted as a name: a model keeps its method's name, and loading a model must not run whatever file its
+description points at.
 """
 
 import importlib
-import pkgutil
 import sys
-from functools import cache
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from typing import Any
 
-from pydantic import ValidationError
-
-from scdh.config import Settings, one_sentence
-from scdh.errors import ConfigError, unknown_name
-from scdh.methods.base import About, Method
-
-GROUP = "scdh.methods"
-_NOT_METHODS = {"base", "registry"}
-
-
-def method_names() -> list[str]:
-    return sorted({*_of_this_folder(), *_offered(tuple(sys.path))})
+from scdh.errors import ConfigError
+from scdh.methods.about import About
+from scdh.methods.base import Method
+from scdh.methods.declared import check_known, is_class_of, method_settings, names_of_this_folder, offered
 
 
 def method_class(name: str) -> type[Method]:
-    offers, here = _offered(tuple(sys.path)).get(name, ()), name in _of_this_folder()
-    if here + len(offers) > 1:
-        owners = ["scdh itself"] * here + [f"package {_package(offer)!r}" for offer in offers]
+    """The class of a method; an unknown name, or one that two packages offer, is refused."""
+    entries, built_in = offered(tuple(sys.path)).get(name, ()), name in names_of_this_folder()
+    if built_in + len(entries) > 1:
+        owners = ["scdh itself"] * built_in + [f"package {_package(entry)!r}" for entry in entries]
         raise ConfigError(f"Method {name!r} is offered by {' and by '.join(owners)}; rename or remove one.")
-    if offers:
-        return _load(offers[0])
-    if not here:
-        raise ConfigError(unknown_name("method", name, method_names()))
+    if entries:
+        return _load(entries[0])
+    check_known(name)
     module = importlib.import_module(f"scdh.methods.{name}")
-    wanted = name.replace("_", "").lower()
     for value in vars(module).values():
-        if isinstance(value, type) and issubclass(value, Method) and value.__name__.lower() == wanted:
+        if isinstance(value, type) and issubclass(value, Method) and is_class_of(value.__name__, name):
             return value
     raise ConfigError(f"The file of method {name!r} has no class of that name.")
 
 
-def method_settings(name: str, own: dict[str, Any]) -> Settings:
-    """The method's own settings, checked; a wrong key or value is one sentence."""
-    model = method_class(name).Settings
-    try:
-        return model.model_validate(own)
-    except ValidationError as error:
-        raise ConfigError(one_sentence(error, model).replace("setting '", f"{name} setting '")) from None
-
-
-def _of_this_folder() -> set[str]:
-    import scdh.methods
-
-    return {module.name for module in pkgutil.iter_modules(scdh.methods.__path__)} - _NOT_METHODS
-
-
-@cache
-def _offered(path: tuple[str, ...]) -> dict[str, tuple[EntryPoint, ...]]:
-    """Entry points by name. Looking through all packages takes some milliseconds and a method is asked for at every
-    batch, so it is done once for each ``sys.path``.
-    """
-    found: dict[str, tuple[EntryPoint, ...]] = {}
-    for entry in entry_points(group=GROUP):
-        found[entry.name] = (*found.get(entry.name, ()), entry)
-    return found
+def make_method(name: str, settings: dict[str, Any], bits: int, num_classes: int, multi_label: bool) -> Method:
+    """A method with its own settings checked; see :class:`Method` for the arguments."""
+    method_settings(name, settings)  # refuses a wrong setting in one sentence
+    method = method_class(name)
+    return method(method.Settings.model_validate(settings), bits, num_classes, multi_label)
 
 
 def _load(entry: EntryPoint) -> type[Method]:
-    said = f"Method {entry.name!r} of package {_package(entry)!r}"
+    subject = f"Method {entry.name!r} of package {_package(entry)!r}"
     try:
-        found = entry.load()
-    except Exception as error:  # whatever another's file raises when it is imported
-        raise ConfigError(f"{said} cannot be loaded: {type(error).__name__}: {str(error).rstrip('.')}.") from error
-    if not (isinstance(found, type) and issubclass(found, Method) and isinstance(getattr(found, "about", None), About)):
-        raise ConfigError(f"{said} is to be {entry.value!r}, which is no class derived from Method with an about.")
-    return found
+        value = entry.load()
+    except Exception as error:  # anything may happen while another package's file is imported
+        raise ConfigError(f"{subject} cannot be loaded: {type(error).__name__}: {str(error).rstrip('.')}.") from error
+    if not (isinstance(value, type) and issubclass(value, Method) and isinstance(getattr(value, "about", None), About)):
+        raise ConfigError(f"{subject} is to be {entry.value!r}, which is no class derived from Method with an about.")
+    return value
 
 
 def _package(entry: EntryPoint) -> str:

@@ -10,13 +10,11 @@ from typing import Literal
 
 import torch
 from pydantic import Field
-from torch import Tensor, nn
+from torch import Tensor
 
-from scdh.config import Settings
-from scdh.data.batches.loaders import Batch
 from scdh.losses import quantization_loss, scul, scul_hinge, softmax_loss
-from scdh.methods.base import START, About, Method, Moment
-from scdh.nets.heads import centres, linear_head
+from scdh.methods.base import START, About, Batch, Method, MethodData, Moment, Settings
+from scdh.nets.heads import Head, linear_head, random_centres
 from scdh.nets.network import Network, Outputs
 
 
@@ -34,6 +32,30 @@ class ScdhSettings(Settings):
     warm_up_norm: float = Field(8.0, gt=0, description="s, that norm (paper: 8 in the text, 4 best in the ablation)")
 
 
+# Good with the optimiser and schedule that training.defaults chooses for these kinds of data.
+SUITED_SETTINGS = {
+    "embeddings": {"alpha": 0.5},
+    "frozen images": {"alpha": 1.0},
+    "tuned images": {"alpha": 0.3},
+}
+COLLAPSE_ADVICE = "set method.warm_up_epochs=5 with method.warm_up_norm=8, or lower train.lr_head or method.lam"
+
+
+class ScdhHead(Head):
+    """The hash layer, fc8 (the classifier of l_1) and the semantic cluster centres [C, r]."""
+
+    no_weight_decay = frozenset({"centres"})  # decay would draw them to 0, which the warm-up is there to prevent
+
+    def __init__(self, width: int, bits: int, num_classes: int, centre_std: float) -> None:
+        super().__init__()
+        self.hash_layer = linear_head(width, bits)
+        self.fc8 = linear_head(width, num_classes)
+        self.centres = random_centres(num_classes, bits, centre_std)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.hash_layer(x)
+
+
 class Scdh(Method):
     about = About(
         title="SCDH",
@@ -45,49 +67,55 @@ class Scdh(Method):
     )
     Settings = ScdhSettings
     settings: ScdhSettings
+    suited_settings = SUITED_SETTINGS
+    collapse_advice = COLLAPSE_ADVICE
 
-    def build(self, net: Network) -> None:
-        add_heads(self.settings, net, self.num_classes)
+    def build(self, net: Network[ScdhHead]) -> None:
+        build_head(self.settings, net, self.num_classes)
 
-    def step(self, net: Network, batch: Batch, moment: Moment = START) -> dict[str, Tensor]:
-        return objective(self.settings, net, net(batch.inputs), batch.labels)
+    def step(self, net: Network[ScdhHead], batch: Batch, moment: Moment = START) -> dict[str, Tensor]:
+        outputs = net(batch.inputs)
+        return objective(self.settings, net.head, outputs, net.head.fc8(outputs.hidden), batch.labels)
 
-    def after_step(self, net: Network, epoch: int) -> None:
-        warm_up(self.settings, net, epoch)
+    def after_step(self, net: Network[ScdhHead], moment: Moment) -> None:
+        warm_up(self.settings, net.head, moment.epoch)
 
-    def end_epoch(self, net: Network, epoch: int) -> dict[str, float]:
-        return centre_norm(net)
+    def end_epoch(self, net: Network[ScdhHead], data: MethodData, moment: Moment) -> dict[str, float]:
+        return centre_norm(net.head)
 
-
-def add_heads(settings: ScdhSettings, net: Network, num_classes: int) -> None:
-    """fc8 and the centres; a warm-up starts with its norm."""
-    net.fc8 = linear_head(net.width, num_classes)
-    net.centres = nn.Parameter(centres(num_classes, net.bits, settings.centre_std))
-    warm_up(settings, net, epoch=0)
+    def centres(self, net: Network[ScdhHead]) -> Tensor:
+        return net.head.centres
 
 
-def objective(settings: ScdhSettings, net: Network, out: Outputs, labels: Tensor) -> dict[str, Tensor]:
+def build_head(settings: ScdhSettings, net: Network[ScdhHead], num_classes: int) -> None:
+    """SCDH's head; a run with a warm-up starts with centres of its norm."""
+    net.head = ScdhHead(net.width, net.bits, num_classes, settings.centre_std)
+    warm_up(settings, net.head, epoch=0)
+
+
+def objective(
+    settings: ScdhSettings, head: ScdhHead, outputs: Outputs, logits: Tensor, labels: Tensor
+) -> dict[str, Tensor]:
     """SCDH's losses of one pass; rows without a label count in l_q only."""
-    s = settings
-    assert net.centres is not None  # add_heads() put them there
-    assert out.logits is not None
+    s, u = settings, outputs.u
     if s.form == "hinge":
-        cluster = scul_hinge(out.u, labels, net.centres, s.lam, s.margin)
+        cluster = scul_hinge(u, labels, head.centres, s.lam, s.margin)
     else:
-        cluster = scul(out.u, labels, net.centres, s.lam)
-    classification = softmax_loss(out.logits, labels)
-    quantization = quantization_loss(out.u, s.p)
+        cluster = scul(u, labels, head.centres, s.lam)
+    classification = softmax_loss(logits, labels)
+    quantization = quantization_loss(u, s.p)
     loss = cluster + s.mu * classification + s.alpha * quantization
     return {"loss": loss, "scul": cluster, "l_1": classification, "l_q": quantization}
 
 
-def centre_norm(net: Network) -> dict[str, float]:
-    return {"centre_norm": float(net.centres.detach().norm(dim=1).mean())} if net.centres is not None else {}
+def centre_norm(head: ScdhHead) -> dict[str, float]:
+    """Mean norm of the centres, for the log."""
+    return {"centre_norm": float(head.centres.detach().norm(dim=1).mean())}
 
 
 @torch.no_grad()
-def warm_up(settings: ScdhSettings, net: Network, epoch: int) -> None:
+def warm_up(settings: ScdhSettings, head: ScdhHead, epoch: int) -> None:
     """In the first epochs: every centre back to norm s."""
-    if epoch < settings.warm_up_epochs and net.centres is not None:
-        norms = net.centres.norm(dim=1, keepdim=True).clamp(min=1e-12)
-        net.centres.mul_(settings.warm_up_norm / norms)
+    if epoch < settings.warm_up_epochs:
+        norms = head.centres.norm(dim=1, keepdim=True).clamp(min=1e-12)
+        head.centres.mul_(settings.warm_up_norm / norms)

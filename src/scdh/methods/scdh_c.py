@@ -7,13 +7,11 @@ one. § λ is not given for this variant; SCDH's is taken (Wen et al. use 0.003 
 """
 
 from pydantic import Field
-from torch import Tensor, nn
+from torch import Tensor
 
-from scdh.config import Settings
-from scdh.data.batches.loaders import Batch
 from scdh.losses import centre_loss, inner_product_loss, quantization_loss
-from scdh.methods.base import START, About, Method, Moment
-from scdh.nets.heads import centres
+from scdh.methods.base import START, About, Batch, Method, Moment, Settings
+from scdh.nets.heads import Head, linear_head, random_centres
 from scdh.nets.network import Network
 
 
@@ -24,6 +22,22 @@ class ScdhCSettings(Settings):
     alpha: float = Field(0.05, ge=0, description="α, weight of the quantization loss")
     p: float = Field(3.0, gt=1, description="norm of the quantization loss")
     centre_std: float = Field(0.5, gt=0, description="c and w start from N(0, this)")
+
+
+class ScdhCHead(Head):
+    """The hash layer, the classifier's weights c [C, r], and the centres w [C, r]."""
+
+    no_weight_decay = frozenset({"classifier", "centres"})
+    older_names = {"classifier": "centres", "centres": "cluster_centres"}  # noqa: RUF012
+
+    def __init__(self, width: int, bits: int, num_classes: int, std: float) -> None:
+        super().__init__()
+        self.hash_layer = linear_head(width, bits)
+        self.classifier = random_centres(num_classes, bits, std)
+        self.centres = random_centres(num_classes, bits, std)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.hash_layer(x)
 
 
 class ScdhC(Method):
@@ -38,21 +52,20 @@ class ScdhC(Method):
     Settings = ScdhCSettings
     settings: ScdhCSettings
 
-    def build(self, net: Network) -> None:
-        size = (self.num_classes, net.bits, self.settings.centre_std)
-        net.centres = nn.Parameter(centres(*size))
-        net.register_parameter("cluster_centres", nn.Parameter(centres(*size)))
+    def build(self, net: Network[ScdhCHead]) -> None:
+        net.head = ScdhCHead(net.width, net.bits, self.num_classes, self.settings.centre_std)
 
-    def step(self, net: Network, batch: Batch, moment: Moment = START) -> dict[str, Tensor]:
-        s, u, y = self.settings, net(batch.inputs).u, batch.labels
-        assert net.centres is not None  # build() put them there
-        w = net.get_parameter("cluster_centres")
-        classification = inner_product_loss(u, y, net.centres)
+    def step(self, net: Network[ScdhCHead], batch: Batch, moment: Moment = START) -> dict[str, Tensor]:
+        s, u, y, w = self.settings, net(batch.inputs).u, batch.labels, net.head.centres
+        classification = inner_product_loss(u, y, net.head.classifier)
         pull = centre_loss(u, y, w.detach())
         quantization = quantization_loss(u, s.p)  # over all rows, labelled or not
         # § Wen et al. move a centre to the mean of its class at a rate of its own, which λ does not slow down: with the
-        # gradient of λ‖u − w‖² the centres would hardly leave the place chance gave them. So w gets the gradient of
-        # ‖u − w‖² without λ; the difference is 0 and changes no value.
+        # gradient of λ‖u − w‖² the centres would hardly leave their random start. So w gets the gradient of ‖u − w‖²
+        # without λ; the difference is 0 and changes no value.
         follow = centre_loss(u.detach(), y, w)
         loss = classification + s.lam * pull + s.alpha * quantization + (follow - follow.detach())
         return {"loss": loss, "l_c": classification, "centre": pull, "l_q": quantization}
+
+    def centres(self, net: Network[ScdhCHead]) -> Tensor:
+        return net.head.centres

@@ -7,13 +7,11 @@ weighted by 1/|Y| here, as in SCUL. § It names no other change, so fc8 and l_q 
 """
 
 from pydantic import Field
-from torch import Tensor, nn
+from torch import Tensor
 
-from scdh.config import Settings
-from scdh.data.batches.loaders import Batch
 from scdh.losses import inner_product_loss, quantization_loss, softmax_loss
-from scdh.methods.base import START, About, Method, Moment
-from scdh.nets.heads import centres, linear_head
+from scdh.methods.base import START, About, Batch, Method, Moment, Settings
+from scdh.nets.heads import Head, linear_head, random_centres
 from scdh.nets.network import Network
 
 
@@ -24,6 +22,22 @@ class ScdhSSettings(Settings):
     alpha: float = Field(0.05, ge=0, description="α, weight of the quantization loss")
     p: float = Field(3.0, gt=1, description="norm of the quantization loss")
     centre_std: float = Field(0.5, gt=0, description="c starts from N(0, this)")
+
+
+class ScdhSHead(Head):
+    """The hash layer, fc8, and c [C, r], which classifies by inner products with u."""
+
+    no_weight_decay = frozenset({"classifier"})
+    older_names = {"classifier": "centres"}  # noqa: RUF012
+
+    def __init__(self, width: int, bits: int, num_classes: int, std: float) -> None:
+        super().__init__()
+        self.hash_layer = linear_head(width, bits)
+        self.fc8 = linear_head(width, num_classes)
+        self.classifier = random_centres(num_classes, bits, std)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.hash_layer(x)
 
 
 class ScdhS(Method):
@@ -38,16 +52,13 @@ class ScdhS(Method):
     Settings = ScdhSSettings
     settings: ScdhSSettings
 
-    def build(self, net: Network) -> None:
-        net.fc8 = linear_head(net.width, self.num_classes)
-        net.centres = nn.Parameter(centres(self.num_classes, net.bits, self.settings.centre_std))
+    def build(self, net: Network[ScdhSHead]) -> None:
+        net.head = ScdhSHead(net.width, net.bits, self.num_classes, self.settings.centre_std)
 
-    def step(self, net: Network, batch: Batch, moment: Moment = START) -> dict[str, Tensor]:
-        s, out = self.settings, net(batch.inputs)
-        assert net.centres is not None  # build() put them there
-        assert out.logits is not None
-        cluster = inner_product_loss(out.u, batch.labels, net.centres)
-        classification = softmax_loss(out.logits, batch.labels)
-        quantization = quantization_loss(out.u, s.p)  # over all rows, labelled or not
+    def step(self, net: Network[ScdhSHead], batch: Batch, moment: Moment = START) -> dict[str, Tensor]:
+        s, outputs = self.settings, net(batch.inputs)
+        cluster = inner_product_loss(outputs.u, batch.labels, net.head.classifier)
+        classification = softmax_loss(net.head.fc8(outputs.hidden), batch.labels)
+        quantization = quantization_loss(outputs.u, s.p)  # over all rows, labelled or not
         loss = cluster + s.mu * classification + s.alpha * quantization
         return {"loss": loss, "l_c": cluster, "l_1": classification, "l_q": quantization}

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from scdh.codes import Codes
 from scdh.errors import DataError
 from scdh.index.kernels.distances import word_columns
+from scdh.label_arrays import is_labelled
 
 
 def check_labels(labels: ArrayLike, count: int, name: str = "labels") -> NDArray[Any]:
@@ -67,7 +68,7 @@ class Relevance:
         self.single = query.ndim == 1
         if self.single:
             # −1 must not meet −1: unlabelled queries get a number that no item has.
-            self.query, self.database = np.where(query < 0, -2, query)[None], database[None]
+            self.query, self.database = np.where(is_labelled(query), query, -2)[None], database[None]
         else:
             if query.shape[1] != database.shape[1]:
                 raise DataError(

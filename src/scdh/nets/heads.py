@@ -1,5 +1,14 @@
-"""What stands on top of the trunk, initialised as in the paper: heads N(0, 0.01) with bias 0, centres N(0, 0.5)."""
+"""Layers on top of the trunk, initialised as in the paper: linear layers N(0, 0.01) with bias 0, centres N(0, 0.5).
 
+A method has one head module: ``forward`` maps what the head reads [B, width] to the hash outputs u [B, r]; further
+layers of the method (a classifier, centres) are attributes of the same module, so they learn, move and are saved with
+it. A head may say which of its parameters weight decay leaves alone (``no_weight_decay``), and under which names older
+files hold its tensors (``older_names``).
+"""
+
+from typing import ClassVar
+
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -12,6 +21,47 @@ def linear_head(width: int, outputs: int, std: float = 0.01) -> nn.Linear:
     return layer
 
 
-def centres(num_classes: int, bits: int, std: float = 0.5) -> Tensor:
-    """Semantic cluster centres, [C, r]. The larger deviation keeps their norms away from 0 at the start."""
-    return torch.randn(num_classes, bits) * std
+def random_centres(num_classes: int, bits: int, std: float = 0.5) -> nn.Parameter:
+    """One learned vector a class, [C, r]. The larger deviation keeps their norms away from 0 at the start."""
+    return nn.Parameter(torch.randn(num_classes, bits) * std)
+
+
+class Head(nn.Module):
+    """Base of all heads; ``forward`` gives u [B, r]."""
+
+    no_weight_decay: ClassVar[frozenset[str]] = frozenset()
+    older_names: ClassVar[dict[str, str]] = {}  # name of a parameter now → its name in files of earlier versions
+
+
+class HashHead(Head):
+    """The hash layer alone: u = W x + b."""
+
+    def __init__(self, width: int, bits: int) -> None:
+        super().__init__()
+        self.hash_layer: nn.Module = linear_head(width, bits)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.hash_layer(x)
+
+
+class ProjectionHead(Head):
+    """u = (x − mean) W for methods that are fitted instead of trained; both are buffers, so nothing of it learns.
+
+    W is kept in double precision: a fitted rotation is computed so, and rounding it could flip bits near 0.
+    """
+
+    mean: Tensor
+    projection: Tensor
+
+    def __init__(self, width: int, bits: int) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(width))
+        self.register_buffer("projection", torch.zeros(width, bits, dtype=torch.float64))
+
+    def write(self, mean: np.ndarray, projection: np.ndarray) -> None:
+        """Take over what was fitted: ``mean`` [d] and ``projection`` [d, r]."""
+        self.mean.copy_(torch.from_numpy(np.ascontiguousarray(mean)))
+        self.projection.copy_(torch.from_numpy(np.ascontiguousarray(projection)))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return (x - self.mean).to(self.projection.dtype) @ self.projection

@@ -1,47 +1,70 @@
-"""The network of every method: trunk … fc7 → hash layer, and whatever heads a method adds beside it."""
+"""The network of every method: trunk → features → (hidden layers) → the method's head → u."""
 
 import copy
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Generic, TypeVar, cast
 
 import torch
 from torch import Tensor, nn
 
-from scdh.nets.heads import linear_head
+from scdh.nets.heads import Head
 from scdh.nets.small import FeatureTrunk
 
 
 def weights_fingerprint(module: nn.Module) -> str:
-    """16 hex digits of all weights: equal digits, equal network."""
-    total = hashlib.sha256()
-    for name, tensor in sorted(module.state_dict().items()):
-        total.update(name.encode())
-        total.update(tensor.detach().cpu().contiguous().numpy().tobytes())
-    return total.hexdigest()[:16]
+    """16 hex digits of all weights: equal digits, equal network.
+
+    Tensors count under the names that earlier versions gave them: codes and indexes carry this fingerprint, and must
+    still match the model that made them.
+    """
+    digest = hashlib.sha256()
+    older = {key: older_name(module, key) for key in module.state_dict()}
+    for key, tensor in sorted(module.state_dict().items(), key=lambda entry: older[entry[0]]):
+        digest.update(older[key].encode())
+        digest.update(tensor.detach().cpu().contiguous().numpy().tobytes())
+    return digest.hexdigest()[:16]
+
+
+def older_name(module: nn.Module, key: str) -> str:
+    """Earlier versions kept a method's layers beside the trunk, without ``head.`` before their names."""
+    if not isinstance(module, Network) or not key.startswith("head."):
+        return key
+    name = key.removeprefix("head.")
+    return module.head.older_names.get(name, name)
 
 
 def batch_norms(module: nn.Module) -> list[nn.modules.batchnorm._BatchNorm]:
     return [layer for layer in module.modules() if isinstance(layer, nn.modules.batchnorm._BatchNorm)]
 
 
+HeadType = TypeVar("HeadType", bound=Head)
+
+
 @dataclass(frozen=True)
 class Outputs:
-    """What one pass gives: the trunk's features, the real hash outputs u, and fc8's logits where a method has them."""
+    """What one pass gives: the trunk's ``features`` [B, trunk_width], what the head reads, ``hidden`` [B, width] (the
+    features themselves where there are no hidden layers), and the hash outputs ``u`` [B, r].
+    """
 
     features: Tensor
+    hidden: Tensor
     u: Tensor
-    logits: Tensor | None
 
 
-class Network(nn.Module):
-    """trunk(x) → features → hash layer → u [B, r]; fc8 and centres are added by a method's ``build``.
+class Network(nn.Module, Generic[HeadType]):
+    """trunk(x) → features → hidden layers → head → u [B, r]. ``Method.build`` sets the head.
 
-    ``hidden`` puts learned layers (fc7) between the trunk's features [B, trunk_width] and the heads, which see
-    [B, width]: on a frozen trunk, whose features were made for something else, they are worth having.
-
-    ``mean`` and ``std`` turn uint8 images [B, 3, H, W] into what the trunk expects; float inputs pass as they are, so
-    that cached features and embeddings take the same road.
+    Args:
+        trunk: images or vectors → features [B, width].
+        width: size of the trunk's features.
+        bits: r, the number of hash outputs.
+        mean, std: turn uint8 images [B, 3, H, W] into what the trunk expects; float inputs pass unchanged.
+        frozen_batch_norm: keep the trunk's batch-norm statistics as they are, also in training.
+        hidden: widths of learned layers (fc7) between features and head: a frozen trunk's features were made for
+            another task, and such layers adapt them.
+        dropout: after each hidden layer.
     """
 
     scale: Tensor
@@ -62,53 +85,57 @@ class Network(nn.Module):
         self.trunk, self.trunk_width, self.bits = trunk, width, bits
         self.fc7 = FeatureTrunk(width, list(hidden), dropout) if hidden else None
         self.width = width if self.fc7 is None else self.fc7.width
-        self.hash_layer: nn.Module = linear_head(self.width, bits)
-        self.fc8: nn.Module | None = None
-        self.centres: nn.Parameter | None = None
+        self.head = cast(HeadType, Head())
         self.frozen_batch_norm = frozen_batch_norm
         # (x/255 − mean)/std as x·scale − shift: two passes over the pixels instead of four.
-        shades, spread = torch.tensor(mean).view(1, -1, 1, 1), torch.tensor(std).view(1, -1, 1, 1)
-        self.register_buffer("scale", 1 / (255 * spread), persistent=False)
-        self.register_buffer("shift", shades / spread, persistent=False)
+        means, deviations = torch.tensor(mean).view(1, -1, 1, 1), torch.tensor(std).view(1, -1, 1, 1)
+        self.register_buffer("scale", 1 / (255 * deviations), persistent=False)
+        self.register_buffer("shift", means / deviations, persistent=False)
+
+    @property
+    def device(self) -> torch.device:
+        return self.scale.device
 
     def features(self, x: Tensor) -> Tensor:
-        """What the trunk gives: [B, trunk_width]."""
+        """The trunk alone: [B, trunk_width]."""
         if x.dtype == torch.uint8:
             x = x.to(self.scale.dtype, memory_format=torch.channels_last).mul_(self.scale).sub_(self.shift)
         return self.trunk(x)
 
-    def read(self, features: Tensor) -> Outputs:
-        """The heads alone, on features that are already there."""
-        seen = features if self.fc7 is None else self.fc7(features)
-        return Outputs(features, self.hash_layer(seen), None if self.fc8 is None else self.fc8(seen))
+    def read_features(self, features: Tensor) -> Outputs:
+        """Hidden layers and head on features that were computed before."""
+        hidden = features if self.fc7 is None else self.fc7(features)
+        return Outputs(features, hidden, self.head(hidden))
 
     def forward(self, x: Tensor) -> Outputs:
-        return self.read(self.features(x))
+        return self.read_features(self.features(x))
 
-    def with_trunk(self, trunk: nn.Module) -> "Network":
-        """The same heads, whatever a method added, on another trunk: weights are shared, not copied."""
+    def with_trunk(self, trunk: nn.Module) -> "Network[HeadType]":
+        """The same head and hidden layers on another trunk: weights are shared, not copied."""
         other = copy.copy(self)
         other._modules, other._parameters = dict(self._modules), dict(self._parameters)
         other._buffers = dict(self._buffers)
         other.trunk = trunk
         return other
 
-    def train(self, mode: bool = True) -> "Network":
+    def on_features(self) -> "Network[HeadType]":
+        """The same layers without the trunk, to train on cached features [B, trunk_width]."""
+        return self.with_trunk(FeatureTrunk(self.trunk_width, []))
+
+    def train(self, mode: bool = True) -> "Network[HeadType]":
         super().train(mode)
         if self.frozen_batch_norm:
             for layer in batch_norms(self.trunk):
                 layer.eval()
         return self
 
-    def channels_last(self, device: torch.device | None = None) -> "Network":
-        """Move, with weights laid out colours-last, which convolutions on CPUs and GPUs run faster on."""
+    def channels_last(self, device: torch.device | None = None) -> "Network[HeadType]":
+        """Move, with weights in the channels-last layout, in which convolutions on CPUs and GPUs run faster."""
         self.to(device)
         return self.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 
-    def parameter_groups(self) -> dict[str, list[tuple[str, nn.Parameter]]]:
-        """The paper's two learning-rate groups: before fc7's output, and the rest."""
-        named = [(n, p) for n, p in self.named_parameters() if p.requires_grad]
-        return {
-            "trunk": [(n, p) for n, p in named if n.startswith("trunk.")],
-            "head": [(n, p) for n, p in named if not n.startswith("trunk.")],
-        }
+    def load_weights(self, tensors: Mapping[str, Tensor]) -> None:
+        """As ``load_state_dict``; also takes the tensor names of earlier versions."""
+        byolder_name = {older_name(self, key): key for key in self.state_dict()}
+        current = any(key.startswith("head.") for key in tensors)
+        self.load_state_dict(tensors if current else {byolder_name.get(key, key): t for key, t in tensors.items()})

@@ -1,54 +1,189 @@
-"""A run's folder belongs to one run: its settings and its split are written first and must not change."""
+"""A run folder and every file in it: the one place that knows their names.
+
+The folder belongs to one run: its settings and its split are written first and must not change.
+"""
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
 
 from scdh.config import RunConfig, parse_config
 from scdh.data.protocol import Protocol
-from scdh.errors import ConfigError, TrainingError
+from scdh.data.source import Source
+from scdh.errors import ConfigError, DataError, ModelError, TrainingError
 from scdh.files import replacing
+from scdh.hub import DESCRIPTION, MODEL_OF_RUN
 from scdh.versions import versions
 
-STUDENT = "student"  # folder in a run's folder: the network that a teacher was averaged from
+if TYPE_CHECKING:
+    from scdh.hasher import Hasher
+
+NetworkName = Literal["teacher", "student"]  # the two networks of a run with a teacher
 
 
-def claim_folder(folder: Path, config: RunConfig, resume: bool, write: bool) -> None:
-    """Make ``folder`` this run's own: refuse another run's, or to resume with other settings."""
-    file, wanted = folder / "config.json", config.model_dump(mode="json")
-    if file.exists():
-        if not resume and (folder / "last.safetensors").exists():
-            raise TrainingError(
-                f"{str(folder)!r} already holds a run; add --resume to go on with it, or choose another folder."
-            )
+class RunFolder:
+    """The files of one run; none of them need exist.
+
+    Args:
+        path: the folder, as given to ``scdh train --out``.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self.config_file = self.path / "config.json"
+        self.protocol_file = self.path / "protocol.json"
+        self.model = self.path / MODEL_OF_RUN  # written last: a run that has it is finished
+        self.student = self.path / "student"  # the network that a teacher was averaged from
+        self.best = self.path / "best"  # the best epoch's model while the run goes on
+        self.last = self.path / "last"  # the last epoch's model, where another epoch's was taken
+        self.checkpoint = self.path / "last.safetensors"
+        self.log = self.path / "log.csv"
+        self.steps = self.path / "steps.csv"
+        self.tensorboard = self.path / "tensorboard"
+        self.features = self.path / "features"
+        self.failure = self.path / "failed.json"  # of a comparison's run that could not be trained
+        self.lock = self.path / ".running"
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+    @classmethod
+    def of_model(cls, model: str | Path) -> "RunFolder":
+        """The run that a model belongs to: the folder itself, or the one that a model folder is in."""
+        run = cls(model)
+        inside = cls(run.path.parent)
+        models = (inside.model, inside.best, inside.last, inside.student)
+        return inside if run.path in models and not run.protocol_file.exists() else run
+
+    def codes(self, part: str, network: NetworkName | None = None) -> Path:
+        """File of the codes of "query", "database" or "validation" rows."""
+        return self.path / "codes" / f"{part}{_suffix(network)}.codes"
+
+    def scores(self, part: str = "query", network: NetworkName | None = None) -> Path:
+        return self.path / f"scores{_part_suffix(part)}{_suffix(network)}.json"
+
+    def per_query(self, part: str = "query", network: NetworkName | None = None) -> Path:
+        """File of the scores of each query."""
+        return self.path / f"per_query{_part_suffix(part)}{_suffix(network)}.npz"
+
+    @property
+    def is_finished(self) -> bool:
+        return self.model.is_dir()
+
+    @property
+    def has_student(self) -> bool:
+        return self.student.is_dir() and self.is_finished
+
+    def config(self) -> RunConfig:
+        """The settings that the run was made with."""
+        return parse_config(self.saved_settings())
+
+    def saved_settings(self) -> dict[str, Any]:
+        """The settings as they were written, by group."""
+        if not self.path.exists():
+            raise DataError(f"There is no run folder {str(self)!r}.")
         try:
-            # Through the same check: a setting that came with a newer version has its default in an older run.
-            found = parse_config(json.loads(file.read_text("utf-8"))["config"]).model_dump(mode="json")
-        except (ValueError, KeyError, TypeError, ConfigError):
-            raise TrainingError(f"{str(file)!r} does not hold the settings of a run; choose another folder.") from None
-        if resume and (difference := _first_difference(found, wanted)):
-            raise TrainingError(f"The run in {str(folder)!r} has another {difference}; resume with the same settings.")
-    if write:
-        folder.mkdir(parents=True, exist_ok=True)
-        with replacing(file) as temporary:
-            temporary.write_text(json.dumps({"config": wanted, "versions": versions()}, indent=1), "utf-8")
+            settings = json.loads(self.config_file.read_text("utf-8"))["config"]
+        except (FileNotFoundError, NotADirectoryError):
+            raise DataError(f"{str(self)!r} is not a run folder: it holds no {self.config_file.name}.") from None
+        except (ValueError, KeyError, TypeError) as error:
+            raise DataError(f"{str(self.config_file)!r} does not hold the settings of a run: {error}.") from None
+        if not isinstance(settings, dict):
+            raise DataError(f"{str(self.config_file)!r} does not hold the settings of a run: they are no table.")
+        return settings
+
+    def claim(self, config: RunConfig, *, resume: bool, write: bool = True) -> None:
+        """Make the folder this run's own: refuse another run's, or to resume with other settings."""
+        settings = config.model_dump(mode="json")
+        if self.config_file.exists():
+            if not resume and (self.checkpoint.exists() or self.is_finished):
+                raise TrainingError(
+                    f"{str(self)!r} already holds a run; add --resume to go on with it, or choose another folder."
+                )
+            try:
+                # Through the same check: a setting that came with a newer version has its default in an older run.
+                earlier = self.config().model_dump(mode="json")
+            except (DataError, ConfigError):
+                raise TrainingError(
+                    f"{str(self.config_file)!r} does not hold the settings of a run; choose another folder."
+                ) from None
+            if resume and (difference := _first_difference(earlier, settings)):
+                raise TrainingError(
+                    f"The run in {str(self)!r} has another {difference}; resume with the same settings."
+                )
+        if write:
+            self.path.mkdir(parents=True, exist_ok=True)
+            with replacing(self.config_file) as temporary:
+                temporary.write_text(json.dumps({"config": settings, "versions": versions()}, indent=1), "utf-8")
+
+    def keep_protocol(self, protocol: Protocol, *, resume: bool, write: bool = True) -> None:
+        """Save the split; a resumed run must have the one it was started with, else queries might be trained on."""
+        if resume and self.protocol_file.exists() and (earlier := Protocol.load(self.protocol_file)) != protocol:
+            raise TrainingError(
+                f"The data have changed since the run in {str(self)!r} was started (its split was "
+                f"{earlier.fingerprint}, now it would be {protocol.fingerprint}); start a new run."
+            )
+        if write:
+            protocol.save(self.protocol_file)
+
+    def protocol(self, source: Source) -> Protocol:
+        """The split that the run was trained with, if ``source`` still is the data that it divides."""
+        protocol = Protocol.load(self.protocol_file)
+        fingerprint = source.fingerprint()
+        if fingerprint != protocol.source_fingerprint:
+            raise DataError(
+                f"The data of the run in {str(self)!r} have changed: the fingerprint of {source.name} is "
+                f"{fingerprint}, but the run's split was made for {protocol.source_fingerprint}."
+            )
+        return protocol.check(len(source))
+
+    def part_rows(self, source: Source, part: str) -> np.ndarray:
+        """Row numbers of a part of the run's split."""
+        if not self.protocol_file.exists():
+            raise ConfigError(
+                f"--part {part} needs a run folder with a {self.protocol_file.name}, and {str(self)!r} has none."
+            )
+        rows: np.ndarray = getattr(self.protocol(source), part)
+        if not len(rows):
+            raise DataError(f"The {part} part of the run in {str(self)!r} is empty.")
+        return rows
+
+    def model_info(self) -> dict[str, Any]:
+        """What the model's description tells of the run: protocol, epochs, validation MAP, or seconds of fitting."""
+        return json.loads((self.model / DESCRIPTION).read_text("utf-8"))["info"]
+
+    def load_model(self, network: NetworkName | None = None) -> "Hasher":
+        """The run's model; of a run with a teacher, "teacher" (its model) or "student"."""
+        if self.protocol_file.exists() and not self.model.exists():
+            raise ModelError(
+                f"The run in {str(self)!r} holds no model yet; finish it with `scdh train --resume --out {self}`."
+            )
+        if self.path.is_file():
+            raise ModelError(f"{str(self)!r} is a file, but a model is a folder.")
+        if network is not None and not self.has_student:
+            raise ModelError(
+                f"{str(self)!r} holds one network only; `--from` is for the folder of a run with a teacher, as of "
+                "mt_scdh."
+            )
+        from scdh.hasher import Hasher  # torch is imported here, not where a folder is only looked at
+
+        return Hasher.load(self.student if network == "student" else self.path)
 
 
-def keep_protocol(file: Path, protocol: Protocol, resume: bool, write: bool) -> None:
-    """Save the split; a run that goes on must have the one it was started with, else queries might be trained on."""
-    if resume and file.exists() and (before := Protocol.load(file)) != protocol:
-        raise TrainingError(
-            f"The data have changed since the run in {str(file.parent)!r} was started (its split was "
-            f"{before.fingerprint}, now it would be {protocol.fingerprint}); start a new run."
-        )
-    if write:
-        protocol.save(file)
+def _suffix(network: NetworkName | None) -> str:
+    return "_student" if network == "student" else ""
 
 
-def _first_difference(found: Any, wanted: Any, key: str = "") -> str | None:
-    if isinstance(found, dict) and isinstance(wanted, dict):
-        for name in sorted(found.keys() | wanted.keys()):
-            if difference := _first_difference(found.get(name), wanted.get(name), f"{key}.{name}".lstrip(".")):
+def _part_suffix(part: str) -> str:
+    return "" if part == "query" else f"_{part}"
+
+
+def _first_difference(one: Any, other: Any, key: str = "") -> str | None:
+    if isinstance(one, dict) and isinstance(other, dict):
+        for name in sorted(one.keys() | other.keys()):
+            if difference := _first_difference(one.get(name), other.get(name), f"{key}.{name}".lstrip(".")):
                 return difference
         return None
-    return None if found == wanted else f"{key} ({found!r}, not {wanted!r})"
+    return None if one == other else f"{key} ({one!r}, not {other!r})"

@@ -1,109 +1,284 @@
-"""Score a run folder: codes of its queries and database (kept for reuse), scores, and everything they rest on."""
+"""Score a run: codes of its queries and database (kept for reuse), their scores, and everything these rest on."""
 
+import json
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from scdh.codes import Codes
+import numpy as np
+import torch
+
+from scdh.codes import HAMMING, Codes
 from scdh.config import RunConfig
 from scdh.data.protocol import Protocol
 from scdh.data.row_names import RowNames
 from scdh.data.source import Source
 from scdh.errors import CodesError, DataError
-from scdh.evaluation import Scores
-from scdh.methods.registry import method_class
-from scdh.runs.code_scores import of_student, score_codes
-from scdh.runs.encoding import Taught, encode_part, has_student, load_model, run_config, run_protocol
+from scdh.evaluation import Scores, evaluate
+from scdh.files import replacing
+from scdh.hasher import Hasher
+from scdh.losses import quantization_loss
+from scdh.runs.encoding import named_codes
+from scdh.runs.folder import NetworkName, RunFolder
 from scdh.runs.protocol import source_of
+from scdh.runs.summary import summarise
+from scdh.versions import versions
 
-USUAL_TOPK = {"nuswide21": 5000}
+USUAL_TOPK = {"nuswide21": 5000}  # how papers score it; other data are scored over the whole ranking
+HashOutputs = Callable[..., Iterable[tuple[np.ndarray, np.ndarray]]]
 
 
-Encode = Callable[..., tuple[Codes, RowNames]]
+@dataclass(frozen=True)
+class ScoreOptions:
+    """Definitions that a score depends on, as :func:`scdh.evaluate` takes them; ``topk="usual"`` is the data's own."""
+
+    topk: int | Literal["usual"] | None = "usual"
+    denominator: str = "hits"
+    radius: int = 2
+    ties: str = "expected"
+
+    def topk_for(self, source_name: str) -> int | None:
+        return USUAL_TOPK.get(source_name) if self.topk == "usual" else self.topk
+
+    def for_evaluate(self, source_name: str) -> dict[str, Any]:
+        """Keyword arguments of :func:`scdh.evaluate`."""
+        return {**vars(self), "topk": self.topk_for(source_name)}
+
+
+@dataclass(frozen=True, eq=False)
+class RunScores:
+    """Scores of a run with everything they rest on; ``to_dict`` is what its JSON file holds."""
+
+    run: RunFolder
+    part: str
+    network: NetworkName | None
+    scores: Scores
+    protocol: Protocol
+    source_name: str
+    config: RunConfig
+    l_q: float | None = None
+    left_out: int | None = None
+    model: str | None = None
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def file(self) -> Path:
+        return self.run.scores(self.part, self.network)
+
+    @property
+    def per_query_file(self) -> Path:
+        return self.run.per_query(self.part, self.network)
+
+    def to_dict(self) -> dict[str, Any]:
+        measured = {"l_q": self.l_q, "left_out": self.left_out, "model": self.model}
+        return {
+            "run": str(self.run),
+            "part": self.part,
+            "file": self.file.name,
+            "per_query": self.per_query_file.name,
+            **summarise(self.scores),
+            "protocol": {"name": self.protocol.name, "fingerprint": self.protocol.fingerprint},
+            "source": {"name": self.source_name, "fingerprint": self.protocol.source_fingerprint},
+            "config": self.config.model_dump(mode="json"),
+            "versions": versions(),
+            "network": self.network or ("teacher" if self.run.has_student else None),
+            **{key: value for key, value in measured.items() if value is not None},
+            "seconds": self.seconds,
+        }
+
+    def save(self, query_rows: np.ndarray) -> None:
+        """Write scores and per-query scores into the run's folder."""
+        with replacing(self.per_query_file) as temporary, open(temporary, "wb") as handle:
+            arrays: dict[str, Any] = {"rows": query_rows, **self.scores.per_query}
+            np.savez(handle, **arrays)
+        with replacing(self.file) as temporary:
+            temporary.write_text(json.dumps(self.to_dict(), indent=1, ensure_ascii=False), "utf-8")
+
+
+@dataclass(frozen=True, eq=False)
+class _EncodedPart:
+    """Codes of a part of the split; real outputs ``u`` only where the method's distance needs them."""
+
+    codes: Codes
+    l_q: float | None
+    u: np.ndarray | None = None
+
+    @property
+    def rows(self) -> np.ndarray:
+        assert self.codes.ids is not None  # codes of a run carry row numbers
+        return self.codes.ids
 
 
 def score_run(
-    folder: Path,
-    part: str,
-    topk: int | None,
-    topk_given: bool,
-    options: dict[str, Any],
-    on_bad_image: Any,
-    taught: Taught | None = None,
+    run: RunFolder,
+    part: str = "query",
+    options: ScoreOptions = ScoreOptions(),  # noqa: B008 (it is frozen)
     *,
-    encode: Encode = encode_part,
+    network: NetworkName | None = None,
+    on_bad_image: Any = None,
     source: Source | None = None,
-) -> tuple[dict[str, Any], Scores]:
-    """Encode what a run asks with and searches, and score it; see :func:`score_codes`.
+    hash_outputs: HashOutputs | None = None,
+) -> RunScores:
+    """Encode the rows of a run's split, score them, and write the scores into its folder.
 
-    ``encode`` gives codes and items of some rows (it may have kept features of them); ``source`` is the run's data,
-    where it is open already.
+    The validation rows are scored among themselves, each left out of its own ranking: none of them was trained on.
+
+    Args:
+        run: the run's folder.
+        part: "query" or "validation".
+        options: definitions of the scores.
+        network: of a run with a teacher, whose codes to score; None: the teacher's.
+        on_bad_image: "fail" or "skip"; None: as in training.
+        source: the run's data, where they are open already.
+        hash_outputs: gives (rows, u) batches as :meth:`Hasher.hash_outputs_of_rows` does, with the model as first
+            argument, e.g. from features that were kept; None: the model runs.
     """
-    config = run_config(folder)
-    fitted = not method_class(config.method.name).learns_by_gradient and taught is None
-    hasher = None if fitted else load_model(folder, taught)
+    config = run.config()
     source = source_of(config) if source is None else source
-    protocol = run_protocol(folder, source)
-    if not topk_given:
-        topk = USUAL_TOPK.get(config.data.source)
-    if hasher is None:
-        return _score_fitted(folder, config, source, protocol, part, topk, options)
-    own = part == "validation"
-    asked = protocol.validation if own else protocol.query
-    if not len(asked):
-        setting = "data.validation_per_class" if own else "data.query_per_class (not data.split=all)"
-        raise DataError(f"The run in {str(folder)!r} has no {part} rows to score; train one with {setting} for that.")
+    protocol = run.protocol(source)
+    if not run.is_finished and run.codes("database").exists():
+        return _score_kept_codes(run, config, source, protocol, part, options)
+    hasher = run.load_model(network)
+    is_validation = part == "validation"
+    rows = protocol.validation if is_validation else protocol.query
+    if not len(rows):
+        setting = "data.validation_per_class" if is_validation else "data.query_per_class (not data.split=all)"
+        raise DataError(f"The run in {str(run)!r} has no {part} rows to score; train one with {setting} for that.")
     loading: dict[str, Any] = {
         "batch_size": config.train.batch_size,
         "workers": config.train.workers,
         "on_bad_image": on_bad_image or config.data.on_bad_image,
     }
-    stamp = {"model": hasher.fingerprint(), "protocol": protocol.fingerprint}
+    outputs = hash_outputs or Hasher.hash_outputs_of_rows
+
+    def encoded(name: str, part_rows: np.ndarray) -> _EncodedPart:
+        batches = outputs(hasher, source, part_rows, progress=f"encoding {name}", **loading)
+        return _encode_or_reuse(hasher, source, protocol, len(part_rows), run.codes(name, network), batches)
+
     started = time.perf_counter()
-    codes: dict[str, Codes] = {}
-    for name, rows in ((part, asked),) if own else ((part, asked), ("database", protocol.database)):
-        file = folder / "codes" / f"{name}{of_student(taught)}.codes"
-        kept = _kept(file, stamp, len(rows))
-        if kept is None:
-            kept, items = encode(hasher, source, rows, title=f"encoding {name}", **loading)
-            items.save(file)
-            kept.save(file, {"protocol": protocol.fingerprint})
-        codes[name] = kept
-    extra = {
-        "network": taught or ("teacher" if has_student(folder) else None),
-        "l_q": float(codes[part].metadata["l_q"]),
-        "left_out": len(asked) - len(codes[part]),
-        "model": stamp["model"],
-        "seconds": {"encoding": round(time.perf_counter() - started, 3)},
-    }
-    database = codes[part if own else "database"]
-    return score_codes(folder, config, source, protocol, codes[part], database, part, topk, options, taught, extra)
+    queries = encoded(part, rows)
+    database = queries if is_validation else encoded("database", protocol.database)
+    encoding_seconds = round(time.perf_counter() - started, 3)
+    started = time.perf_counter()
+    scores = _score(hasher, source, queries, database, is_validation, options)
+    result = RunScores(
+        run=run,
+        part=part,
+        network=network,
+        scores=scores,
+        protocol=protocol,
+        source_name=source.name,
+        config=config,
+        l_q=queries.l_q,
+        left_out=len(rows) - len(queries.codes),
+        model=hasher.fingerprint(),
+        seconds={"encoding": encoding_seconds, "scoring": round(time.perf_counter() - started, 3)},
+    )
+    result.save(queries.rows)
+    return result
 
 
-def _score_fitted(
-    folder: Path,
-    config: RunConfig,
+def _encode_or_reuse(
+    hasher: Hasher,
     source: Source,
     protocol: Protocol,
-    part: str,
-    topk: int | None,
-    options: dict[str, Any],
-) -> tuple[dict[str, Any], Scores]:
-    """A method that was fitted at once (a cell of a comparison) left codes and no network."""
+    count: int,
+    file: Path,
+    outputs: Iterable[tuple[np.ndarray, np.ndarray]],
+) -> _EncodedPart:
+    """Codes from an earlier scoring, if the same model made them of the same split and none was left out; else new."""
+    needs_outputs = hasher.method.ranking != HAMMING
+    metadata = {"model": hasher.fingerprint(), "protocol": protocol.fingerprint}
+    codes = None if needs_outputs else _kept_codes(file, metadata, count, "l_q" if _has_l_q(hasher) else "model")
+    if codes is not None:
+        return _EncodedPart(codes, float(codes.metadata["l_q"]) if _has_l_q(hasher) else None)
+    watched = _OutputStatistics(outputs, _norm(hasher), keep=needs_outputs)
+    codes, names = named_codes(hasher, source, watched)
+    metadata |= {"l_q": f"{watched.l_q:.6f}"} if _has_l_q(hasher) else {}
+    codes = Codes(codes.packed, codes.bits, codes.ids, {**codes.metadata, **metadata})
+    names.save(file)
+    codes.save(file)
+    return _EncodedPart(
+        codes,
+        float(metadata["l_q"]) if _has_l_q(hasher) else None,
+        np.concatenate(watched.outputs) if needs_outputs else None,
+    )
+
+
+class _OutputStatistics:
+    """Passes (rows, u) batches on, and adds up l_q: how far real outputs are from the corners of the cube."""
+
+    def __init__(self, batches: Iterable[tuple[np.ndarray, np.ndarray]], p: float, keep: bool) -> None:
+        self.batches, self.p, self.keep = batches, p, keep
+        self.total, self.count = 0.0, 0
+        self.outputs: list[np.ndarray] = []
+
+    def __iter__(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        for rows, u in self.batches:
+            self.total += float(quantization_loss(torch.from_numpy(u), self.p)) * len(rows)
+            self.count += len(rows)
+            if self.keep:
+                self.outputs.append(u)
+            yield rows, u
+
+    @property
+    def l_q(self) -> float:
+        return self.total / self.count
+
+
+def _has_l_q(hasher: Hasher) -> bool:
+    """Outputs of a fitted projection are not drawn to ±1, so their distance from it means nothing."""
+    return hasher.method.learns_by_gradient
+
+
+def _norm(hasher: Hasher) -> float:
+    """p of l_q, where the method has one; else the paper's."""
+    return float(getattr(hasher.method.settings, "p", 3.0))
+
+
+def _score(
+    hasher: Hasher,
+    source: Source,
+    queries: _EncodedPart,
+    database: _EncodedPart,
+    leave_one_out: bool,
+    options: ScoreOptions,
+) -> Scores:
+    query_labels, database_labels = source.labels[queries.rows], source.labels[database.rows]
+    arguments = options.for_evaluate(source.name)
+    arguments["progress"] = sys.stderr.isatty()
+    if hasher.method.ranking == HAMMING:
+        return evaluate(
+            queries.codes, query_labels, database.codes, database_labels, leave_one_out=leave_one_out, **arguments
+        )
+    raise DataError("own ranking: see below")
+
+
+def _score_kept_codes(
+    run: RunFolder, config: RunConfig, source: Source, protocol: Protocol, part: str, options: ScoreOptions
+) -> RunScores:
+    """Fitted methods of comparisons made by earlier versions left codes and no model."""
     if part != "query":
-        raise DataError(f"The run in {str(folder)!r} was fitted at once and has codes of queries and database only.")
-    queries, database = (Codes.load(folder / "codes" / f"{name}.codes") for name in ("query", "database"))
-    extra = {"network": None}
-    return score_codes(folder, config, source, protocol, queries, database, part, topk, options, None, extra)
+        raise DataError(f"The run in {str(run)!r} was fitted at once and has codes of queries and database only.")
+    queries, database = (Codes.load(run.codes(name)) for name in ("query", "database"))
+    started = time.perf_counter()
+    arguments = {**options.for_evaluate(source.name), "progress": sys.stderr.isatty()}
+    scores = evaluate(queries, source.labels[queries.ids], database, source.labels[database.ids], **arguments)
+    seconds = {"scoring": round(time.perf_counter() - started, 3)}
+    result = RunScores(run, part, None, scores, protocol, source.name, config, seconds=seconds)
+    assert queries.ids is not None  # codes of a run carry row numbers
+    result.save(queries.ids)
+    return result
 
 
-def _kept(file: Path, stamp: dict[str, str], count: int) -> Codes | None:
-    """Codes of an earlier evaluation, if the same model made them of the same split; with no image left out."""
+def _kept_codes(file: Path, metadata: dict[str, str], count: int, needed_key: str) -> Codes | None:
     try:
         codes = Codes.load(file)
-        named = RowNames.load(file, codes.ids, len(codes))
+        names = RowNames.load(file, codes.ids, len(codes))
     except CodesError:
         return None
-    same = all(codes.metadata.get(key) == value for key, value in stamp.items())
-    return codes if same and named is not None and len(codes) == count and "l_q" in codes.metadata else None
+    is_same = all(codes.metadata.get(key) == value for key, value in metadata.items())
+    return codes if is_same and names is not None and len(codes) == count and needed_key in codes.metadata else None

@@ -16,17 +16,16 @@ def recalibrate_batch_norm(net: Network, batches: Iterable[Batch]) -> int:
     these. What the network will see is whole images of the evaluation size.
     """
     layers = batch_norms(net.trunk)
-    before = [layer.momentum for layer in layers]
-    device = next(net.parameters()).device
-    net.eval()  # dropout stays off; only the layers below learn
+    momenta = [layer.momentum for layer in layers]
+    net.eval()  # dropout stays off; only the layers below are in training mode
     for layer in layers:
         layer.reset_running_stats()
         layer.momentum = None  # the plain mean over all batches
         layer.train()
     if layers:
         for batch in batches:
-            net.features(batch.inputs.to(device))
-    for layer, momentum in zip(layers, before, strict=True):
+            net.features(batch.inputs.to(net.device))
+    for layer, momentum in zip(layers, momenta, strict=True):
         layer.momentum = momentum
     net.eval()
     return len(layers)

@@ -1,7 +1,7 @@
 """Checkpoints: everything a run needs to go on as if it had never stopped, in one file, without pickle.
 
-Tensors (weights, optimiser, random state) are safetensors entries; numbers and words are JSON in the file's header. The
-file is written whole under another name and renamed, so a kill at any moment leaves the last good one.
+Tensors (weights, optimiser, random state) are safetensors entries; numbers and texts are JSON in the file's header.
+The file is written whole under another name and renamed, so a kill at any moment leaves the last good one.
 """
 
 import json
@@ -16,11 +16,14 @@ from torch import Tensor, nn
 
 from scdh.errors import ModelError
 from scdh.files import replacing
+from scdh.nets.network import Network, older_name
+
+FORMAT, VERSION = "scdh-checkpoint", "2"
 
 
 @dataclass
 class Progress:
-    """Where a run stands: epochs done, the log so far, and the best validation score with its epoch."""
+    """How far a run has come: epochs done, the log so far, and the best validation score with its epoch."""
 
     epochs_done: int = 0
     history: list[dict[str, float]] = field(default_factory=list)
@@ -36,27 +39,28 @@ def save_checkpoint(
     progress: Progress,
     counters: dict[str, int] | None = None,
 ) -> None:
+    """Write the state of a run; ``counters`` are further numbers by name."""
     tensors: dict[str, Tensor] = {"random.cpu": torch.get_rng_state()}
     if torch.cuda.is_available():
         tensors |= {f"random.cuda.{i}": state for i, state in enumerate(torch.cuda.get_rng_state_all())}
     for name, module in modules.items():
         tensors |= {f"{name}.{key}": value for key, value in module.state_dict().items()}
-    plain: dict[str, dict[str, Any]] = {}
-    packed = optimiser.state_dict()
-    for index, values in packed["state"].items():
+    numbers: dict[str, dict[str, Any]] = {}
+    optimiser_state = optimiser.state_dict()
+    for index, values in optimiser_state["state"].items():
         for key, value in values.items():
             if isinstance(value, Tensor):
                 tensors[f"optimiser.{index}.{key}"] = value
             elif value is not None:
-                plain.setdefault(str(index), {})[key] = value
-    words = {
+                numbers.setdefault(str(index), {})[key] = value
+    state = {
         "progress": vars(progress),
-        "optimiser_plain": plain,
-        "optimiser_groups": packed["param_groups"],
-        "schedule": {k: v for k, v in schedule.state_dict().items() if k != "lr_lambdas"},
+        "optimiser_plain": numbers,
+        "optimiser_groups": optimiser_state["param_groups"],
+        "schedule": {key: value for key, value in schedule.state_dict().items() if key != "lr_lambdas"},
         "counters": counters or {},
     }
-    header = {"format": "scdh-checkpoint", "version": "1", "state": json.dumps(words)}
+    header = {"format": FORMAT, "version": VERSION, "state": json.dumps(state)}
     with replacing(path) as temporary:
         # A copy each: safetensors refuses tensors that share memory, and wants them in plain row order.
         save_file({k: v.detach().cpu().contiguous().clone() for k, v in tensors.items()}, temporary, metadata=header)
@@ -68,36 +72,64 @@ def load_checkpoint(
     optimiser: torch.optim.Optimizer,
     schedule: torch.optim.lr_scheduler.LRScheduler,
 ) -> tuple[Progress, dict[str, int]]:
-    tensors, words = _read(path)
+    """Restore modules, optimiser, schedule and random state; gives the progress and the counters."""
+    tensors, state, version = _read(path)
     for name, module in modules.items():
         prefix = f"{name}."
+        weights = {key.removeprefix(prefix): value for key, value in tensors.items() if key.startswith(prefix)}
         try:
-            module.load_state_dict({k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)})
+            module.load_weights(weights) if isinstance(module, Network) else module.load_state_dict(weights)
         except RuntimeError as error:
             raise ModelError(f"Checkpoint {str(path)!r} is of another network: {_one_line(error)}.") from None
-    state: dict[int, dict[str, Any]] = {int(i): dict(v) for i, v in words["optimiser_plain"].items()}
+    entries: dict[int, dict[str, Any]] = {int(i): dict(values) for i, values in state["optimiser_plain"].items()}
     for key, value in tensors.items():
         if key.startswith("optimiser."):
             _, index, entry = key.split(".", 2)
-            state.setdefault(int(index), {})[entry] = value
-    optimiser.load_state_dict({"state": state, "param_groups": words["optimiser_groups"]})
+            entries.setdefault(int(index), {})[entry] = value
+    groups = optimiser.state_dict()["param_groups"]
+    if version == "1":
+        order = _positions_in_version_1(modules["net"], groups)
+        entries = {order[index]: values for index, values in entries.items()}
+    # Names of parameters are those of the present network, also where the file is older than they are.
+    saved_groups = [
+        {**saved, "params": group["params"], "param_names": group["param_names"]}
+        for saved, group in zip(state["optimiser_groups"], groups, strict=True)
+    ]
+    optimiser.load_state_dict({"state": entries, "param_groups": saved_groups})
     # LambdaLR insists on an entry for its functions; ours is pure and has no state, so none was written.
-    schedule.load_state_dict({**words["schedule"], "lr_lambdas": [None] * len(optimiser.param_groups)})
+    schedule.load_state_dict({**state["schedule"], "lr_lambdas": [None] * len(optimiser.param_groups)})
     torch.set_rng_state(tensors["random.cpu"])
     if torch.cuda.is_available():
         for i in range(torch.cuda.device_count()):
             if f"random.cuda.{i}" in tensors:
                 torch.cuda.set_rng_state(tensors[f"random.cuda.{i}"], i)
-    return Progress(**words["progress"]), words["counters"]
+    return Progress(**state["progress"]), state["counters"]
 
 
-def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+def _positions_in_version_1(net: nn.Module, groups: list[dict[str, Any]]) -> dict[int, int]:
+    """Position of a parameter in the optimiser of version 1 → its position now.
+
+    Version 1 kept the centres beside the trunk instead of in the head, so they came first in their group.
+    """
+    positions: dict[int, int] = {}
+    for group in groups:
+        named = list(zip(group["param_names"], group["params"], strict=True))
+        earlier = sorted(named, key=lambda entry: "." in older_name(net, entry[0]))  # stable: direct parameters first
+        positions |= {group["params"][i]: now for i, (_, now) in enumerate(earlier)}
+    return positions
+
+
+def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any], str]:
     try:
         with safe_open(path, framework="pt") as file:
             header = file.metadata() or {}
-            if header.get("format") != "scdh-checkpoint":
+            if header.get("format") != FORMAT:
                 raise ModelError(f"{str(path)!r} is not a checkpoint of scdh.")
-            return {key: file.get_tensor(key) for key in file.keys()}, json.loads(header["state"])  # noqa: SIM118
+            version = header.get("version", "1")
+            if version not in ("1", VERSION):
+                raise ModelError(f"Checkpoint {str(path)!r} has version {version!r}; the newest known is {VERSION!r}.")
+            tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+            return tensors, json.loads(header["state"]), version
     except (SafetensorError, OSError, json.JSONDecodeError) as error:
         raise ModelError(f"Checkpoint {str(path)!r} cannot be read: {_one_line(error)}.") from None
 

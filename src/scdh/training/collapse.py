@@ -5,49 +5,55 @@ import warnings
 import torch
 from torch import Tensor
 
+from scdh.methods.base import Method
 from scdh.nets.network import Network
 
-WITH_CENTRES = "set method.warm_up_epochs=5 with method.warm_up_norm=8, or lower train.lr_head or method.lam"
-WITHOUT = "lower train.lr_head, or train longer"
+PATIENCE = 3  # checks
 
 
 class CollapseWarning(UserWarning):
-    """Centres or codes are falling together."""
-
-
-PATIENCE = 3  # looks
+    """Centres or codes are becoming equal."""
 
 
 class CollapseWatch:
     """Warns once when centres shrink to 0 (paper, "Optimization") or every item gets the same code.
 
     Codes of an untrained network are often all equal, since fc7 is positive and the hash layer small: that is no
-    collapse unless they have differed before, or still do not after ``PATIENCE`` looks.
+    collapse unless they have differed before, or still do not after ``PATIENCE`` checks.
     """
 
-    def __init__(self, net: Network) -> None:
-        self.start_norm = self._norm(net)
-        self.warned, self.differed, self.equal_looks = False, False, 0
+    def __init__(self, net: Network, method: Method) -> None:
+        self.method = method
+        self.first_norm = self._centre_norm(net)
+        self.has_warned, self.have_differed, self.equal_checks = False, False, 0
 
-    @staticmethod
-    def _norm(net: Network) -> float | None:
-        return None if net.centres is None else float(net.centres.detach().norm(dim=1).mean())
+    def _centre_norm(self, net: Network) -> float | None:
+        centres = self.method.centres(net)
+        return None if centres is None else float(centres.detach().norm(dim=1).mean())
 
-    def look(self, net: Network, u: Tensor, labels: Tensor) -> str | None:
-        """``u`` and ``labels`` of some batch; returns the sentence it warned with, if it did."""
-        if self.warned:
+    def check(self, net: Network, u: Tensor, labels: Tensor) -> str | None:
+        """Look at ``u`` [B, r] and labels of a batch; returns the sentence of the warning, if there is one."""
+        if self.has_warned:
             return None
-        norm = self._norm(net)
-        sentence = None
-        if norm is not None and self.start_norm is not None and norm < 0.1 * self.start_norm:
-            sentence = f"The centres are collapsing: their mean norm fell from {self.start_norm:.2g} to {norm:.2g}"
-        elif len(u) >= 8 and len(torch.unique(labels, dim=0)) > 1:
-            equal = len(torch.unique(u >= 0, dim=0)) == 1
-            self.differed, self.equal_looks = self.differed or not equal, self.equal_looks + equal
-            if equal and (self.differed or self.equal_looks >= PATIENCE):
-                sentence = f"All {len(u)} codes of the last batch are equal although their labels differ"
-        if sentence is not None:
-            self.warned = True
-            sentence = f"{sentence}; {WITHOUT if net.centres is None else WITH_CENTRES}."
-            warnings.warn(sentence, CollapseWarning, stacklevel=2)
+        problem = self._centre_problem(net) or self._code_problem(u, labels)
+        if problem is None:
+            return None
+        self.has_warned = True
+        sentence = f"{problem}; {self.method.collapse_advice}."
+        warnings.warn(sentence, CollapseWarning, stacklevel=2)
         return sentence
+
+    def _centre_problem(self, net: Network) -> str | None:
+        norm = self._centre_norm(net)
+        if norm is None or self.first_norm is None or norm >= 0.1 * self.first_norm:
+            return None
+        return f"The centres are collapsing: their mean norm fell from {self.first_norm:.2g} to {norm:.2g}"
+
+    def _code_problem(self, u: Tensor, labels: Tensor) -> str | None:
+        if len(u) < 8 or len(torch.unique(labels, dim=0)) == 1:
+            return None
+        are_equal = len(torch.unique(u >= 0, dim=0)) == 1
+        self.have_differed, self.equal_checks = self.have_differed or not are_equal, self.equal_checks + are_equal
+        if not are_equal or not (self.have_differed or self.equal_checks >= PATIENCE):
+            return None
+        return f"All {len(u)} codes of the last batch are equal although their labels differ"

@@ -1,30 +1,42 @@
-"""What the loop is fed with, and how its network becomes a whole model again."""
+"""The rows that a run trains and validates on, as batches: augmented images, or cached features of a frozen trunk."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from torch import Tensor
 
 from scdh.config import RunConfig
-from scdh.data.batches.batch import BadImages
-from scdh.data.batches.loaders import Batch, evaluation_batches, training_batches
+from scdh.data.batches.batch import BadImages, Batch
+from scdh.data.batches.loaders import evaluation_batches, training_batches
 from scdh.data.batches.sampling import shares, steps_per_epoch
 from scdh.data.batches.views import ViewedFeatures
 from scdh.data.protocol import Protocol
 from scdh.data.source import Source
-from scdh.encode import encode_batches
+from scdh.encode import run_network
 from scdh.errors import DataError
 from scdh.evaluation import evaluate
 from scdh.hasher import Hasher
-from scdh.nets.network import Network
-from scdh.nets.small import FeatureTrunk
+from scdh.methods.base import MethodData
+from scdh.nets.network import Network, Outputs
 from scdh.training.features import cached_trunk_features
 
 
 class TrainingData:
-    """What the loop is fed with: augmented images for a learning trunk, cached features for a frozen one."""
+    """Batches for the training loop, and validation.
+
+    Args:
+        config: settings of the run.
+        hasher: the model to train; where its trunk is frozen, the trunk runs here once over all rows.
+        source: the data.
+        protocol: which rows train and validate.
+        accelerator: accelerate's, for device and process numbers.
+        bad_images: collects images that could not be read.
+        feature_cache: folder that keeps a frozen trunk's features; None: they are not kept.
+        quiet: no progress bars.
+    """
 
     def __init__(
         self,
@@ -33,89 +45,99 @@ class TrainingData:
         source: Source,
         protocol: Protocol,
         accelerator: Any,
-        bad: BadImages,
-        cache: Path | None,
+        bad_images: BadImages,
+        feature_cache: Path | None,
         quiet: bool,
-        unlabelled: bool = False,
     ) -> None:
-        """``unlabelled``: batches also hold the rows that the protocol leaves without label, and two views of all."""
-        self.config, self.hasher, self.accelerator, self.bad = config, hasher, accelerator, bad
-        self.cache, self.quiet = cache, quiet
+        method = hasher.method
+        self.config, self.hasher, self.accelerator, self.bad_images = config, hasher, accelerator, bad_images
+        self.feature_cache, self.quiet, self.views = feature_cache, quiet, method.views
         self.source, self.train_rows, self.validation_rows = source, protocol.train, protocol.validation
-        self.unlabelled_rows = protocol.unlabelled if unlabelled else None
+        self.unlabelled_rows = protocol.unlabelled if method.learns_from_unlabelled else None
         if self.unlabelled_rows is not None and len(self.unlabelled_rows):
-            # Only for its refusal: a wrong setting must not wait for cached features.
+            # Refuses a wrong setting now: it must not wait for cached features.
             shares(config.train.batch_size, config.train.labelled_share, accelerator.num_processes)
-        self.net, self.preprocess = hasher.network, hasher.preprocess
-        self.training_preprocess = hasher.preprocess
+        self.preprocess = self.training_preprocess = hasher.preprocess
         if hasher.preprocess is not None and config.net.image_size is not None:
             self.training_preprocess = replace(hasher.preprocess, size=config.net.image_size)
-        self.fed = source  # what batches come from, and what their row numbers mean
         self.augmentation = config.train.augmentation if hasher.preprocess is not None else "none"
-        if config.net.freeze and hasher.preprocess is not None:
+        self.batch_source = source  # where batches come from; row numbers below are those of this source
+        self.is_cached = config.net.freeze and hasher.preprocess is not None
+        if self.is_cached:
             self._cache_features()
 
     def _cache_features(self) -> None:
-        """Run the trunk once over plain and augmented copies of the rows in use; the heads then train on vectors."""
-        config, whole = self.config, self.hasher.network
-        whole.channels_last(self.accelerator.device)
-        others = [] if self.unlabelled_rows is None else [self.unlabelled_rows]
-        rows = np.concatenate([self.train_rows, self.validation_rows, *others])
-        count = 1 if self.augmentation == "none" else config.net.views
-        views: list[tuple[np.ndarray, np.ndarray]] = []
-        for view in range(count):
-            title = f"features of the frozen trunk {view + 1}/{count}"
-            views.append(
-                cached_trunk_features(
-                    self.hasher,
-                    self.source,
-                    rows,
-                    folder=self.cache,
-                    preprocess=self.training_preprocess if view else None,
-                    augmentation=self.augmentation if view else "none",
-                    # Not the run's seed: runs of other seeds draw from the same few versions, and so find them kept.
-                    chance=(0, view) if view else None,
-                    batch_size=config.train.batch_size,
-                    workers=config.train.workers,
-                    on_bad_image=config.data.on_bad_image,
-                    bad_images=self.bad,
-                    progress=None if self.quiet or not self.accelerator.is_main_process else title,
-                )
-            )
-        # A row must stand at the same place in every view, and files may have broken between two of them.
-        kept = rows[np.logical_and.reduce([np.isin(rows, found) for found, _ in views])]
-        self.train_rows = np.flatnonzero(np.isin(kept, self.train_rows))
-        self.validation_rows = np.flatnonzero(np.isin(kept, self.validation_rows))
+        """Run the trunk once over plain and augmented copies of all rows; batches are then vectors."""
+        self.hasher.network.channels_last(self.accelerator.device)
+        parts = [self.train_rows, self.validation_rows]
+        rows = np.concatenate(parts if self.unlabelled_rows is None else [*parts, self.unlabelled_rows])
+        views = self._cached_views(rows)
+        # A row must have the same position in every view, and files may have broken between two of them.
+        readable = rows[np.logical_and.reduce([np.isin(rows, view_rows) for view_rows, _ in views])]
+        self.train_rows = np.flatnonzero(np.isin(readable, self.train_rows))
+        self.validation_rows = np.flatnonzero(np.isin(readable, self.validation_rows))
         if self.unlabelled_rows is not None:
-            self.unlabelled_rows = np.flatnonzero(np.isin(kept, self.unlabelled_rows))
+            self.unlabelled_rows = np.flatnonzero(np.isin(readable, self.unlabelled_rows))
         if not len(self.train_rows):
             raise DataError(f"None of the {len(rows)} training images of {self.source.name} can be read.")
-        labels, names = self.source.labels[kept], self.source.label_names
-        # Where nothing is left out the arrays stay as they are: copies would take their memory twice.
-        same = [x if len(x) == len(kept) else x[np.isin(found, kept)] for found, x in views]
-        self.fed = ViewedFeatures(same, labels, names)
-        self.net, self.augmentation = whole.with_trunk(FeatureTrunk(whole.trunk_width, [])), "none"
-        self.preprocess = self.training_preprocess = None
+        # Where no row is left out the arrays stay as they are: copies would need their memory twice.
+        features = [x if len(x) == len(readable) else x[np.isin(view_rows, readable)] for view_rows, x in views]
+        self.batch_source = ViewedFeatures(features, self.source.labels[readable], self.source.label_names)
+        self.augmentation, self.preprocess, self.training_preprocess = "none", None, None
 
-    @property
-    def train_labels(self) -> np.ndarray:
-        """The labels of ``train_rows``."""
-        return self.fed.labels[self.train_rows]
+    def _cached_views(self, rows: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+        """(rows, features) of the images as they are, and of random crops of them."""
+        config, count = self.config, 1 if self.augmentation == "none" else self.config.net.views
+        shows_progress = self.accelerator.is_main_process and not self.quiet
+        return [
+            cached_trunk_features(
+                self.hasher,
+                self.source,
+                rows,
+                folder=self.feature_cache,
+                preprocess=self.training_preprocess if view else None,
+                augmentation=self.augmentation if view else "none",
+                # Not the run's seed: runs of other seeds draw from the same few views, and so find them kept.
+                random_key=(0, view) if view else None,
+                batch_size=config.train.batch_size,
+                workers=config.train.workers,
+                on_bad_image=config.data.on_bad_image,
+                bad_images=self.bad_images,
+                progress=f"features of the frozen trunk {view + 1}/{count}" if shows_progress else None,
+            )
+            for view in range(count)
+        ]
+
+    def network(self) -> Network:
+        """The model's network as batches need it: without the trunk, where they are the trunk's features already."""
+        return self.hasher.network.on_features() if self.is_cached else self.hasher.network
+
+    def for_method(self) -> MethodData:
+        """The training rows as the method sees them."""
+        unlabelled = np.empty(0, np.int64) if self.unlabelled_rows is None else self.unlabelled_rows
+        return MethodData(self.batch_source.labels[self.train_rows], self.train_rows, unlabelled, self._read)
+
+    def _read(self, net: Network, value: Callable[[Outputs], Tensor]) -> np.ndarray:
+        was_training = net.training
+        pieces = [values for _, values in run_network(net, self.plain_batches(self.train_rows), value)]
+        net.train(was_training)
+        return np.concatenate(pieces)
 
     @property
     def steps_per_epoch(self) -> int:
-        settings, others = self.config.train, self.unlabelled_rows
+        settings, unlabelled = self.config.train, self.unlabelled_rows
         return steps_per_epoch(
             len(self.train_rows),
             settings.batch_size,
-            0 if others is None else len(others),
+            0 if unlabelled is None else len(unlabelled),
             settings.labelled_share,
             settings.epoch_steps,
         )
 
     def batches(self, epoch: int) -> Iterator[Batch]:
+        """The batches of an epoch, this process's share of each."""
         return training_batches(
-            self.fed,
+            self.batch_source,
             self.train_rows,
             preprocess=self.training_preprocess,
             augmentation=self.augmentation,
@@ -127,8 +149,8 @@ class TrainingData:
             balanced=self.config.train.balanced,
             workers=self.config.train.workers,
             on_bad_image=self.config.data.on_bad_image,
-            bad_images=self.bad,
-            views=1 if self.unlabelled_rows is None else 2,
+            bad_images=self.bad_images,
+            views=self.views,
             unlabelled=self.unlabelled_rows,
             labelled_share=self.config.train.labelled_share,
             steps=self.config.train.epoch_steps,
@@ -137,37 +159,22 @@ class TrainingData:
     def plain_batches(self, rows: np.ndarray) -> Iterator[Batch]:
         """Rows as they will be encoded: whole, at the evaluation size, in order."""
         return evaluation_batches(
-            self.fed,
+            self.batch_source,
             rows,
             preprocess=self.preprocess,
             batch_size=self.config.train.batch_size,
             workers=self.config.train.workers,
             on_bad_image=self.config.data.on_bad_image,
-            bad_images=self.bad,
+            bad_images=self.bad_images,
         )
+
+    @property
+    def seen_rows(self) -> np.ndarray:
+        """All rows that train, with a label or without."""
+        return np.concatenate([self.train_rows, *([] if self.unlabelled_rows is None else [self.unlabelled_rows])])
 
     def validate(self, net: Network) -> float:
-        """MAP of the validation items against each other, each left out of its own ranking: none was trained on."""
-        codes = encode_batches(net, self.plain_batches(self.validation_rows), self.hasher._real_codes)
-        labels = self.fed.labels[codes.ids]
+        """MAP of the validation rows against each other, each left out of its own ranking: none was trained on."""
+        codes = self.hasher.encode_batches(self.plain_batches(self.validation_rows), net)
+        labels = self.batch_source.labels[codes.ids]
         return evaluate(codes, labels, codes, labels, leave_one_out=True).map
-
-    def whole(self, net: Network) -> Hasher:
-        """The model with ``net``'s weights and, where the trunk was frozen, the trunk put back below its heads."""
-        hasher = self.hasher
-        if (
-            net.trunk is not hasher.network.trunk
-            and isinstance(net.trunk, FeatureTrunk)
-            and hasher.preprocess is not None
-        ):
-            net = net.with_trunk(hasher.network.trunk)
-        info = dict(hasher.info)
-        return Hasher(
-            net,
-            hasher.config,
-            hasher.label_names,
-            hasher.multi_label,
-            hasher.preprocess,
-            hasher.feature_width,
-            info,
-        )

@@ -1,16 +1,15 @@
 """Settings that suit the data, where neither a preset nor a file was given.
 
 The defaults of :mod:`scdh.config` are the paper's: a whole network on a GPU for 160 epochs, 100 queries a class.
-Someone with a folder of photos and no GPU wants an answer in minutes.
+With a folder of photos and no GPU, a result in minutes is of more use.
 """
 
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
 from scdh.config import RunConfig
 from scdh.data.source import Source
+from scdh.methods.registry import method_class
 
 # A small MLP on vectors learns better, and in seconds, with these than with the paper's settings.
 FOR_EMBEDDINGS: dict[str, Any] = {
@@ -25,7 +24,6 @@ FOR_EMBEDDINGS: dict[str, Any] = {
     "train.epochs": 30,
     "train.batch_size": 64,
     "train.augmentation": "none",
-    "method.alpha": 0.5,
 }
 # Heads on a frozen network learn in minutes; demo-groceries' settings, chosen there on validation photos.
 FOR_FROZEN_IMAGES: dict[str, Any] = {
@@ -37,7 +35,6 @@ FOR_FROZEN_IMAGES: dict[str, Any] = {
     "train.schedule": "cosine",
     "train.epochs": 60,
     "train.batch_size": 64,
-    "method.alpha": 1.0,
 }
 # For net.freeze=false: cifar10-lite0's settings without its regularisation.
 FOR_TUNED_IMAGES: dict[str, Any] = {
@@ -50,36 +47,36 @@ FOR_TUNED_IMAGES: dict[str, Any] = {
     "train.clip_norm": 5.0,
     "train.epochs": 30,
     "train.batch_size": 32,
-    "method.alpha": 0.3,
 }
 UNTRAINED = ("features", "small_conv")  # backbones without pretrained weights, which cannot stay as they are
-MOST_QUERIES = 100  # a class, when nobody says how many
+MOST_QUERIES = 100  # of a class
 
 
-def fitting_settings(run: RunConfig, source: Source, chosen: Mapping[str, Any]) -> dict[str, Any]:
+def suited_settings(config: RunConfig, source: Source, chosen: Mapping[str, Any]) -> dict[str, Any]:
     """Dotted settings for this source, without those that the user chose."""
     if source.kind == "features":
-        wanted = {} if "net.backbone" in chosen else FOR_EMBEDDINGS
+        kind, settings = "embeddings", {} if "net.backbone" in chosen else FOR_EMBEDDINGS
     else:
-        frozen = chosen.get("net.freeze", True) is True and run.net.pretrained and run.net.backbone not in UNTRAINED
-        wanted = FOR_FROZEN_IMAGES if frozen else FOR_TUNED_IMAGES
-    settings = {**wanted, **_queries(run, source, chosen)}
-    if run.method.name not in ("scdh", "mt_scdh"):  # found good for these two; the others keep their own default
-        settings.pop("method.alpha", None)
+        is_frozen = (
+            chosen.get("net.freeze", True) is True and config.net.pretrained and config.net.backbone not in UNTRAINED
+        )
+        kind, settings = ("frozen images", FOR_FROZEN_IMAGES) if is_frozen else ("tuned images", FOR_TUNED_IMAGES)
+    of_method = method_class(config.method.name).suited_settings.get(kind, {}) if settings else {}
+    settings = settings | {f"method.{key}": value for key, value in of_method.items()}
+    settings |= _query_settings(config, source, chosen)
     return {key: value for key, value in settings.items() if key not in chosen}
 
 
-def _queries(run: RunConfig, source: Source, chosen: Mapping[str, Any]) -> dict[str, Any]:
-    """Where a split is drawn and nobody says how: a fifth of the smallest class asks; with one row in it, nobody."""
+def _query_settings(config: RunConfig, source: Source, chosen: Mapping[str, Any]) -> dict[str, Any]:
+    """How many queries a drawn split holds out, where the user says nothing: a fifth of the smallest class, at most
+    ``MOST_QUERIES``; none where a class has a single row.
+    """
     parts = () if source.split is None else {str(part) for part in source.split}
     if chosen.keys() & {"data.split", "data.train", "data.query", "data.query_per_class", "data.train_per_class"}:
         return {}
-    if (run.data.train in parts and run.data.query in parts) or not source.labelled.any():
+    if (config.data.train in parts and config.data.query in parts) or not source.labelled.any():
         return {}
-    if source.multi_label:
-        smallest = int(source.labels.sum(axis=0, dtype=np.int64).min())
-    else:
-        smallest = int(np.bincount(source.labels[source.labelled], minlength=source.num_classes).min())
+    smallest = int(source.rows_per_class.min())
     if smallest < 2:
         return {"data.split": "all"}
     return {"data.query_per_class": min(MOST_QUERIES, max(1, smallest // 5))}

@@ -1,7 +1,7 @@
 """Features of a frozen trunk, computed once and kept row by row: heads then train in seconds, at any number of bits.
 
-What is kept is a folder for each (data, trunk, preprocessing, augmentation) with shards of some thousand rows. Another
-split, or more rows of the same data, only computes what is not there; a run that is killed loses one shard at most.
+The cache is a folder for each (data, trunk, preprocessing, augmentation) with shards of some thousand rows. Another
+split, or more rows of the same data, only computes what is missing; a run that is killed loses one shard at most.
 (Which rows went through the network together may change the last digits of a feature, as with any matrix product.)
 """
 
@@ -14,7 +14,7 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
-from scdh.data.batches.batch import BadImages
+from scdh.data.batches.batch import BadImages, Batch
 from scdh.data.batches.loaders import OnBadImage, evaluation_batches
 from scdh.data.images.transforms import Preprocess
 from scdh.data.source import Source
@@ -36,21 +36,21 @@ def cached_trunk_features(
     folder: Path | None = None,
     preprocess: Preprocess | None = None,
     augmentation: str = "none",
-    chance: tuple[int, int] | None = None,
+    random_key: tuple[int, int] | None = None,
     batch_size: int = 128,
     workers: int | None = None,
     on_bad_image: OnBadImage = "fail",
     bad_images: BadImages | None = None,
     progress: str | None = None,
 ) -> Rows:
-    """(rows, features [n, width]) of ``source``, in the order asked for; what ``folder`` has of them is read there.
+    """(rows, features [n, width]) of ``source``, in the order of ``rows``; features that ``folder`` has are read there.
 
     ``preprocess`` takes the place of the model's own, for random crops at another size than whole images are shown at.
     Images that could not be read are not kept, so each request tries them again and reports them again.
     """
     preprocess = preprocess or hasher.preprocess
-    shards = None if folder is None else folder / _key(hasher, source, preprocess, augmentation, chance)
-    wanted, place = np.unique(rows, return_inverse=True)
+    shards = None if folder is None else folder / _key(hasher, source, preprocess, augmentation, random_key)
+    wanted, position = np.unique(rows, return_inverse=True)
     features = np.empty((len(wanted), hasher.network.trunk_width), np.float32)
     known = np.zeros(len(wanted), bool)
     if shards is not None:
@@ -58,7 +58,7 @@ def cached_trunk_features(
     missing = wanted[~known]
     if len(missing):
         hasher.network.channels_last()
-        batches = evaluation_batches(
+        batches: Iterable[Batch] = evaluation_batches(
             source,
             missing,
             preprocess=preprocess,
@@ -67,22 +67,24 @@ def cached_trunk_features(
             on_bad_image=on_bad_image,
             bad_images=bad_images,
             augmentation=augmentation,
-            chance=chance,
+            random_key=random_key,
         )
-        shown = batches if progress is None else track(batches, len(missing), progress, "images", lambda b: len(b.rows))
-        for found, values in _in_shards(run_network(hasher.encoder(), shown, lambda out: out.features)):
-            here = np.searchsorted(wanted, found)
-            features[here], known[here] = values, True
+        if progress is not None:
+            batches = track(batches, len(missing), progress, "images", lambda batch: len(batch.rows))
+        outputs = run_network(hasher.encoder(), batches, lambda outputs: outputs.features)
+        for shard_rows, values in _in_shards(outputs):
+            positions = np.searchsorted(wanted, shard_rows)
+            features[positions], known[positions] = values, True
             if shards is not None:
-                name = hashlib.sha256(found.tobytes()).hexdigest()[:24]
+                name = hashlib.sha256(shard_rows.tobytes()).hexdigest()[:24]
                 with replacing(shards / f"{name}.safetensors") as temporary:
-                    save_file({"rows": found, "features": values}, temporary)
-    there = known[place]
-    return np.asarray(rows)[there], features[place[there]]
+                    save_file({"rows": shard_rows, "features": values}, temporary)
+    is_known = known[position]
+    return np.asarray(rows)[is_known], features[position[is_known]]
 
 
 def _in_shards(batches: Iterable[Rows]) -> Iterator[Rows]:
-    """The same rows in pieces of ``SHARD``, each as soon as it is full, and what is left at the end."""
+    """The same rows in pieces of ``SHARD``, each as soon as it is full, and the rest at the end."""
     waiting: list[Rows] = []
     for batch in batches:
         waiting.append(batch)
@@ -100,16 +102,16 @@ def _joined(pieces: list[Rows]) -> Rows:
 
 
 def _read(shards: Path, wanted: np.ndarray, features: np.ndarray, known: np.ndarray) -> None:
-    """Fill in the kept ones of the sorted rows ``wanted``, with no more than one shard in memory."""
+    """Fill in those of the sorted rows ``wanted`` that the cache has, with no more than one shard in memory."""
     for path in sorted(shards.glob("*.safetensors")):
         try:
             with safe_open(path, framework="numpy") as shard:
                 rows = shard.get_tensor("rows")
-                here = np.minimum(np.searchsorted(wanted, rows), len(wanted) - 1)
-                use = (wanted[here] == rows) & ~known[here] if len(wanted) else np.zeros(len(rows), bool)
-                if use.any():
-                    features[here[use]] = shard.get_tensor("features")[use]
-                    known[here[use]] = True
+                positions = np.minimum(np.searchsorted(wanted, rows), len(wanted) - 1)
+                is_new = (wanted[positions] == rows) & ~known[positions] if len(wanted) else np.zeros(len(rows), bool)
+                if is_new.any():
+                    features[positions[is_new]] = shard.get_tensor("features")[is_new]
+                    known[positions[is_new]] = True
         except FileNotFoundError:
             continue  # another run found it broken first
         except (SafetensorError, ValueError, IndexError):
@@ -121,13 +123,13 @@ def _key(
     source: Source,
     preprocess: Preprocess | None,
     augmentation: str,
-    chance: tuple[int, int] | None,
+    random_key: tuple[int, int] | None,
 ) -> str:
-    """Of all that decides a row's features, but not of the rows."""
-    what = {
+    """A digest of everything that a row's features depend on, but not of the rows."""
+    parts = {
         "source": source.content_fingerprint(),
         "trunk": weights_fingerprint(hasher.network.trunk),
         "preprocess": None if preprocess is None else preprocess.to_dict(),
-        "augmentation": [augmentation, chance],
+        "augmentation": [augmentation, random_key],
     }
-    return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()[:24]
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:24]

@@ -1,4 +1,6 @@
-"""What a run writes while it goes: steps.csv, log.csv, TensorBoard where it is installed, and a line to look at."""
+"""What a run writes while it trains: per-step and per-epoch CSV files, TensorBoard where it is installed, and a line
+on the terminal.
+"""
 
 import csv
 import math
@@ -8,38 +10,46 @@ from pathlib import Path
 from typing import Any
 
 from scdh.files import replacing
+from scdh.runs.folder import RunFolder
 
 
 class RunLog:
-    """Per-step and per-epoch figures as CSV; on resume rows of epochs that will be run again are dropped."""
+    """Per-step and per-epoch figures; on resume, rows of epochs that will be run again are dropped.
 
-    def __init__(self, folder: Path | None, epochs_done: int, quiet: bool) -> None:
-        self.folder, self.quiet = folder, quiet
+    Args:
+        run: where the files go; None: nothing is written.
+        epochs_done: epochs whose rows are kept.
+        quiet: no line on the terminal.
+    """
+
+    def __init__(self, run: RunFolder | None, epochs_done: int, quiet: bool) -> None:
+        self.run, self.quiet = run, quiet
         self.board: Any = None
-        if folder is None:
+        if run is None:
             return
-        folder.mkdir(parents=True, exist_ok=True)
-        for name in ("steps.csv", "log.csv"):
-            _keep_epochs(folder / name, epochs_done)
+        run.path.mkdir(parents=True, exist_ok=True)
+        for file in (run.steps, run.log):
+            _keep_epochs(file, epochs_done)
         try:
             from torch.utils.tensorboard import SummaryWriter
         except ImportError:
             return
-        self.board = SummaryWriter(str(folder / "tensorboard"), purge_step=epochs_done + 1)
+        self.board = SummaryWriter(str(run.tensorboard), purge_step=epochs_done + 1)
 
-    def epoch(self, steps: Sequence[dict[str, float]], figures: dict[str, float]) -> None:
-        if self.folder is not None:
-            _append(self.folder / "steps.csv", steps)
-            _append(self.folder / "log.csv", [figures])
+    def write_epoch(self, steps: Sequence[dict[str, float]], figures: dict[str, float]) -> None:
+        if self.run is not None:
+            _append(self.run.steps, steps)
+            _append(self.run.log, [figures])
         if self.board is not None:
             for name, value in figures.items():
                 self.board.add_scalar(name, value, int(figures["epoch"]))
             self.board.flush()
         if not self.quiet:
             hidden = ("epoch", "seconds", "items_per_second")
-            words = [f"{k} {v:.4g}" for k, v in figures.items() if k not in hidden and not math.isnan(v)]
+            shown = {key: value for key, value in figures.items() if key not in hidden and not math.isnan(value)}
+            texts = [f"{key} {value:.4g}" for key, value in shown.items()]
             speed = f"{figures['items_per_second']:,.0f} items/s, {figures['seconds']:.1f} s"
-            print(f"epoch {int(figures['epoch'])}  {'  '.join(words)}  ({speed})", file=sys.stderr, flush=True)
+            print(f"epoch {int(figures['epoch'])}  {'  '.join(texts)}  ({speed})", file=sys.stderr, flush=True)
 
     def close(self) -> None:
         if self.board is not None:

@@ -4,7 +4,6 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,11 +11,12 @@ import torch
 from torch import Tensor, nn
 
 from scdh.config import TrainSettings
-from scdh.data.batches.loaders import Batch
+from scdh.data.batches.batch import Batch
 from scdh.errors import ConfigError, TrainingError
-from scdh.methods.base import Method, Moment
+from scdh.methods.base import Method, MethodData, Moment
 from scdh.nets.network import Network
 from scdh.progress import track
+from scdh.runs.folder import RunFolder
 from scdh.training.checkpoint import Progress, load_checkpoint, save_checkpoint
 from scdh.training.collapse import CollapseWatch
 from scdh.training.log import RunLog
@@ -36,9 +36,9 @@ class TrainingStep(nn.Module):
 
 
 @dataclass(frozen=True)
-class Fitted:
+class Trained:
     """The network to take codes from (the teacher, or averaged weights, where there are any), the one that learned by
-    gradient where a teacher took its place, and how they got there.
+    gradient where a teacher took its place, and how they were trained.
     """
 
     net: Network
@@ -46,118 +46,132 @@ class Fitted:
     student: Network | None = None
 
 
-def fit(
+def train_epochs(
     net: Network,
     method: Method,
+    data: MethodData,
     batches: Callable[[int], Iterator[Batch]],
     steps_per_epoch: int,
     settings: TrainSettings,
     *,
     accelerator: Any,
-    folder: Path | None = None,
+    run: RunFolder | None = None,
     resume: bool = False,
     validate: Callable[[Network], float] | None = None,
     keep_best: Callable[[Network, Network | None], None] | None = None,
     quiet: bool = False,
-) -> Fitted:
-    """Train ``net`` with ``method`` on ``batches(epoch)``.
+) -> Trained:
+    """Train ``net`` with ``method``.
 
-    ``folder`` receives logs and ``last.safetensors`` after every epoch; ``validate`` gives the score that
-    decides what is best, and ``keep_best`` is called with the network to take codes from, and its student, when it
-    improved.
+    Args:
+        net: the network; its weights change in place.
+        method: prepared by ``Method.prepare``.
+        data: the training rows as the method sees them.
+        batches: gives the batches of an epoch (from 0).
+        steps_per_epoch: how many of them there are.
+        settings: optimiser, schedule, epochs.
+        accelerator: accelerate's, for device, precision and processes.
+        run: folder that receives logs, and a checkpoint after every epoch.
+        resume: go on from the checkpoint in ``run``.
+        validate: gives the score by which an epoch is best.
+        keep_best: called with the network to take codes from, and its student, when that score improved.
+        quiet: no progress bars and no line per epoch.
     """
     seed = torch.initial_seed()
     net.channels_last(accelerator.device)
+    method.to(accelerator.device)
     refuse_two_averages(method, settings)
-    decay, taught = method.teacher_decay or settings.ema, method.teacher_decay > 0
-    average = MovingAverage(net, decay, own_passes=taught) if decay else None
-    teacher, student = (average.net, net) if average is not None and taught else (None, None)
-    scored = net if average is None else average.net
-    optimiser = build_optimiser(net, settings)
+    decay, has_teacher = method.teacher_decay or settings.ema, method.teacher_decay > 0
+    average = MovingAverage(net, decay, own_passes=has_teacher) if decay else None
+    teacher, student = (average.net, net) if average is not None and has_teacher else (None, None)
+    scored_net = net if average is None else average.net
+    optimiser = build_optimiser(net, method, settings)
     schedule = build_schedule(optimiser, settings, steps_per_epoch)
-    watch = CollapseWatch(net)
+    collapse_watch = CollapseWatch(net, method)
     modules: dict[str, nn.Module] = {"net": net, "method": method}
     if average is not None:
         modules["average"] = average.net
 
     # Everything random from here on (dropout) comes from torch's generator, which the checkpoint restores.
-    progress, last = Progress(), None if folder is None else folder / "last.safetensors"
-    if resume and last is not None and last.exists():
-        progress, counters = load_checkpoint(last, modules, optimiser, schedule)
+    progress, checkpoint = Progress(), None if run is None else run.checkpoint
+    if resume and checkpoint is not None and checkpoint.exists():
+        progress, counters = load_checkpoint(checkpoint, modules, optimiser, schedule)
         if average is not None:
             average.steps = counters["average"]
-    main = accelerator.is_main_process
-    log = RunLog(folder if main else None, progress.epochs_done, quiet or not main)
-    step, optimiser = accelerator.prepare(TrainingStep(net, method), optimiser)
+    is_main = accelerator.is_main_process
+    log = RunLog(run if is_main else None, progress.epochs_done, quiet or not is_main)
+    step_module, optimiser = accelerator.prepare(TrainingStep(net, method), optimiser)
 
     for epoch in range(progress.epochs_done, settings.epochs):
-        rows: list[dict[str, float]] = []
+        steps: list[dict[str, float]] = []
         started, items = time.perf_counter(), 0
         if accelerator.num_processes > 1:
             # Each process must drop other units than the rest; drawn from the epoch, as a checkpoint knows one process.
-            own = np.random.SeedSequence([seed, epoch, accelerator.process_index])
-            torch.manual_seed(int(own.generate_state(1)[0]))
+            process_seed = np.random.SeedSequence([seed, epoch, accelerator.process_index])
+            torch.manual_seed(int(process_seed.generate_state(1)[0]))
         net.train()
         if average is not None:
-            average.ready()
-        shown = batches(epoch)
-        if main and not quiet:
-            shown = track(shown, steps_per_epoch, f"epoch {epoch + 1}/{settings.epochs}", unit="steps")
-        for batch in shown:
+            average.set_modes()
+        epoch_batches = batches(epoch)
+        if is_main and not quiet:
+            epoch_batches = track(epoch_batches, steps_per_epoch, f"epoch {epoch + 1}/{settings.epochs}", unit="steps")
+        for batch in epoch_batches:
             batch = batch.to(accelerator.device)
+            moment = Moment(epoch, len(steps), steps_per_epoch, settings.epochs, teacher)
             with accelerator.autocast():
-                losses = step(batch, Moment(epoch + len(rows) / steps_per_epoch, teacher))
-            # A loss that is no number would poison the weights at the update below: look before, not after.
+                losses = step_module(batch, moment)
+            # A loss that is no number would spoil the weights at the update below: look before, not after.
             values = accelerator.reduce(torch.stack([v.detach().float() for v in losses.values()]), "mean")
             parts = dict(zip(losses, values.tolist(), strict=True))
             if not all(map(math.isfinite, parts.values())):
-                raise TrainingError(_not_finite(parts, epoch, len(rows), last))
+                raise TrainingError(_not_finite_message(parts, epoch, len(steps), run))
             optimiser.zero_grad(set_to_none=True)
             accelerator.backward(losses["loss"])
             if settings.clip_norm is not None:
-                accelerator.clip_grad_norm_(net.parameters(), settings.clip_norm)
+                accelerator.clip_grad_norm_([*net.parameters(), *method.parameters()], settings.clip_norm)
             optimiser.step()
             schedule.step()
-            method.after_step(net, epoch)  # such as centre norms in the warm-up; the average follows what it left
+            method.after_step(net, moment)  # before the average, which must follow what it changed
             if average is not None:
                 average.update(net)
-            rows.append({"epoch": epoch + 1, "step": len(rows) + 1, **parts})
+            steps.append({"epoch": epoch + 1, "step": len(steps) + 1, **parts})
             items += len(batch) * accelerator.num_processes
-        if not rows:
+        if not steps:
             raise TrainingError(f"Epoch {epoch + 1} had no batch to train on; check the data's size and its images.")
 
-        ended = method.end_epoch(net, epoch)
+        end = Moment(epoch, len(steps), steps_per_epoch, settings.epochs, teacher)
+        method_figures = method.end_epoch(net, data, end)
         seconds = time.perf_counter() - started
         figures: dict[str, float] = {
             "epoch": epoch + 1,
             "seconds": seconds,
             "items_per_second": items / seconds,
-            **_mean_of(rows),
+            **_mean_losses(steps),
         }
-        figures |= {"lr": float(schedule.get_last_lr()[-1]), **ended}
+        figures |= {"lr": float(schedule.get_last_lr()[-1]), **method_figures}
         net.eval()
         with torch.no_grad():
-            watch.look(net, method.real_codes(net(batch.inputs)), batch.labels)
-        if main and validate is not None:
-            due = (epoch + 1) % settings.validate_every == 0 or epoch + 1 == settings.epochs
-            score = figures["validation_map"] = validate(scored.eval()) if due else math.nan
+            collapse_watch.check(net, method.hash_outputs(net(batch.inputs)), batch.labels)
+        if is_main and validate is not None:
+            is_due = (epoch + 1) % settings.validate_every == 0 or epoch + 1 == settings.epochs
+            score = figures["validation_map"] = validate(scored_net.eval()) if is_due else math.nan
             if student is not None:
-                figures["validation_map_student"] = validate(student.eval()) if due else math.nan
-            if due and (progress.best_score is None or score > progress.best_score):
+                figures["validation_map_student"] = validate(student.eval()) if is_due else math.nan
+            if is_due and (progress.best_score is None or score > progress.best_score):
                 progress.best_score, progress.best_epoch = score, epoch + 1
                 if keep_best is not None:
-                    keep_best(scored, student)
+                    keep_best(scored_net, student)
 
         progress.epochs_done = epoch + 1
         progress.history.append(figures)
         # Logs first: a kill between the two repeats an epoch, and its log rows are then dropped and rewritten.
-        log.epoch(rows, figures)
-        if main and last is not None:
+        log.write_epoch(steps, figures)
+        if is_main and checkpoint is not None:
             counters = {} if average is None else {"average": average.steps}
-            save_checkpoint(last, modules, optimiser, schedule, progress, counters)
+            save_checkpoint(checkpoint, modules, optimiser, schedule, progress, counters)
         accelerator.wait_for_everyone()
     log.close()
-    return Fitted(scored.eval(), progress, None if student is None else student.eval())
+    return Trained(scored_net.eval(), progress, None if student is None else student.eval())
 
 
 def refuse_two_averages(method: Method, settings: TrainSettings) -> None:
@@ -165,16 +179,15 @@ def refuse_two_averages(method: Method, settings: TrainSettings) -> None:
         raise ConfigError(f"{method.about.title} averages the weights itself (method.decay); set train.ema=0.")
 
 
-def _mean_of(rows: list[dict[str, float]]) -> dict[str, float]:
-    return {k: sum(r[k] for r in rows) / len(rows) for k in rows[0] if k not in ("epoch", "step")}
+def _mean_losses(steps: list[dict[str, float]]) -> dict[str, float]:
+    return {key: sum(step[key] for step in steps) / len(steps) for key in steps[0] if key not in ("epoch", "step")}
 
 
-def _not_finite(losses: dict[str, float], epoch: int, step: int, last: Path | None) -> str:
-    parts = ", ".join(f"{k} {v:.3g}" for k, v in losses.items())
-    kept = ""
-    if last is not None and last.exists():
-        kept = f" the last good checkpoint is {str(last)!r};"
+def _not_finite_message(losses: dict[str, float], epoch: int, step: int, run: RunFolder | None) -> str:
+    parts = ", ".join(f"{name} {value:.3g}" for name, value in losses.items())
+    has_checkpoint = run is not None and run.checkpoint.exists()
+    checkpoint = f" the last good checkpoint is {str(run.checkpoint)!r};" if run is not None and has_checkpoint else ""
     return (
-        f"The loss is not a finite number in epoch {epoch + 1}, step {step + 1} ({parts});{kept} "
+        f"The loss is not a finite number in epoch {epoch + 1}, step {step + 1} ({parts});{checkpoint} "
         "lower train.lr_head and train.lr_trunk, or set train.clip_norm=1."
     )

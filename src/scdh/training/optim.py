@@ -4,26 +4,42 @@ import math
 from functools import partial
 
 import torch
+from torch import nn
 from torch.optim.lr_scheduler import LambdaLR
 
 from scdh.config import TrainSettings
+from scdh.methods.base import Method
 from scdh.nets.network import Network
 
+Named = list[tuple[str, nn.Parameter]]
 
-def build_optimiser(net: Network, settings: TrainSettings) -> torch.optim.Optimizer:
+
+def parameter_groups(net: Network, method: Method) -> dict[str, Named]:
+    """What learns, in the paper's two learning-rate groups: before fc7's output, and the rest, with the parameters
+    that a method keeps for itself.
+    """
+    named = [(name, p) for name, p in net.named_parameters() if p.requires_grad]
+    of_method = [(f"method.{name}", p) for name, p in method.named_parameters() if p.requires_grad]
+    return {
+        "trunk": [(name, p) for name, p in named if name.startswith("trunk.")],
+        "head": [(name, p) for name, p in named if not name.startswith("trunk.")] + of_method,
+    }
+
+
+def build_optimiser(net: Network, method: Method, settings: TrainSettings) -> torch.optim.Optimizer:
     """The paper's two rates: ``lr_trunk`` before fc7's output, ``lr_head`` for the rest.
 
-    § Weight decay is not in the paper. Biases, norms and centres are spared: decay would draw the centres to 0,
-    the very collapse that the warm-up is there to prevent.
+    § Weight decay is not in the paper. Biases, norms, and what a head lists in ``no_weight_decay`` are left alone.
     """
     groups = []
-    for name, rate in (("trunk", settings.lr_trunk), ("head", settings.lr_head)):
-        named = net.parameter_groups()[name]
-        decayed = [p for n, p in named if p.ndim > 1 and not n.endswith("centres")]
-        spared = [p for n, p in named if p.ndim <= 1 or n.endswith("centres")]
+    undecayed_names = {f"head.{name}" for name in net.head.no_weight_decay}
+    for group, rate in (("trunk", settings.lr_trunk), ("head", settings.lr_head)):
+        named = parameter_groups(net, method)[group]
+        decayed = [(name, p) for name, p in named if p.ndim > 1 and name not in undecayed_names]
+        undecayed = [(name, p) for name, p in named if p.ndim <= 1 or name in undecayed_names]
         groups.append({"params": decayed, "lr": rate, "weight_decay": settings.weight_decay})
-        groups.append({"params": spared, "lr": rate, "weight_decay": 0.0})
-    groups = [g for g in groups if g["params"]]
+        groups.append({"params": undecayed, "lr": rate, "weight_decay": 0.0})
+    groups = [group for group in groups if group["params"]]
     if settings.optimiser == "adamw":
         return torch.optim.AdamW(groups, betas=(settings.momentum, 0.999))
     return torch.optim.SGD(groups, lr=settings.lr_head, momentum=settings.momentum)

@@ -1,124 +1,173 @@
-"""From a configuration to a trained model: data, split, network, loop, folder."""
+"""From a configuration to a model: data, split, network, training or fitting, run folder."""
 
+import shutil
+import time
 import warnings
 from pathlib import Path
 
-import numpy as np
 import torch
 
 from scdh.config import RunConfig
 from scdh.data.batches.batch import BadImages
 from scdh.data.images.augment import augmentation
+from scdh.data.protocol import Protocol
 from scdh.data.source import Source
-from scdh.errors import ConfigError
+from scdh.errors import DataError
 from scdh.hasher import Hasher
-from scdh.methods.registry import method_class
 from scdh.nets.network import Network
-from scdh.runs.folder import STUDENT, claim_folder, keep_protocol
+from scdh.runs.folder import RunFolder
 from scdh.runs.protocol import protocol_of, source_of
 from scdh.training.batch_norm import recalibrate_batch_norm
 from scdh.training.data import TrainingData
 from scdh.training.device import make_accelerator
-from scdh.training.loop import fit
+from scdh.training.features import cached_trunk_features
+from scdh.training.loop import Trained, train_epochs
 
 
 def train(
     config: RunConfig,
-    folder: Path | None,
+    folder: Path | None = None,
     *,
     resume: bool = False,
     feature_cache: Path | None = None,
     quiet: bool = False,
     source: Source | None = None,
+    keep_last: bool = True,
 ) -> Hasher:
-    """Train and return the model to take codes from: the best on validation where there is one, else the last.
+    """Train (or fit, where the method has no gradient training) and return the model to take codes from: the best on
+    validation where there is one, else the last.
 
-    ``feature_cache`` is where a frozen trunk's features are kept for other runs (default: the run's own folder).
-    ``source`` is the data that ``config.data`` describes, where it is open already.
+    Args:
+        config: settings of the run.
+        folder: run folder that receives settings, split, logs, checkpoints and model; None: nothing is written.
+        resume: go on with the run in ``folder``.
+        feature_cache: folder that keeps a frozen trunk's features for other runs (default: the run's own folder).
+        quiet: no progress bars.
+        source: the data that ``config.data`` describes, where they are open already.
+        keep_last: where another epoch's model is taken, also leave the last one's in the folder.
     """
-    kind = method_class(config.method.name)
-    if not kind.learns_by_gradient:
-        raise ConfigError(
-            f"{kind.about.title} is fitted to features at once, not trained; `scdh demo` compares with it."
-        )
-    augmentation(config.train.augmentation)  # a wrong word must not wait for a download or cached features
+    augmentation(config.train.augmentation)  # refuses a wrong name before anything is downloaded or computed
     accelerator = make_accelerator(config.train.precision)
-    if folder is not None:
-        claim_folder(folder, config, resume, accelerator.is_main_process)
+    run = None if folder is None else RunFolder(folder)
+    if run is not None:
+        run.claim(config, resume=resume, write=accelerator.is_main_process)
         accelerator.wait_for_everyone()
     source = source_of(config) if source is None else source
     protocol = protocol_of(config, source)
-    if folder is not None:
-        keep_protocol(folder / "protocol.json", protocol, resume, accelerator.is_main_process)
-
+    if run is not None:
+        run.keep_protocol(protocol, resume=resume, write=accelerator.is_main_process)
     if source.num_classes < 2:
         warnings.warn("All rows share one label, so every code will be alike; give at least two classes.", stacklevel=2)
     torch.manual_seed(config.seed)
     width = source.features.shape[1] if source.kind == "features" else None
-    hasher, method = Hasher.build(config, source.label_names, source.multi_label, width)
+    hasher = Hasher.build(config, source.label_names, source.multi_label, width)
     hasher.info = {
         "protocol": {"name": protocol.name, "fingerprint": protocol.fingerprint},
         "source": {"name": source.name, "fingerprint": protocol.source_fingerprint},
     }
-    bad = BadImages()
-    cache = feature_cache or (None if folder is None else folder / "features")
-    data = TrainingData(
-        config, hasher, source, protocol, accelerator, bad, cache, quiet, unlabelled=method.learns_from_unlabelled
-    )
-    method.prepare(data.train_labels, data.train_rows)
+    bad_images = BadImages()
+    cache = feature_cache or (None if run is None else run.features)
+    if hasher.method.learns_by_gradient:
+        data = TrainingData(config, hasher, source, protocol, accelerator, bad_images, cache, quiet)
+        result = _train(hasher, data, run, resume=resume, quiet=quiet, keep_last=keep_last)
+    else:
+        result = _fit(hasher, source, protocol, cache, bad_images, quiet)
+    if run is not None and accelerator.is_main_process:
+        result.save(run.model)
+        shutil.rmtree(run.best, ignore_errors=True)  # the model is the same
+    accelerator.wait_for_everyone()
+    if bad_images.paths:
+        warnings.warn(
+            f"{len(bad_images)} broken images were skipped in training, the first is {bad_images.paths[0]}.",
+            stacklevel=2,
+        )
+    return result
 
-    best: dict[str, torch.Tensor] = {}
 
-    def keep_best(net: Network, student: Network | None) -> None:
-        if folder is None:
-            best.update({name: tensor.detach().clone() for name, tensor in net.state_dict().items()})
+def _fit(
+    hasher: Hasher, source: Source, protocol: Protocol, cache: Path | None, bad_images: BadImages, quiet: bool
+) -> Hasher:
+    """A method without gradient training: it writes its head from the features of all training rows at once."""
+    if source.kind == "features":
+        rows, features = protocol.train, source.features[protocol.train]
+    else:
+        config = hasher.config
+        rows, features = cached_trunk_features(
+            hasher,
+            source,
+            protocol.train,
+            folder=cache,
+            batch_size=config.train.batch_size,
+            workers=config.train.workers,
+            on_bad_image=config.data.on_bad_image,
+            bad_images=bad_images,
+            progress=None if quiet else "features of the trunk",
+        )
+    if not len(rows):
+        raise DataError(f"None of the {len(protocol.train)} training images of {source.name} can be read.")
+    started = time.perf_counter()
+    hasher.method.fit(hasher.network, features, source.labels[rows], hasher.config.seed)
+    hasher.info["seconds"] = time.perf_counter() - started
+    return hasher
+
+
+def _train(
+    hasher: Hasher, data: TrainingData, run: RunFolder | None, *, resume: bool, quiet: bool, keep_last: bool
+) -> Hasher:
+    config, accelerator, method = hasher.config, data.accelerator, hasher.method
+    net, method_data = data.network(), data.for_method()
+    method.prepare(net, method_data)
+    best_weights: dict[str, torch.Tensor] = {}
+
+    def keep_best(best: Network, student: Network | None) -> None:
+        if run is None:
+            best_weights.update({name: tensor.detach().clone() for name, tensor in best.state_dict().items()})
             return
-        data.whole(net).save(folder / "best")
+        hasher.with_network(best).save(run.best)
         if student is not None:  # the student of the teacher that was best
-            data.whole(student).save(folder / STUDENT)
+            hasher.with_network(student).save(run.student)
 
-    fitted = fit(
-        data.net,
+    trained = train_epochs(
+        net,
         method,
+        method_data,
         data.batches,
         data.steps_per_epoch,
         config.train,
         accelerator=accelerator,
-        folder=folder,
+        run=run,
         resume=resume,
-        validate=data.validate if len(protocol.validation) else None,
+        validate=data.validate if len(data.validation_rows) else None,
         keep_best=keep_best if config.train.keep == "best" else None,
         quiet=quiet,
     )
-    progress = fitted.progress
-    if best:
-        fitted.net.load_state_dict(best)
-    result = data.whole(fitted.net)
-    result.info["epochs"] = progress.epochs_done
-    result.info["history"] = progress.history[-1]
-    chosen = {"best_epoch": progress.best_epoch, "validation_map": progress.best_score}
-    choosing = config.train.keep == "best" and progress.best_epoch is not None
-    if best:
-        result.info |= chosen
-    if folder is not None and accelerator.is_main_process:
-        result.save(folder / "last")
-        if fitted.student is not None and not choosing:
-            data.whole(fitted.student).save(folder / STUDENT)
-        # Not whether there is a folder: a run that was killed before its first checkpoint may have left one.
-        if choosing:
-            # A comparison removes it once the model, which is the same, was written.
-            result = Hasher.load(folder / ("best" if (folder / "best").exists() else "model"))
-            result.info |= chosen
+    takes_best = config.train.keep == "best" and trained.progress.best_epoch is not None
+    progress, best_info = trained.progress, {}
+    result = hasher.with_network(trained.net)
+    result.info |= {"epochs": progress.epochs_done, "history": progress.history[-1]}
+    if takes_best:
+        best_info = {"best_epoch": progress.best_epoch, "validation_map": progress.best_score}
+    written = run if accelerator.is_main_process else None
+    if takes_best and run is None:
+        trained.net.load_state_dict(best_weights)
+        result.info |= best_info
+    elif takes_best and written is not None:
+        if keep_last and progress.best_epoch != progress.epochs_done:
+            result.save(written.last)
+        # Of a run that was finished before, the best epoch's model is the model itself.
+        result = Hasher.load(written.best if written.best.exists() else written.model)
+        result.info |= best_info
+    elif trained.student is not None and written is not None:
+        hasher.with_network(trained.student).save(written.student)
     if config.train.recalibrate:
-        seen = np.concatenate([data.train_rows, *([] if data.unlabelled_rows is None else [data.unlabelled_rows])])
-        recalibrate_batch_norm(result.network, data.plain_batches(seen))
-        if folder is not None and fitted.student is not None and accelerator.is_main_process:
-            student = Hasher.load(folder / STUDENT)
-            recalibrate_batch_norm(student.network, data.plain_batches(seen))
-            student.save(folder / STUDENT)
-    if folder is not None and accelerator.is_main_process:
-        result.save(folder / "model")
-    accelerator.wait_for_everyone()
-    if bad.paths:
-        warnings.warn(f"{len(bad)} broken images were skipped in training, the first is {bad.paths[0]}.", stacklevel=2)
+        _recalibrate(result, trained, data, written)
     return result
+
+
+def _recalibrate(result: Hasher, trained: Trained, data: TrainingData, run: RunFolder | None) -> None:
+    """Batch-norm statistics of the final weights, of the model and of the student beside it."""
+    recalibrate_batch_norm(result.network, data.plain_batches(data.seen_rows))
+    if run is not None and trained.student is not None:
+        student = Hasher.load(run.student)
+        recalibrate_batch_norm(student.network, data.plain_batches(data.seen_rows))
+        student.save(run.student)

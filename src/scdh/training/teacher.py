@@ -10,24 +10,24 @@ from scdh.nets.network import Network, batch_norms
 class MovingAverage:
     """θ' ← a_t θ' + (1 − a_t) θ with a_t = min(1 − 1/(t+1), decay), so that the start is forgotten quickly.
 
-    Buffers (batch-norm statistics) take one of two ways. A network that only averages never sees data, so the first
-    network's statistics are copied: they are moving averages already, and of what the weights saw last. A teacher sees
-    a batch of its own at every step (``own_passes``): its batch-norms normalise by that batch, as its student's do, and
-    its running statistics come from its own passes. Copied ones would describe what the student's weights make of the
-    data, not what the averaged weights make of it.
+    Buffers (batch-norm statistics) are treated in one of two ways. A network that only averages never sees data, so the
+    first network's statistics are copied: they are moving averages already, of what the weights saw last. A teacher
+    sees a batch of its own at every step (``own_passes``): its batch-norms normalise by that batch, as its student's
+    do, and its running statistics come from its own passes. Copied ones would describe the activations of the student's
+    weights, not those of the averaged weights.
     """
 
     def __init__(self, net: Network, decay: float, *, own_passes: bool = False) -> None:
         self.net = copy.deepcopy(net).requires_grad_(False)
         self.decay, self.steps, self.own_passes = decay, 0, own_passes
-        self.ready()
+        self.set_modes()
 
-    def ready(self) -> None:
-        """The modes to pass a batch in: nothing is dropped, only batch-norm goes by the batch.
+    def set_modes(self) -> None:
+        """Before batches are passed: dropout is off, and only batch-norm uses the statistics of the batch.
 
-        § Mean Teacher drops units in its teacher too. What the student is drawn to is then blurred by chance: on
+        § Mean Teacher uses dropout in its teacher too, which makes the student's target noisy: on
         features of CIFAR-10 (5,000 labels, 32 bits, units dropped with 0.5) validation MAP was 0.625 with, 0.628
-        without. The teacher's own view of each item is change enough.
+        without. The teacher's own view of each item is perturbation enough.
         """
         self.net.eval()
         if self.own_passes and not self.net.frozen_batch_norm:
@@ -38,8 +38,8 @@ class MovingAverage:
     def update(self, net: Network) -> None:
         self.steps += 1
         keep = min(1 - 1 / (self.steps + 1), self.decay)
-        for mine, theirs in zip(self.net.parameters(), net.parameters(), strict=True):
-            mine.lerp_(theirs, 1 - keep)
+        for average, weight in zip(self.net.parameters(), net.parameters(), strict=True):
+            average.lerp_(weight, 1 - keep)
         if not self.own_passes:
-            for kept, seen in zip(self.net.buffers(), net.buffers(), strict=True):
-                kept.copy_(seen)
+            for own, other in zip(self.net.buffers(), net.buffers(), strict=True):
+                own.copy_(other)

@@ -12,6 +12,7 @@ from scdh.data.arrays.memory import finite_features
 from scdh.data.images.decode import decode
 from scdh.data.source import Source
 from scdh.errors import DataError
+from scdh.label_arrays import no_labels
 
 
 class ItemsSource(Source):
@@ -21,7 +22,7 @@ class ItemsSource(Source):
 
     def __init__(self, items: Sequence[Any] | np.ndarray, *, start: int = 0) -> None:
         self.name, self._start, self._items = "the given items", start, items
-        self.labels, self.label_names = np.full(len(items), -1, np.int64), []
+        self.labels, self.label_names = no_labels(len(items)), []
         first = items[0] if len(items) else None
         is_vector = (isinstance(first, np.ndarray) and first.ndim == 1) or isinstance(first, (int, float, list, tuple))
         self.kind = "features" if is_vector else "images"

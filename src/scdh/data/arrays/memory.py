@@ -9,6 +9,7 @@ from PIL import Image
 from scdh.data.labels import encode_array
 from scdh.data.source import Source
 from scdh.errors import DataError
+from scdh.label_arrays import no_labels
 
 
 class ArraySource(Source):
@@ -36,7 +37,7 @@ class ArraySource(Source):
         else:
             self._data = finite_features(data, name)
         if labels is None:
-            self.labels, self.label_names = np.full(len(data), -1, np.int64), list(label_names or [])
+            self.labels, self.label_names = no_labels(len(data)), list(label_names or [])
         else:
             self.labels, self.label_names = encode_array(labels, label_names, what=f"labels of {name}")
         for what, other in (("labels", self.labels), ("split words", split), ("item names", item_names)):

@@ -9,9 +9,10 @@ import numpy as np
 from PIL import Image
 
 from scdh.data.images.decode import EXTENSIONS, decode
-from scdh.data.source import Source, file_marks
+from scdh.data.source import Source, file_stamps
 from scdh.data.tables.columns import SPLIT_WORDS, UNLABELLED
 from scdh.errors import DataError
+from scdh.label_arrays import NO_LABEL
 
 PARTS = frozenset(("train", "val", "test", UNLABELLED))
 
@@ -45,8 +46,8 @@ class FolderSource(Source):
     def stable_names(self) -> Iterable[str]:
         return (path.replace(os.sep, "/") for path in self._paths)
 
-    def content_marks(self) -> Iterable[bytes]:
-        return file_marks(self._root / path for path in self._paths)
+    def content_samples(self) -> Iterable[bytes]:
+        return file_stamps(self._root / path for path in self._paths)
 
 
 def open_folder(root: Path, *, name: str | None = None, parts: frozenset[str] | None = None) -> FolderSource:
@@ -72,7 +73,7 @@ def open_folder(root: Path, *, name: str | None = None, parts: frozenset[str] | 
         raise DataError(f"The folder {root} holds no images ({', '.join(sorted(EXTENSIONS))}).")
     names = sorted({label for _, label, _ in found if label is not None})
     place = {label: i for i, label in enumerate(names)}
-    labels = np.array([-1 if label is None else place[label] for _, label, _ in found], dtype=np.int64)
+    labels = np.array([NO_LABEL if label is None else place[label] for _, label, _ in found], dtype=np.int64)
     split = np.array([part for _, _, part in found]) if divided else None
     return FolderSource(root, [path for path, _, _ in found], labels, names, name=name, split=split)
 

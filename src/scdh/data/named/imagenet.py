@@ -20,7 +20,7 @@ def open_imagenet(root: Path) -> FolderSource:
     if base is None:
         raise DataError(f"No ImageNet in {root}; expected its folders train/<wnid>/ and val/<wnid>/.")
     source = open_folder(base, name="imagenet1k", parts=frozenset(("train", "val")))
-    missing = np.flatnonzero(source.labels < 0)
+    missing = np.flatnonzero(~source.labelled)
     if len(missing):
         _label_flat(source, missing, [base, root])
     return source

@@ -11,6 +11,7 @@ import numpy as np
 
 from scdh.data.images.folder import FolderSource
 from scdh.errors import DataError
+from scdh.label_arrays import is_labelled
 
 CONCEPTS = 21
 IMAGE_FOLDERS = ("Flickr", "images")
@@ -27,7 +28,7 @@ def open_nuswide(root: Path) -> FolderSource:
             f"{root} holds neither {' nor '.join(f'{f}/' for f in IMAGE_FOLDERS)} with the NUS-WIDE photos."
         )
     rows, paths = [], []
-    for row in np.flatnonzero(hot.any(axis=1)):
+    for row in np.flatnonzero(is_labelled(hot)):
         path = _find(root, bases, listed[row])
         if path is not None:
             rows.append(row)

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from PIL import Image
 
 from scdh.data.images.decode import decode
-from scdh.data.source import BadImage, Source, file_marks
+from scdh.data.source import BadImage, Source, file_stamps
 from scdh.data.tables.columns import (
     SPLIT_COLUMN,
     choose_image_column,
@@ -83,13 +83,13 @@ class ArrowSource(Source):
             return (self._cell(row)[1] or "" for row in range(len(self)))
         return (f"{name} {rows}" for name, rows in self._parts)
 
-    def content_marks(self) -> Iterable[bytes]:
+    def content_samples(self) -> Iterable[bytes]:
         if self._paths_only:
-            return file_marks(self._folder / (self._cell(row)[1] or "") for row in range(len(self)))
+            return file_stamps(self._folder / (self._cell(row)[1] or "") for row in range(len(self)))
         # The length of every picture, for another one has hardly ever the same; and some whole ones.
         kept = [data for data, _ in self._chunks if data is not None]
         lengths = (pc.binary_length(data).to_numpy(zero_copy_only=False).tobytes() for data in kept)
-        return chain(lengths, super().content_marks())
+        return chain(lengths, super().content_samples())
 
     def _cell(self, row: int) -> tuple[memoryview | None, str | None]:
         if not 0 <= row < len(self):

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from scdh.data.labels import Encoded, encode_columns, encode_lists, encode_single
 from scdh.errors import DataError
+from scdh.label_arrays import no_labels
 
 IMAGE_COLUMNS = ("image", "img", "image_data", "path", "file", "file_name", "image_path")
 LABEL_COLUMNS = ("label", "labels", "class", "target")
@@ -86,7 +87,7 @@ def choose_label_columns(table: pa.Table, name: str, wanted: str | None, image_c
 def read_labels(table: pa.Table, name: str, columns: list[str]) -> Encoded:
     """The labels of the chosen columns, in one of the two forms of :mod:`scdh.data.labels`."""
     if not columns:
-        return np.full(table.num_rows, -1, np.int64), []
+        return no_labels(table.num_rows), []
     features = hugging_face_features(table.schema)
     encoded = {}
     for column in columns:

@@ -2,53 +2,72 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 from scdh.config import RunConfig
 from scdh.data.source import Source
 from scdh.errors import TrainingError
 from scdh.experiments.compare.grid import Grid
 from scdh.files import locked, replacing
-from scdh.methods.registry import method_class
+from scdh.methods.declared import declared
 from scdh.progress import track
 from scdh.training.run import train
 
 TIMED_STEPS = 20
+BUDGET_FILE = "budget.json"
 
 
 def epochs_within(grid: Grid, source: Source, out: Path, seconds: float, cache: Path) -> dict[tuple[str, int], int]:
-    """Epochs of each (method, bits) that take about ``seconds``, by the time of some steps measured on this machine.
+    """Epochs that take each trained method about as long, by the time of some steps on this machine.
 
-    They are measured once and kept in ``out/budget.json``: a comparison that is resumed goes on with the same, and
-    other processes that share the work wait for them.
+    The times are measured once and stored in ``out/budget.json``, so a comparison that is resumed goes on with the
+    same numbers of epochs; other processes that share the work wait for them.
+
+    Args:
+        grid: the comparison; methods that are fitted are left out.
+        source: its data.
+        out: its folder.
+        seconds: training time for every run.
+        cache: folder for the features of a frozen network.
+
+    Returns:
+        Epochs by (method, bits), at least 1. A method that diverges has its usual number: its runs will report it.
     """
-    file, kept = out / "budget.json", {}
-    learning = [name for name in grid.methods if method_class(name).learns_by_gradient]
-    work = [(name, bits) for name in learning for bits in grid.bits]
-    found = {}
+    file = out / BUDGET_FILE
+    step_seconds: dict[str, float] = {}
+    epochs: dict[tuple[str, int], int] = {}
+    trained = [name for name in grid.methods if declared(name).learns_by_gradient]
+    pairs = [(name, bits) for name in trained for bits in grid.bits]
     out.mkdir(parents=True, exist_ok=True)
     with locked(out / ".timing", wait=True):
         if file.exists():
-            kept = json.loads(file.read_text("utf-8"))
-        for name, bits in track(work, len(work), "timing steps", "methods"):
-            seed, key = grid.seeds[0], f"{name}-{bits}"
-            usual = grid.cell(source, name, bits, seed).config.train
-            if key not in kept:
-                short = {"train.epochs": 2, "train.epoch_steps": TIMED_STEPS, "data.validation_per_class": 0}
-                if "batch_epochs" in method_class(name).Settings.model_fields:
-                    short["method.batch_epochs"] = 0  # DPSH's first epochs are its cheap ones
-                timed = grid.config(name, bits, seed, source, **short)
+            step_seconds = json.loads(file.read_text("utf-8"))
+        for name, bits in track(pairs, len(pairs), "timing steps", "methods"):
+            key, settings = f"{name}-{bits}", grid.cell(source, name, bits, grid.seeds[0]).config.train
+            if key not in step_seconds:
                 try:
-                    kept[key] = seconds_a_step(timed, source, cache)
-                except TrainingError:  # it diverges; its runs will say so, whatever their length
-                    found[name, bits] = usual.epochs
+                    step_seconds[key] = seconds_per_step(_timed_config(grid, source, name, bits), source, cache)
+                except TrainingError:
+                    epochs[name, bits] = settings.epochs
                     continue
                 with replacing(file) as temporary:
-                    temporary.write_text(json.dumps(kept, indent=1), "utf-8")
-            found[name, bits] = max(1, round(seconds / (kept[key] * (usual.epoch_steps or 1))))
-    return found
+                    temporary.write_text(json.dumps(step_seconds, indent=1), "utf-8")
+            epochs[name, bits] = max(1, round(seconds / (step_seconds[key] * (settings.epoch_steps or 1))))
+    return epochs
 
 
-def seconds_a_step(config: RunConfig, source: Source, cache: Path) -> float:
-    """Of the last epoch: the first one warms up."""
-    result = train(config, None, feature_cache=cache, quiet=True, source=source)
-    return float(result.info["history"]["seconds"]) / TIMED_STEPS
+def _timed_config(grid: Grid, source: Source, method: str, bits: int) -> RunConfig:
+    settings: dict[str, Any] = {
+        "train.epochs": 2,
+        "train.epoch_steps": TIMED_STEPS,
+        "data.validation_per_class": 0,
+    }
+    if "batch_epochs" in declared(method).Settings.model_fields:
+        settings["method.batch_epochs"] = 0  # DPSH's first epochs are its cheap ones
+    return grid.config(method, bits, grid.seeds[0], source, **settings)
+
+
+def seconds_per_step(config: RunConfig, source: Source, cache: Path) -> float:
+    """Measured in the last epoch, because the first one warms up."""
+    model = train(config, None, feature_cache=cache, quiet=True, source=source)
+    return float(model.info["history"]["seconds"]) / TIMED_STEPS

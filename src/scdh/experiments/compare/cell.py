@@ -1,35 +1,35 @@
 """One cell of a comparison: trained (or fitted) and scored in a run folder of its own, which can be resumed."""
 
+import csv
 import json
-import shutil
-import time
+import math
 from pathlib import Path
 from typing import Any
 
-import torch
-
-from scdh.codes import Codes
-from scdh.data.row_names import RowNames
 from scdh.data.source import Source
 from scdh.errors import ConfigError, TrainingError
-from scdh.experiments.compare.cell_results import FAILED, SCORES, STUDENT_SCORES
+from scdh.experiments.compare.features import SourceFeatures
 from scdh.experiments.compare.grid import Cell
-from scdh.experiments.compare.kept_features import KeptFeatures
+from scdh.experiments.compare.results import CellResult
 from scdh.files import locked, replacing
-from scdh.hasher import Hasher
-from scdh.methods.registry import method_class
-from scdh.runs.code_scores import score_codes
-from scdh.runs.encoding import has_student, run_protocol
-from scdh.runs.folder import claim_folder, keep_protocol
-from scdh.runs.protocol import protocol_of
-from scdh.runs.scoring import USUAL_TOPK, score_run
+from scdh.methods.declared import declared
+from scdh.runs.folder import NetworkName, RunFolder
+from scdh.runs.scoring import ScoreOptions, score_run
 from scdh.training.run import train
 
-OPTIONS = {"denominator": "hits", "radius": 2, "ties": "expected"}
+REPORTED = ("map", "map_best", "map_worst", "precision_at_radius", "empty_balls", "precision_at_k", "l_q")
 
 
-class Bench:
-    """What all cells share: the data, the features of the network as it comes, and where the cells lie."""
+class CellRunner:
+    """Runs cells on one source, with features shared by all of them.
+
+    Args:
+        source: the data of the comparison.
+        folder: cells go into ``folder/cells/<name>``.
+        topk: items that count for MAP; None takes the usual number for this data (mostly all).
+        cache: folder for the features of a frozen network; None takes ``folder/features``.
+        scored: whether cells are scored on queries; False for tuning, which must not see them.
+    """
 
     def __init__(
         self,
@@ -40,89 +40,125 @@ class Bench:
         *,
         scored: bool = True,
     ) -> None:
-        """Without ``scored``, cells are trained and no query is asked: for tuning."""
         self.source, self.folder, self.scored = source, folder, scored
-        self.topk = USUAL_TOPK.get(source.name) if topk is None else topk
-        self.features = KeptFeatures(source, cache or folder / "features")
+        self.options = ScoreOptions("usual" if topk is None else topk)
+        self.features = SourceFeatures(source, cache or folder / "features")
 
-    def place(self, cell: Cell) -> Path:
-        return self.folder / "cells" / cell.name
+    def run_of(self, cell: Cell) -> RunFolder:
+        """The run folder of a cell."""
+        return RunFolder(self.folder / "cells" / cell.name)
 
-    def done(self, cell: Cell) -> bool:
-        folder = self.place(cell)
-        if (folder / FAILED).exists():
+    def is_done(self, cell: Cell) -> bool:
+        """Whether nothing is left to do: the cell failed, or it is trained and has the scores that are wanted."""
+        run = self.run_of(cell)
+        if run.failure.exists():
             return True
-        return self._has_scores(folder) if self.scored else (folder / "model").is_dir()
+        return self._has_scores(run) if self.scored else run.is_finished
 
-    def _has_scores(self, folder: Path) -> bool:
-        """Also whether they are the ones asked for: another --topk, or `scdh evaluate`, may have left others there."""
-        wanted = {**OPTIONS, "topk": self.topk}
-        for name in (SCORES, STUDENT_SCORES) if has_student(folder) else (SCORES,):
-            if not (folder / name).exists():
+    def _has_scores(self, run: RunFolder) -> bool:
+        """Also checks their definition: another --topk, or `scdh evaluate`, may have left other scores."""
+        expected = self.options.for_evaluate(self.source.name)
+        networks: tuple[NetworkName | None, ...] = (None, "student") if run.has_student else (None,)
+        for network in networks:
+            file = run.scores(network=network)
+            if not file.exists():
                 return False
-            definition = json.loads((folder / name).read_text("utf-8"))["definition"]
-            if any(definition[key] != value for key, value in wanted.items()):
+            definition = json.loads(file.read_text("utf-8"))["definition"]
+            if any(definition[key] != value for key, value in expected.items()):
                 return False
         return True
 
     def run(self, cell: Cell, *, wait: bool = False) -> bool:
-        """Do what is left of a cell; False where another process is at it, unless we ``wait`` for that."""
-        folder = self.place(cell)
-        folder.mkdir(parents=True, exist_ok=True)
-        with locked(folder / ".running", wait=wait) as mine:
-            if not mine:
+        """Do what is left of a cell.
+
+        Args:
+            cell: the cell to run; it is skipped if it is done.
+            wait: if another process is running the cell, wait for it to end.
+
+        Returns:
+            False if another process is running the cell.
+
+        Raises:
+            TrainingError: if the folder holds a run with other settings. A run that diverges is recorded instead.
+        """
+        run = self.run_of(cell)
+        run.path.mkdir(parents=True, exist_ok=True)
+        with locked(run.lock, wait=wait) as have_lock:
+            if not have_lock:
                 return False
-            claim_folder(folder, cell.config, resume=True, write=True)  # refuses a folder of other settings
-            if (folder / "protocol.json").exists():
-                run_protocol(folder, self.source)  # refuses data that changed since
-            if not self.done(cell):
+            run.claim(cell.config, resume=True)
+            if run.protocol_file.exists():
+                run.protocol(self.source)  # refuses data that changed since
+            if not self.is_done(cell):
                 try:
-                    self._learn_and_score(cell, folder)
-                except TrainingError as error:  # a method that diverges must not take the others' results along
-                    with replacing(folder / FAILED) as temporary:
+                    self._train_and_score(cell, run)
+                except TrainingError as error:  # one method that diverges must not stop the others
+                    with replacing(run.failure) as temporary:
                         temporary.write_text(json.dumps({"sentence": str(error)}), "utf-8")
         return True
 
-    def _learn_and_score(self, cell: Cell, folder: Path) -> None:
-        if not method_class(cell.method).learns_by_gradient:
-            self._fit(cell, folder)
-            return
-        if not (folder / "model").is_dir():  # what training writes last
-            train(cell.config, folder, resume=True, feature_cache=self.features.cache, quiet=True, source=self.source)
-        for spare in ("last", "best"):  # the model is one of the two; a network each would fill the disk
-            shutil.rmtree(folder / spare, ignore_errors=True)
+    def results(self, cell: Cell) -> list[CellResult]:
+        """What the folder of a cell holds: a result for each network that was scored; none if it is not done."""
+        return read_results(self.run_of(cell), cell)
+
+    def _train_and_score(self, cell: Cell, run: RunFolder) -> None:
+        if not run.is_finished:
+            self._train(cell, run)
         if not self.scored:
             return
-        asked = (folder, "query", self.topk, True, OPTIONS, None)
-        common: dict[str, Any] = {"encode": self.features.encode, "source": self.source}
-        if has_student(folder):
-            score_run(*asked, taught="student", **common)
-        score_run(*asked, **common)
+        common: dict[str, Any] = {"source": self.source, "hash_outputs": self.features.hash_outputs}
+        if run.has_student:
+            score_run(run, "query", self.options, network="student", **common)
+        score_run(run, "query", self.options, **common)
 
-    def _fit(self, cell: Cell, folder: Path) -> None:
-        """A method that learns from features at once, those of the network as it comes."""
-        config, source = cell.config, self.source
-        protocol = protocol_of(config, source)
-        keep_protocol(folder / "protocol.json", protocol, resume=True, write=True)
-        width = source.features.shape[1] if source.kind == "features" else None
-        torch.manual_seed(config.seed)  # a network without pretrained weights comes with random ones
-        hasher, method = Hasher.build(config, source.label_names, source.multi_label, width)
-        rows, features = self.features.of(hasher, protocol.train)
-        started = time.perf_counter()
+    def _train(self, cell: Cell, run: RunFolder) -> None:
         try:
-            method.fit(features, source.labels[rows], cell.seed)
-        except ConfigError as error:  # such as more bits than features: this cell's matter, not the others'
-            raise TrainingError(str(error)) from None
-        seconds = time.perf_counter() - started
-        codes: dict[str, Codes] = {}
-        for name, asked in (("query", protocol.query), ("database", protocol.database)):
-            rows, features = self.features.of(hasher, asked)
-            made, file = method.encode(features), folder / "codes" / f"{name}.codes"
-            codes[name] = Codes(made.packed, made.bits, rows, {"protocol": protocol.fingerprint})
-            RowNames.of(source, rows).save(file)
-            codes[name].save(file)
-        with replacing(folder / "log.csv") as temporary:
-            temporary.write_text(f"epoch,seconds\n1,{seconds}\n", "utf-8")
-        score_codes(
-            folder, config, source, protocol, codes["query"], codes["database"], topk=self.topk, options=OPTIONS
-        )
+            train(
+                cell.config,
+                run.path,
+                resume=True,
+                feature_cache=self.features.cache,
+                quiet=True,
+                source=self.source,
+                keep_last=False,  # a second network of every cell would fill the disk
+            )
+        except ConfigError as error:
+            if declared(cell.method).learns_by_gradient:
+                raise
+            raise TrainingError(str(error)) from None  # such as more bits than features: a failure of this cell only
+
+
+def read_results(run: RunFolder, cell: Cell) -> list[CellResult]:
+    """As :meth:`CellRunner.results`, of any run folder."""
+    method = declared(cell.method)
+    known: dict[str, Any] = {"method": cell.method, "bits": cell.bits, "seed": cell.seed, "cell": cell.name}
+    if run.failure.exists():
+        message = json.loads(run.failure.read_text("utf-8"))["sentence"]
+        return [CellResult(**known, title=method.about.title, student=False, failed=message)]
+    known["epochs"] = cell.config.train.epochs if method.learns_by_gradient else None
+    results = []
+    for network in (None, "student"):
+        is_student = network == "student"
+        file = run.scores(network="student" if is_student else None)
+        if file.exists():
+            title = f"{method.about.title} (student)" if is_student else method.about.title
+            content = json.loads(file.read_text("utf-8"))
+            known |= {key: content[key] for key in (*REPORTED, "definition", "protocol") if key in content}
+            known |= dict(zip(("seconds", "validation"), read_training_log(run, student=is_student), strict=True))
+            results.append(CellResult(**known, title=title, student=is_student))
+    return results
+
+
+def read_training_log(run: RunFolder, *, student: bool = False) -> tuple[float, list[tuple[float, float]]]:
+    """Seconds of training without scoring, and (seconds so far, validation MAP) after each validated epoch."""
+    if not run.log.exists():  # a method that is fitted has no epochs
+        return float(run.model_info()["seconds"]), []
+    column = "validation_map_student" if student else "validation_map"
+    seconds, curve = 0.0, []
+    with open(run.log, newline="", encoding="utf-8") as handle:
+        for row in csv.DictReader(handle):
+            seconds += float(row["seconds"])
+            score = float(row.get(column) or math.nan)
+            if not math.isnan(score):
+                curve.append((round(seconds, 4), score))
+    return seconds, curve

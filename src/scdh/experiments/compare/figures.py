@@ -1,132 +1,134 @@
-"""Plots of a comparison as SVG texts by name; one that has no data is not there."""
+"""Plots of a comparison as SVG texts by name; a plot without data is left out."""
 
 import statistics
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
-from scdh.experiments.compare.tables import Block, blocks
-from scdh.experiments.demo.figures import CLASSES, INK, MARKERS, as_svg, house_axes
+from scdh.experiments.compare.results import ComparisonResults
+from scdh.experiments.compare.tables import MethodRows, rows_by_method
+from scdh.experiments.pages.svg import COLOURS, MARKERS, TEXT_COLOUR, figure_axes, to_svg
 
 WIDTH, LEAST_HEIGHT, LINE_HEIGHT = 7.4, 4.2, 0.21
 
 
-def plots(found: dict[str, Any]) -> dict[str, str]:
-    radius = (found["definition"] or {}).get("radius", 2)
-    drawn = {
-        "map": _by_bits(found, "map", "MAP"),
-        "precision": _by_bits(found, "precision_at_radius", f"precision within radius {radius}"),
-        "validation": _validation(found),
-        "cost": _cost(found),
+def plots(results: ComparisonResults) -> dict[str, str]:
+    """SVG texts of the plots ``map``, ``precision``, ``validation`` and ``cost``."""
+    svgs = {
+        "map": _plot_by_bits(results, "map", "MAP"),
+        "precision": _plot_by_bits(results, "precision_at_radius", f"precision within radius {results.radius}"),
+        "validation": _plot_validation(results),
+        "cost": _plot_cost(results),
     }
-    return {name: svg for name, svg in drawn.items() if svg}
+    return {name: svg for name, svg in svgs.items() if svg}
 
 
-def _by_bits(found: dict[str, Any], key: str, words: str) -> str:
-    """Lines over the lengths of codes, or with one length a dot a method."""
-    shown = [block for block in blocks(found["rows"]) if any(row[key] is not None for row in block.by.values())]
-    if not shown:
+def _plot_by_bits(results: ComparisonResults, score: str, label: str) -> str:
+    """Lines over the lengths of codes, or with one length a dot for each method."""
+    lengths = sorted(results.bits)
+    methods = [m for m in rows_by_method(results.rows) if any(m.mean(score, bits) is not None for bits in lengths)]
+    if not methods:
         return ""
-    lengths = sorted(found["bits"])
     if len(lengths) == 1:
-        return _dots(found, shown, lengths[0], key, words)
-    with _many(shown) as (figure, axes):
-        for n, block in enumerate(shown):
-            rows = [block.by[bits] for bits in lengths if bits in block.by and block.by[bits][key] is not None]
-            # Side by side by a little, for error bars at one place would hide each other.
-            places = [lengths.index(row["bits"]) + 0.02 * (n - (len(shown) - 1) / 2) for row in rows]
-            bars = [row[f"{key}_std"] or 0.0 for row in rows]
-            axes.errorbar(places, [row[key] for row in rows], bars, capsize=2, elinewidth=1, **_look(found, block))
-        axes.set(xticks=range(len(lengths)), xticklabels=lengths, xlabel="bits", ylabel=words)
+        return _plot_dots(results, methods, lengths[0], score, label)
+    with figure_axes(_size(methods)) as (figure, axes):
+        for n, method in enumerate(methods):
+            present = [bits for bits in lengths if method.mean(score, bits) is not None]
+            rows = [method.by_bits[bits] for bits in present]
+            # Shifted a little, because error bars at one position would hide each other.
+            positions = [lengths.index(bits) + 0.02 * (n - (len(methods) - 1) / 2) for bits in present]
+            means, bars = [row.mean(score) for row in rows], [row.deviation(score) or 0.0 for row in rows]
+            axes.errorbar(positions, means, bars, capsize=2, elinewidth=1, **_line_style(results, method))
+        axes.set(xticks=range(len(lengths)), xticklabels=lengths, xlabel="bits", ylabel=label)
         axes.grid(axis="x", visible=False)
-        _legend(figure, axes)
-        return as_svg(figure, f"{words} against bits for each method")
+        _add_legend(figure, axes)
+        return to_svg(figure, f"{label} against bits for each method")
 
 
-def _dots(found: dict[str, Any], shown: Sequence[Block], bits: int, key: str, words: str) -> str:
-    with _many(shown) as (figure, axes):
-        for place, block in enumerate(shown):
-            row = block.by[bits]
-            axes.errorbar([row[key]], [place], xerr=[row[f"{key}_std"] or 0.0], capsize=3, **_look(found, block))
-        axes.set(yticks=range(len(shown)), yticklabels=[block.title for block in shown], xlabel=f"{words}, {bits} bits")
+def _plot_dots(results: ComparisonResults, methods: Sequence[MethodRows], bits: int, score: str, label: str) -> str:
+    with figure_axes(_size(methods)) as (figure, axes):
+        for position, method in enumerate(methods):
+            row = method.by_bits[bits]
+            bar, style = row.deviation(score) or 0.0, _line_style(results, method)
+            axes.errorbar([row.mean(score)], [position], xerr=[bar], capsize=3, **style)
+        axes.set(yticks=range(len(methods)), yticklabels=[m.title for m in methods], xlabel=f"{label}, {bits} bits")
         axes.invert_yaxis()
-        return as_svg(figure, f"{words} of each method at {bits} bits")
+        return to_svg(figure, f"{label} of each method at {bits} bits")
 
 
-def _validation(found: dict[str, Any]) -> str:
+def _plot_validation(results: ComparisonResults) -> str:
     """Validation MAP against seconds of training at the longest codes; the mean over seeds, epoch by epoch."""
-    longest, curves = max(found["bits"]), {}
-    for block in blocks(found["rows"]):
-        own = [
-            entry["validation"]
-            for entry in found["cells"]
-            if (entry["method"], entry["student"], entry["bits"]) == (block.method, block.student, longest)
-            and entry.get("validation")
+    longest = max(results.bits)
+    curves: list[tuple[MethodRows, list[list[float]]]] = []
+    for method in rows_by_method(results.rows):
+        of_seeds = [
+            cell.validation
+            for cell in results.cells
+            if (cell.method, cell.student, cell.bits) == (method.method, method.student, longest) and cell.validation
         ]
-        if own:
-            epochs = zip(*own, strict=False)  # seeds of one method have as many; a shorter one would end the mean
-            curves[block.title] = (block, [[statistics.fmean(v) for v in zip(*at, strict=True)] for at in epochs])
+        if of_seeds:
+            epochs = zip(*of_seeds, strict=False)  # all seeds have as many; a shorter one would end the mean
+            points = [[statistics.fmean(values) for values in zip(*epoch, strict=True)] for epoch in epochs]
+            curves.append((method, points))
     if not curves:
         return ""
-    with _many([block for block, _ in curves.values()]) as (figure, axes):
-        for block, curve in curves.values():
-            seconds, scores = zip(*curve, strict=True)
-            axes.plot(seconds, scores, **_look(found, block) | {"markersize": 3})
-        if found["target"] is not None:
-            axes.axhline(found["target"], color=INK, lw=1, ls=":", label=f"target {found['target']:.2f}")
+    with figure_axes(_size([method for method, _ in curves])) as (figure, axes):
+        for method, points in curves:
+            seconds, scores = zip(*points, strict=True)
+            axes.plot(seconds, scores, **_line_style(results, method) | {"markersize": 3})
+        if results.target is not None:
+            axes.axhline(results.target, color=TEXT_COLOUR, lw=1, ls=":", label=f"target {results.target:.2f}")
         axes.set(xscale="log", xlabel="seconds of training", ylabel=f"validation MAP, {longest} bits")
-        _plain_ticks(axes)
-        _legend(figure, axes)
-        return as_svg(figure, f"Validation MAP against seconds of training at {longest} bits")
+        _set_plain_ticks(axes)
+        _add_legend(figure, axes)
+        return to_svg(figure, f"Validation MAP against seconds of training at {longest} bits")
 
 
-def _cost(found: dict[str, Any]) -> str:
+def _plot_cost(results: ComparisonResults) -> str:
     """MAP against seconds of training at the longest codes: up and to the left is better."""
-    longest = max(found["bits"])
-    shown = [block for block in blocks(found["rows"]) if (block.by.get(longest) or {}).get("map") is not None]
-    if not shown:
+    longest = max(results.bits)
+    methods = [method for method in rows_by_method(results.rows) if method.mean("map", longest) is not None]
+    if not methods:
         return ""
-    with _many(shown) as (figure, axes):
-        for block in shown:
-            row = block.by[longest]
-            look = _look(found, block) | {"ls": "none", "markersize": 8}
-            look |= {"markerfacecolor": "none" if block.student else look["color"]}
-            axes.errorbar([max(row["seconds"], 1e-4)], [row["map"]], [row["map_std"] or 0.0], capsize=2, **look)
+    with figure_axes(_size(methods)) as (figure, axes):
+        for method in methods:
+            row = method.by_bits[longest]
+            style = _line_style(results, method) | {"ls": "none", "markersize": 8}
+            style |= {"markerfacecolor": "none" if method.student else style["color"]}
+            seconds = max(row.seconds or 0.0, 1e-4)  # the axis is logarithmic
+            axes.errorbar([seconds], [row.map], [row.map_std or 0.0], capsize=2, **style)
         axes.set(xscale="log", xlabel="seconds of training", ylabel=f"MAP, {longest} bits")
-        _plain_ticks(axes)
-        _legend(figure, axes)
-        return as_svg(figure, f"MAP against seconds of training at {longest} bits")
+        _set_plain_ticks(axes)
+        _add_legend(figure, axes)
+        return to_svg(figure, f"MAP against seconds of training at {longest} bits")
 
 
-def _look(found: dict[str, Any], block: Block) -> dict[str, Any]:
-    """By the method's place in the command, so that it looks the same in every plot; its student is dashed."""
-    place = found["methods"].index(block.method)
+def _line_style(results: ComparisonResults, method: MethodRows) -> dict[str, Any]:
+    """By the method's position in the command, so that it looks the same in every plot; its student is dashed."""
+    position = results.methods.index(method.method)
     return {
-        "color": CLASSES[place % len(CLASSES)],
-        "marker": MARKERS[place % len(MARKERS)],
-        "ls": "--" if block.student else "-",
+        "color": COLOURS[position % len(COLOURS)],
+        "marker": MARKERS[position % len(MARKERS)],
+        "ls": "--" if method.student else "-",
         "lw": 1.8,
         "markersize": 5,
-        "label": block.title,
+        "label": method.title,
     }
 
 
-@contextmanager
-def _many(shown: Sequence[Block]) -> Iterator[tuple[Any, Any]]:
-    """Axes as high as their legend needs."""
-    with house_axes((WIDTH, max(LEAST_HEIGHT, LINE_HEIGHT * len(shown) + 1))) as both:
-        yield both
+def _size(methods: Sequence[MethodRows]) -> tuple[float, float]:
+    """Width and height in inches: as high as the legend needs."""
+    return WIDTH, max(LEAST_HEIGHT, LINE_HEIGHT * len(methods) + 1)
 
 
-def _legend(figure: Any, axes: Any) -> None:
-    """In the order of the table. Lines alone: the bars are those of the plot."""
+def _add_legend(figure: Any, axes: Any) -> None:
+    """In the order of the table, the target last."""
     handles, labels = axes.get_legend_handles_labels()
     order = sorted(range(len(handles)), key=lambda n: labels[n].startswith("target"))
     figure.legend([handles[n] for n in order], [labels[n] for n in order], loc="outside right upper", handlelength=2.6)
 
 
-def _plain_ticks(axes: Any) -> None:
-    """Seconds as they are said; over a short range powers of ten alone would be too few."""
+def _set_plain_ticks(axes: Any) -> None:
+    """Seconds without powers of ten; over a short range powers of ten alone would be too few."""
     from matplotlib.ticker import LogLocator
 
     low, high = axes.get_xlim()

@@ -9,13 +9,14 @@ from typing import Any
 from scdh.config import RunConfig, load_config
 from scdh.data.batches.sampling import shares, steps_per_epoch
 from scdh.data.source import Source
-from scdh.errors import ConfigError, unknown_name
-from scdh.methods.registry import method_class, method_names, method_settings
+from scdh.errors import ConfigError
+from scdh.methods.declared import check_known, declared
+from scdh.methods.registry import make_method
 from scdh.runs.protocol import protocol_of
-from scdh.training.defaults import fitting_settings
+from scdh.training.defaults import suited_settings
 from scdh.training.loop import refuse_two_averages
 
-# What all methods of a comparison share: a setting of one method's own, or one to tune, may not change these.
+# What all methods of a comparison share: neither settings of one method nor values to tune may change these.
 SHARED = (
     *("data.", "net.", "seed", "method.name", "method.bits"),
     *("train.epochs", "train.epoch_steps", "train.batch_size", "train.keep", "train.validate_every"),
@@ -30,7 +31,7 @@ class Cell:
     bits: int
     seed: int
     config: RunConfig
-    tried: str = ""  # values that are being tried, in words
+    tried: str = ""  # values that tuning tries, as text
 
     @property
     def name(self) -> str:
@@ -39,24 +40,34 @@ class Cell:
 
 @dataclass(frozen=True)
 class Grid:
-    """What is asked for. ``chosen`` are settings of all methods by dotted key; ``own`` those of single methods."""
+    """What to compare.
+
+    Args:
+        methods: names of methods.
+        bits: lengths of codes.
+        seeds: each decides split, first weights and order.
+        preset: name of ready settings.
+        file: TOML file with settings that go over the preset.
+        settings: settings of all runs by dotted key, over preset and file.
+        method_settings: settings of single methods: method → dotted key → value.
+    """
 
     methods: tuple[str, ...]
     bits: tuple[int, ...]
     seeds: tuple[int, ...]
     preset: str | None = None
     file: Path | None = None
-    chosen: Mapping[str, Any] | None = None
-    own: Mapping[str, Mapping[str, Any]] | None = None
+    settings: Mapping[str, Any] | None = None
+    method_settings: Mapping[str, Mapping[str, Any]] | None = None
 
     def check(self) -> "Grid":
-        for name in (*self.methods, *(self.own or {})):
-            if name not in method_names():
-                raise ConfigError(unknown_name("method", name, method_names()))
-        for name in self.own or {}:
+        """The grid itself, or a ConfigError that says what is wrong in it."""
+        for name in (*self.methods, *(self.method_settings or {})):
+            check_known(name)
+        for name in self.method_settings or {}:
             if name not in self.methods:
                 raise ConfigError(f"Settings are given for {name}, which is not among the methods compared.")
-        for settings in (self.own or {}).values():
+        for settings in (self.method_settings or {}).values():
             check_not_shared(settings)
         for what, values in (("methods", self.methods), ("bits", self.bits), ("seeds", self.seeds)):
             if not values or len(set(values)) != len(values):
@@ -64,31 +75,37 @@ class Grid:
         return self
 
     def check_labels(self, source: Source) -> None:
-        """A method that cannot learn from such labels is told before any work, not when its turn comes."""
+        """Refuse methods that cannot learn from such labels before any work is done."""
         for name in self.methods:
             if not takes_labels(name, source):
-                kind = method_class(name).about.labels[0]
+                kind = declared(name).about.labels[0]
                 raise ConfigError(
                     f"{name} learns from {kind}-label data only, which {source.name} is not; leave it out."
                 )
 
+    def check_runs(self, source: Source) -> None:
+        """Refuse settings that training would refuse only when the run's turn comes."""
+        for name, bits in product(self.methods, self.bits):
+            check_run(self.config(name, bits, self.seeds[0], source), source)
+
     def config(self, method: str, bits: int, seed: int, source: Source | None, **more: Any) -> RunConfig:
-        """Settings of one cell: as asked for and, where neither preset nor file says more, as suits the data."""
-        chosen = {**(self.chosen or {}), **(self.own or {}).get(method, {}), **more}
-        named = {"method.name": method, "method.bits": bits, "seed": seed}
-        taken: dict[str, Any] = {}
+        """Settings of one cell: as given and, where there is neither preset nor file, as suits the data."""
+        given = {**(self.settings or {}), **(self.method_settings or {}).get(method, {}), **more}
+        cell = {"method.name": method, "method.bits": bits, "seed": seed}
+        defaults: dict[str, Any] = {}
         if self.preset is None and self.file is None and source is not None:
-            taken = fitting_settings(load_config(overrides={**chosen, **named}), source, chosen)
-        return load_config(self.preset, self.file, {**taken, **chosen, **named})
+            defaults = suited_settings(load_config(overrides={**given, **cell}), source, given)
+        return load_config(self.preset, self.file, {**defaults, **given, **cell})
 
     def cells(self, source: Source, epochs: Mapping[tuple[str, int], int] | None = None) -> list[Cell]:
-        """Seeds turn slowest: after the first round there is a whole table, and each further one steadies it.
+        """All cells, seed by seed: after the first seed there is a whole table, and each further one steadies it.
 
-        ``epochs`` may give (method, bits) their own number of epochs, for equal times.
+        Args:
+            source: the data.
+            epochs: numbers of epochs by (method, bits), for equal times.
         """
-        order, counts = product(self.seeds, self.bits, self.methods), Counts()
-        given = epochs or {}
-        return [self.cell(source, name, bits, seed, given.get((name, bits)), counts) for seed, bits, name in order]
+        order, counts, epochs = product(self.seeds, self.bits, self.methods), LabelledCounts(), epochs or {}
+        return [self.cell(source, name, bits, seed, epochs.get((name, bits)), counts) for seed, bits, name in order]
 
     def cell(
         self,
@@ -97,68 +114,71 @@ class Grid:
         bits: int,
         seed: int,
         epochs: int | None = None,
-        counts: "Counts | None" = None,
+        counts: "LabelledCounts | None" = None,
     ) -> Cell:
-        """Every method's epoch has as many steps as one pass over the labelled rows, also where it sees unlabelled
-        rows beside them: equal epochs are equal steps.
+        """One cell. Every method's epoch has as many steps as one pass over the labelled rows, also where it sees
+        unlabelled rows beside them: equal epochs are equal steps.
         """
-        config, more = self.config(method, bits, seed, source), {}
-        if method_class(method).learns_by_gradient and config.train.epoch_steps is None:
-            rows = (counts or Counts()).labelled(config, source)
+        config = self.config(method, bits, seed, source)
+        more: dict[str, Any] = {}
+        if declared(method).learns_by_gradient and config.train.epoch_steps is None:
+            rows = (counts or LabelledCounts()).count(config, source)
             more["train.epoch_steps"] = steps_per_epoch(rows, config.train.batch_size)
         if epochs is not None:
-            more |= _with_epochs(config, epochs)
+            more |= _epoch_settings(config, epochs)
         return Cell(method, bits, seed, self.config(method, bits, seed, source, **more))
 
 
-class Counts:
-    """Labelled training rows of a split; cells share a few splits, and drawing one takes a while."""
+class LabelledCounts:
+    """Numbers of labelled training rows by split; cells share a few splits, and drawing one takes a while."""
 
     def __init__(self) -> None:
-        self.known: dict[str, int] = {}
+        self._counts: dict[str, int] = {}
 
-    def labelled(self, config: RunConfig, source: Source) -> int:
+    def count(self, config: RunConfig, source: Source) -> int:
         key = f"{config.seed} {config.data.model_dump_json()}"
-        if key not in self.known:
-            self.known[key] = len(protocol_of(config, source).train)
-        return self.known[key]
+        if key not in self._counts:
+            self._counts[key] = len(protocol_of(config, source).train)
+        return self._counts[key]
 
 
 def takes_labels(method: str, source: Source) -> bool:
-    return ("multi" if source.multi_label else "single") in method_class(method).about.labels
+    """Whether a method can learn from the labels of a source (one per item, or many)."""
+    return ("multi" if source.multi_label else "single") in declared(method).about.labels
 
 
-def refuse_early(config: RunConfig, source: Source) -> None:
-    """What training would refuse only when its turn comes."""
-    kind = method_class(config.method.name)
-    if not kind.learns_by_gradient:
+def check_run(config: RunConfig, source: Source) -> None:
+    """Refuse what training would refuse only when its turn comes."""
+    chosen = config.method
+    method = make_method(chosen.name, chosen.own, chosen.bits, source.num_classes, source.multi_label)
+    if not method.learns_by_gradient:
         return
-    settings = method_settings(config.method.name, config.method.own)
-    refuse_two_averages(kind(settings, config.method.bits, source.num_classes, source.multi_label), config.train)
-    if kind.learns_from_unlabelled and len(protocol_of(config, source).unlabelled):
+    refuse_two_averages(method, config.train)
+    if method.learns_from_unlabelled and len(protocol_of(config, source).unlabelled):
         shares(config.train.batch_size, config.train.labelled_share)
 
 
 def check_not_shared(keys: Iterable[str]) -> None:
+    """Refuse settings of one method that all methods must share."""
     for key in keys:
-        if any(key == one or (one.endswith(".") and key.startswith(one)) for one in SHARED):
+        if any(key == shared or (shared.endswith(".") and key.startswith(shared)) for shared in SHARED):
             raise ConfigError(f"{key} must be the same for every method, else they cannot be compared; set it for all.")
 
 
-def _with_epochs(config: RunConfig, epochs: int) -> dict[str, Any]:
-    """Another length; the steps of the learning rate keep their place in it."""
-    steps = [max(1, round(at * epochs / config.train.epochs)) for at in config.train.lr_steps]
+def _epoch_settings(config: RunConfig, epochs: int) -> dict[str, Any]:
+    """Another number of epochs; the steps of the learning rate keep their relative position."""
+    steps = [max(1, round(step * epochs / config.train.epochs)) for step in config.train.lr_steps]
     return {"train.epochs": epochs, "train.lr_steps": steps}
 
 
-def split_own(settings: Sequence[str]) -> tuple[list[str], dict[str, list[str]]]:
-    """``KEY=VALUE`` for all methods, and ``METHOD:KEY=VALUE`` for one, told apart."""
+def split_settings(settings: Sequence[str]) -> tuple[list[str], dict[str, list[str]]]:
+    """``KEY=VALUE`` texts for all methods, and ``METHOD:KEY=VALUE`` texts by method."""
     common: list[str] = []
-    own: dict[str, list[str]] = {}
+    by_method: dict[str, list[str]] = {}
     for text in settings:
         head, colon, rest = text.partition(":")
         if colon and "=" not in head:
-            own.setdefault(head.strip(), []).append(rest)
+            by_method.setdefault(head.strip(), []).append(rest)
         else:
             common.append(text)
-    return common, own
+    return common, by_method

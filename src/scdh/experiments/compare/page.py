@@ -3,75 +3,76 @@
 import warnings
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
-from scdh.experiments.compare.tables import Table, blocks, facts, tables, tuning_table
-from scdh.experiments.pages.template import template
+from scdh.experiments.compare.results import ComparisonResults
+from scdh.experiments.compare.tables import Table, conditions, rows_by_method, score_tables, tuning_table
+from scdh.experiments.pages.markdown import escape_markdown, markdown_table
+from scdh.experiments.pages.template import load_template
 from scdh.files import replacing
 
 CAPTIONS = {
     "map": "MAP against the length of codes. Bars are one standard deviation to either side.",
-    "precision": "Precision of what lies within the radius; a query with nothing there counts 0.",
+    "precision": "Precision of the items within the radius; a query with no item there counts 0.",
     "validation": "Validation MAP against seconds of training, longest codes, mean over seeds.",
     "cost": "What training costs and what it gives, longest codes: up and to the left is better.",
 }
 
 
-def write_page(found: dict[str, Any], out: Path) -> list[Path]:
-    """Write ``compare.md``, ``compare.html`` and ``plots/*.svg`` into ``out``, and return what was written."""
-    written = [_write(out / "compare.md", as_markdown(found))]
+def write_page(results: ComparisonResults, out: Path) -> list[Path]:
+    """Write ``compare.md``, ``compare.html`` and ``plots/*.svg``.
+
+    Args:
+        results: the comparison.
+        out: folder to write into.
+
+    Returns:
+        Paths of the files. Without matplotlib and jinja2 it is ``compare.md`` alone, with a warning.
+    """
+    written = [_write(out / "compare.md", to_markdown(results))]
     lacking = [name for name in ("matplotlib", "jinja2") if find_spec(name) is None]
     if lacking:
         warnings.warn(f"The page and the plots need {' and '.join(lacking)}: pip install 'scdh[demo]'.", stacklevel=2)
         return written
     from scdh.experiments.compare.figures import plots
-    from scdh.experiments.demo.figures import as_file
+    from scdh.experiments.pages.svg import svg_file
 
-    pictures = plots(found)
+    svgs = plots(results)
     for old in (out / "plots").glob("*.svg"):  # of an earlier call with other data in it
-        if old.stem in CAPTIONS and old.stem not in pictures:
+        if old.stem in CAPTIONS and old.stem not in svgs:
             old.unlink()
-    written.append(_write(out / "compare.html", as_page(found, pictures)))
-    return [*written, *(_write(out / "plots" / f"{name}.svg", as_file(svg)) for name, svg in pictures.items())]
+    written.append(_write(out / "compare.html", to_html(results, svgs)))
+    return [*written, *(_write(out / "plots" / f"{name}.svg", svg_file(svg)) for name, svg in svgs.items())]
 
 
-def as_page(found: dict[str, Any], pictures: dict[str, str]) -> str:
-    """The HTML text, with everything inside."""
-    shown = blocks(found["rows"])
-    return template("compare.html").render(
-        run=found,
-        methods=len(found["methods"]),
-        first=next((block for block in shown if any(row["map"] is not None for row in block.by.values())), None),
-        longest=max(found["bits"]),
-        tables=tables(found),
-        tuning=tuning_table(found),
-        facts=facts(found),
-        pictures=[(svg, CAPTIONS[name]) for name, svg in pictures.items()],
+def to_html(results: ComparisonResults, svgs: dict[str, str]) -> str:
+    """The HTML text, with the plots (SVG texts by name) inside."""
+    return load_template("compare.html").render(
+        results=results,
+        best=next((method for method in rows_by_method(results.rows) if method.is_scored), None),
+        longest=max(results.bits),
+        tables=score_tables(results),
+        tuning=tuning_table(results),
+        conditions=conditions(results),
+        plots=[(svg, CAPTIONS[name]) for name, svg in svgs.items()],
     )
 
 
-def as_markdown(found: dict[str, Any]) -> str:
-    parts = [f"# {len(found['methods'])} methods compared on {_plain(found['data']['name'])}"]
-    parts += [_markdown(table) for table in tables(found)]
-    if (tuning := tuning_table(found)) is not None:
-        parts.append(_markdown(tuning))
-    parts.append("\n".join(f"- **{what}.** {_plain(words)}" for what, words in facts(found).items()))
+def to_markdown(results: ComparisonResults) -> str:
+    """The same tables and conditions as Markdown text."""
+    parts = [f"# {len(results.methods)} methods compared on {escape_markdown(results.data.name)}"]
+    parts += [_section(table) for table in score_tables(results)]
+    if (tuning := tuning_table(results)) is not None:
+        parts.append(_section(tuning))
+    sentences = conditions(results).items()
+    parts.append("\n".join(f"- **{heading}.** {escape_markdown(text)}" for heading, text in sentences))
     return "\n\n".join(parts) + "\n"
 
 
-def _markdown(table: Table) -> str:
-    lines = ["| " + " | ".join(table.columns) + " |", "|---" + "|---:" * (len(table.columns) - 1) + "|"]
-    for n, texts in enumerate(table.lines):
-        cells = [f"**{_plain(text)}**" if (n, m) in table.best else _plain(text) for m, text in enumerate(texts)]
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n\n".join([f"## {table.title}", table.note, "\n".join(lines)])
-
-
-def _plain(text: str) -> str:
-    """A name must not become a column, a tag or a style of its own."""
-    for sign, instead in (("&", "&amp;"), ("<", "&lt;"), ("|", "\\|"), ("*", "\\*"), ("_", "\\_"), ("`", "\\`")):
-        text = text.replace(sign, instead)
-    return " ".join(text.split())
+def _section(table: Table) -> str:
+    rows = [[escape_markdown(text) for text in line] for line in table.lines]
+    for line, column in table.highlighted:
+        rows[line][column] = f"**{rows[line][column]}**"
+    return "\n\n".join([f"## {table.title}", table.note, markdown_table(table.columns, rows)])
 
 
 def _write(path: Path, text: str) -> Path:

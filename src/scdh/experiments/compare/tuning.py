@@ -1,4 +1,4 @@
-"""The same values tried for every method, and the best taken by MAP of validation rows; queries are not looked at."""
+"""The same values tried for every method; the best is chosen by MAP of validation rows, never by queries."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -8,58 +8,82 @@ from typing import Any
 
 from scdh.data.source import Source
 from scdh.errors import ConfigError
-from scdh.experiments.compare.cell import Bench
-from scdh.experiments.compare.cell_results import FAILED, training_of
+from scdh.experiments.compare.cell import CellRunner, read_training_log
 from scdh.experiments.compare.grid import Cell, Grid, check_not_shared
-from scdh.methods.registry import method_class
+from scdh.experiments.compare.results import Trial, TuningResult
+from scdh.methods.declared import declared
 from scdh.progress import track
+from scdh.runs.folder import RunFolder
 from scdh.runs.protocol import protocol_of
 
 
 def tune(
-    grid: Grid, source: Source, out: Path, values: Mapping[str, Sequence[Any]], cache: Path, say: Callable[[str], None]
-) -> tuple[Grid, dict[str, Any]]:
-    """The grid with the best of ``values`` (setting → values to try, all combinations) for each method that is trained,
-    and what was tried. One length of codes (the middle one) and one seed (the first) decide for all.
+    grid: Grid,
+    source: Source,
+    out: Path,
+    values: Mapping[str, Sequence[Any]],
+    cache: Path,
+    notify: Callable[[str], None],
+) -> tuple[Grid, dict[str, TuningResult]]:
+    """Choose settings for each method that is trained.
+
+    Args:
+        grid: the comparison; the middle one of its lengths of codes and the first of its seeds decide for all.
+        source: its data.
+        out: its folder; runs of tuning go into ``out/tuning``.
+        values: setting → values to try; all combinations of the settings that a method has are tried.
+        cache: folder for the features of a frozen network.
+        notify: is called with one line about each method.
+
+    Returns:
+        The grid with the best values, and what was tried for each method.
     """
     bits, seed = sorted(grid.bits)[len(grid.bits) // 2], grid.seeds[0]
-    bench = Bench(source, out / "tuning", cache=cache, scored=False)
-    trained = [name for name in grid.methods if method_class(name).learns_by_gradient]
+    trained = [name for name in grid.methods if declared(name).learns_by_gradient]
     _check(values, trained, grid)
-    work = []
+    trials: list[tuple[Cell, dict[str, Any]]] = []
     for method in trained:
-        known = [key for key in values if _has(method, key)]
-        for combination in product(*(values[key] for key in known)):
-            work.append((method, dict(zip(known, combination, strict=True))))
-    trials = [(_trial(grid, source, method, bits, seed, taken), taken) for method, taken in work]
+        keys = [key for key in values if _has_setting(method, key)]
+        for combination in product(*(values[key] for key in keys)):
+            tried = dict(zip(keys, combination, strict=True))
+            trials.append((_trial_cell(grid, source, method, bits, seed, tried), tried))
     if trials and not len(protocol_of(trials[0][0].config, source).validation):
         raise ConfigError("Tuning needs validation rows: add --set data.validation_per_class=20, or another number.")
+
+    runner = CellRunner(source, out / "tuning", cache=cache, scored=False)
     for cell, _ in track(trials, len(trials), "tuning", "runs"):
-        bench.run(cell)
-    found: dict[str, list[dict[str, Any]]] = {}
-    for cell, taken in trials:
-        bench.run(cell, wait=True)  # those that another process has begun
-        failed = (bench.place(cell) / FAILED).exists()  # it diverged
-        curve = [] if failed else training_of(bench.place(cell))["validation"]
-        kept = curve[-1:] if cell.config.train.keep == "last" else curve  # what the model would be taken by
-        best = max((score for _, score in kept), default=None)
-        found.setdefault(cell.method, []).append({"values": taken, "validation_map": best})
-    own = {name: dict(settings) for name, settings in (grid.own or {}).items()}
-    chosen: dict[str, Any] = {}
-    for method, entries in found.items():
-        best = max(entries, key=lambda entry: -1.0 if entry["validation_map"] is None else entry["validation_map"])
-        own[method] = {**own.get(method, {}), **best["values"]}
-        chosen[method] = {"chosen": best["values"], "bits": bits, "seed": seed, "tried": entries}
-        words = ", ".join(f"{key}={value}" for key, value in best["values"].items()) or "nothing to tune"
-        how = f"by validation MAP at {bits} bits" if best["validation_map"] is not None else "as every run diverged"
-        say(f"{method}: {words}, {how}")
-    return replace(grid, own=own), chosen
+        runner.run(cell)
+    by_method: dict[str, list[Trial]] = {}
+    for cell, tried in trials:
+        runner.run(cell, wait=True)  # those that another process has begun
+        trial = Trial(values=tried, validation_map=_validation_map(runner.run_of(cell), cell))
+        by_method.setdefault(cell.method, []).append(trial)
+
+    method_settings = {name: dict(settings) for name, settings in (grid.method_settings or {}).items()}
+    results: dict[str, TuningResult] = {}
+    for method, tried_here in by_method.items():
+        best = max(tried_here, key=lambda trial: -1.0 if trial.validation_map is None else trial.validation_map)
+        method_settings[method] = {**method_settings.get(method, {}), **best.values}
+        results[method] = TuningResult(chosen=best.values, bits=bits, seed=seed, tried=tried_here)
+        chosen = ", ".join(f"{key}={value}" for key, value in best.values.items()) or "nothing to tune"
+        reason = f"by validation MAP at {bits} bits" if best.validation_map is not None else "as every run diverged"
+        notify(f"{method}: {chosen}, {reason}")
+    return replace(grid, method_settings=method_settings), results
 
 
-def _trial(grid: Grid, source: Source, method: str, bits: int, seed: int, taken: dict[str, Any]) -> Cell:
-    own = {method: {**(grid.own or {}).get(method, {}), **taken}}
-    words = ",".join(f"{key}={value}" for key, value in taken.items())
-    return replace(replace(grid, own=own).cell(source, method, bits, seed), tried=words.replace("/", "_"))
+def _trial_cell(grid: Grid, source: Source, method: str, bits: int, seed: int, tried: dict[str, Any]) -> Cell:
+    settings = {method: {**(grid.method_settings or {}).get(method, {}), **tried}}
+    text = ",".join(f"{key}={value}" for key, value in tried.items())
+    cell = replace(grid, method_settings=settings).cell(source, method, bits, seed)
+    return replace(cell, tried=text.replace("/", "_"))
+
+
+def _validation_map(run: RunFolder, cell: Cell) -> float | None:
+    """Of the epoch whose model would be taken; None for a run that diverged."""
+    if run.failure.exists():
+        return None
+    scores = [score for _, score in read_training_log(run)[1]]
+    return max(scores[-1:] if cell.config.train.keep == "last" else scores, default=None)
 
 
 def _check(values: Mapping[str, Sequence[Any]], trained: Sequence[str], grid: Grid) -> None:
@@ -67,15 +91,15 @@ def _check(values: Mapping[str, Sequence[Any]], trained: Sequence[str], grid: Gr
         raise ConfigError("There is nothing to tune: none of the methods is trained step by step.")
     check_not_shared(values)
     for key, tried in values.items():
-        if not any(_has(method, key) for method in trained):
+        if not any(_has_setting(method, key) for method in trained):
             raise ConfigError(f"None of the methods that are trained has the setting {key} to tune.")
         if len({str(value) for value in tried}) != len(tried):
             raise ConfigError(f"The values of {key} to try must all be different, not {list(tried)}.")
-        for given in (grid.chosen or {}, *(grid.own or {}).values()):
-            if key in given:
+        for settings in (grid.settings or {}, *(grid.method_settings or {}).values()):
+            if key in settings:
                 raise ConfigError(f"{key} is either set or tuned, not both.")
 
 
-def _has(method: str, key: str) -> bool:
+def _has_setting(method: str, key: str) -> bool:
     """Whether a setting is one of this method's, or of every run."""
-    return not key.startswith("method.") or key.removeprefix("method.") in method_class(method).Settings.model_fields
+    return not key.startswith("method.") or key.removeprefix("method.") in declared(method).Settings.model_fields

@@ -7,7 +7,7 @@ import numpy as np
 from scdh.experiments.demo.comparison import Comparison
 from scdh.experiments.demo.figures import FLOATS, METHODS, bit_shares, map_of_items, precision_curves, tsne
 from scdh.experiments.demo.neighbours import NEIGHBOURS, RULE, answers
-from scdh.experiments.pages.template import template
+from scdh.experiments.pages.template import load_template
 from scdh.progress import track
 
 MAPPED = 700  # queries in the t-SNE pictures: more dots hide each other
@@ -36,7 +36,7 @@ def page(found: Comparison, summary: dict[str, Any], pictures: dict[str, str], c
     floats = next(r for r in rows if r["bits"] is None)
     rivals = [r for r in rows if r["bits"] == learned.bits and r is not best]
     shown = answers(found, learned, found.config.seed)
-    made = template(
+    made = load_template(
         "report.html",
         score=lambda value: "–" if value is None else f"{value:.3f}",
         colour=lambda method: METHODS.get(method, FLOATS),

@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 
 from scdh.evaluation import Scores
+from scdh.experiments.compare.summary import average
 from scdh.experiments.demo.scores import PRESETS, compare
+from scdh.experiments.pages.markdown import markdown_table
 
 COLUMNS = ("map", "map_best", "map_worst", "precision_at_radius", "precision_at_10", "l_q")
 
@@ -43,18 +45,17 @@ def run_seeds(
     return table
 
 
-def as_markdown(table: Mapping[str, Mapping[str, np.ndarray]]) -> str:
+def to_markdown(table: Mapping[str, Mapping[str, np.ndarray]]) -> str:
     """Mean ± standard deviation (of the sample, n−1) as a table to paste."""
-    lines = ["| method | " + " | ".join(COLUMNS) + " |", "|---" * (len(COLUMNS) + 1) + "|"]
-    for name, values in table.items():
-        lines.append(f"| {name} | " + " | ".join(_words(values[column]) for column in COLUMNS) + " |")
-    return "\n".join(lines)
+    rows = [[name, *(_format(values[column]) for column in COLUMNS)] for name, values in table.items()]
+    return markdown_table(["method", *COLUMNS], rows)
 
 
-def _words(values: np.ndarray) -> str:
+def _format(values: np.ndarray) -> str:
     if np.isnan(values).any():
         return "–"
-    return f"{values.mean():.3f}" + (f" ± {values.std(ddof=1):.3f}" if len(values) > 1 else "")
+    mean, deviation = average(values.tolist())
+    return f"{mean:.3f}" + ("" if deviation is None else f" ± {deviation:.3f}")
 
 
 def main() -> None:
@@ -63,9 +64,9 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--bits", type=int, nargs="+", default=[16, 32])
     parser.add_argument("--cache", type=Path, default=None, help="folder that keeps the trunk's features")
-    given = parser.parse_args()
-    table = run_seeds(given.data, given.seeds, tuple(given.bits), cache=given.cache)
-    print(f"{given.data}, mean ± standard deviation over {given.seeds} seeds\n\n{as_markdown(table)}")
+    arguments = parser.parse_args()
+    table = run_seeds(arguments.data, arguments.seeds, tuple(arguments.bits), cache=arguments.cache)
+    print(f"{arguments.data}, mean ± standard deviation over {arguments.seeds} seeds\n\n{to_markdown(table)}")
 
 
 if __name__ == "__main__":

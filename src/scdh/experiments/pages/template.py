@@ -1,13 +1,23 @@
-"""How pages are made from templates: one look, and everything that comes from data escaped."""
+"""Loading the HTML templates of all pages; texts that come from data are escaped in them."""
 
 from importlib import resources
 from typing import Any
 
+# The base page and the folder of experiments that each template belongs to.
 _FOLDERS = {"base.html": "pages", "compare.html": "compare", "report.html": "demo"}
 
 
-def template(name: str, **filters: Any) -> Any:
-    """A template of this folder; texts of data are escaped in it, only our own drawings pass as they are."""
+def load_template(name: str, **filters: Any) -> Any:
+    """A jinja2 template.
+
+    Args:
+        name: file name, such as ``"report.html"``.
+        filters: functions that the template may use as ``{{ value | name }}``, besides ``count`` (1,234).
+
+    Returns:
+        A jinja2 ``Template``. Every value is escaped unless the template marks it as safe, which only SVG drawn by
+        :mod:`scdh.experiments.pages.svg` may be.
+    """
     from jinja2 import Environment, FunctionLoader, StrictUndefined
 
     folder = resources.files("scdh.experiments")

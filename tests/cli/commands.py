@@ -1,33 +1,38 @@
-"""The program ``scdh``, run in the process of the tests where nothing else is tested: torch takes long to import."""
+"""Commands run in this process, for all tests: a process of its own would import torch again, which takes seconds."""
 
 import io
-import shlex
+import json
 import subprocess
 import sys
 from collections.abc import Sequence
 from contextlib import redirect_stderr, redirect_stdout
+from typing import Any
 
 from scdh.cli import main
 
 
-def run_scdh(command: str | Sequence[str]) -> tuple[int, str, str]:
-    """Exit code, standard output and standard error of one command; a text is split as a shell does."""
-    arguments = shlex.split(command) if isinstance(command, str) else list(command)
-    code, out, err = 0, io.StringIO(), io.StringIO()
+def run(command: str | Sequence[str]) -> tuple[int, str, str]:
+    """Exit code, standard output and standard error of one command, run in this process."""
+    out, err = io.StringIO(), io.StringIO()
     with redirect_stdout(out), redirect_stderr(err):
         try:
-            main(arguments)
+            main(command.split() if isinstance(command, str) else list(command))
         except SystemExit as ending:
             code = ending.code if isinstance(ending.code, int) else 0
     return code, out.getvalue(), err.getvalue()
 
 
-def scdh_output(command: str | Sequence[str]) -> str:
+def must(command: str | Sequence[str]) -> str:
     """Standard output of a command that must succeed."""
-    code, out, err = run_scdh(command)
+    code, out, err = run(command)
     if code:
         raise RuntimeError(f"scdh {command} ended with {code}: {err}")
     return out
+
+
+def run_json(command: str | Sequence[str]) -> Any:
+    """The one JSON document that a command prints."""
+    return json.loads(must(command))
 
 
 def run_on_two_processes(arguments: Sequence[str]) -> None:

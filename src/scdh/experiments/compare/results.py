@@ -1,0 +1,165 @@
+"""The results of a comparison as typed records: what ``compare.json`` holds, and how it is written and read."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+from scdh.files import replacing
+
+RESULTS_FILE = "compare.json"
+
+
+class Record(BaseModel):
+    """Checked when made or read, never changed afterwards."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class CellResult(Record):
+    """One scored network of one run. A run that failed has a message and none of the fields after it.
+
+    Fields that were not given (such as ``l_q`` of a method without real outputs) are left out of ``compare.json``.
+    """
+
+    method: str
+    title: str
+    bits: int
+    seed: int
+    cell: str
+    student: bool
+    failed: str | None = None
+    seconds: float | None = None  # of training, without scoring
+    validation: list[tuple[float, float]] = []  # (seconds of training, validation MAP) after each validated epoch
+    epochs: int | None = None  # None for a method that is fitted
+    map: float | None = None
+    map_best: float | None = None
+    map_worst: float | None = None
+    precision_at_radius: float | None = None
+    empty_balls: float | None = None
+    precision_at_k: dict[str, float] | None = None
+    l_q: float | None = None
+    definition: dict[str, Any] | None = None
+    protocol: dict[str, str] | None = None
+
+
+class SummaryRow(Record):
+    """Means and standard deviations (n − 1) over the seeds of one (method, bits); None where there is no value.
+
+    ``runs`` of them went into the means, ``failed`` did not. ``seconds_to_target`` is None unless every run reached
+    the target, because a mean of those that did would flatter the method; ``reached_target`` counts them.
+    """
+
+    method: str
+    title: str
+    student: bool
+    bits: int
+    runs: int
+    failed: int
+    map: float | None
+    map_std: float | None
+    map_best: float | None
+    map_best_std: float | None
+    map_worst: float | None
+    map_worst_std: float | None
+    precision_at_radius: float | None
+    precision_at_radius_std: float | None
+    empty_balls: float | None
+    empty_balls_std: float | None
+    l_q: float | None
+    l_q_std: float | None
+    seconds: float | None
+    seconds_std: float | None
+    epochs: int | None
+    seconds_to_target: float | None
+    reached_target: int
+
+    def mean(self, score: str) -> float | None:
+        """Mean of a score by its name, such as ``"map"``."""
+        value: float | None = getattr(self, score)
+        return value
+
+    def deviation(self, score: str) -> float | None:
+        """Standard deviation of a score by its name; None for a single run."""
+        value: float | None = getattr(self, f"{score}_std")
+        return value
+
+
+class Trial(Record):
+    """Values of settings that were tried, and the validation MAP they gave; None where training failed."""
+
+    values: dict[str, Any]
+    validation_map: float | None
+
+
+class TuningResult(Record):
+    """The values chosen for one method, and all that were tried, with ``bits`` bits and one ``seed``."""
+
+    chosen: dict[str, Any]
+    bits: int
+    seed: int
+    tried: list[Trial]
+
+
+class ComparedData(Record):
+    """The data of a comparison and how many rows each part of the first seed's split has."""
+
+    name: str
+    fingerprint: str
+    labels: int
+    multi_label: bool
+    train: int
+    unlabelled: int
+    validation: int
+    query: int
+    database: int
+
+
+class Budget(Record):
+    """What every trained run was given: seconds, or the same epochs; the different numbers of epochs and steps."""
+
+    seconds: float | None
+    epochs: list[int]
+    steps: list[int]
+
+
+class ComparisonResults(Record):
+    """Everything in ``compare.json``. Protocols are by seed, configurations (of the first seed) by cell."""
+
+    data: ComparedData
+    methods: list[str]
+    bits: list[int]
+    seeds: list[int]
+    budget: Budget
+    protocols: dict[str, dict[str, str]]
+    network: dict[str, Any]
+    tuned: dict[str, TuningResult]
+    target: float | None
+    failed: dict[str, str]
+    missing: list[str]
+    definition: dict[str, Any] | None
+    rows: list[SummaryRow]
+    cells: list[CellResult]
+    configs: dict[str, dict[str, Any]]
+    versions: dict[str, str]
+
+    @property
+    def radius(self) -> int:
+        """Radius of the precision scores, in bits."""
+        return int((self.definition or {}).get("radius", 2))
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values ready for ``json.dumps``, as written to ``compare.json``."""
+        return self.model_dump(mode="json", exclude_unset=True)
+
+    def write(self, folder: Path) -> Path:
+        """Write ``compare.json`` into ``folder``; returns the path of the file."""
+        with replacing(folder / RESULTS_FILE) as temporary:
+            temporary.write_text(json.dumps(self.to_json(), indent=1, ensure_ascii=False), "utf-8")
+        return folder / RESULTS_FILE
+
+    @classmethod
+    def read(cls, folder: Path) -> "ComparisonResults":
+        """The results that :meth:`write` left in ``folder``."""
+        return cls.model_validate_json((folder / RESULTS_FILE).read_text("utf-8"))
