@@ -3,8 +3,8 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-# One process per core; a file's tests stay in one process, so that what they share is made once.
-PYTEST := $(BIN)/python -m pytest --numprocesses auto --dist loadfile
+# One process per core; tests/conftest.py says which tests share one.
+PYTEST := $(BIN)/python -m pytest --numprocesses auto --dist loadgroup --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo check test lint bench clean
