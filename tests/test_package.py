@@ -81,6 +81,20 @@ def test_imports_go_only_downward():
     assert wrong == []
 
 
+def test_files_stay_short():
+    lines = {file.relative_to(SOURCE): len(file.read_text("utf-8").splitlines()) for file in SOURCE.rglob("*.py")}
+    assert {str(file): count for file, count in lines.items() if count > 300} == {}
+
+
+def folders(root):
+    return {path.name for path in root.iterdir() if path.is_dir() and (path / "__init__.py").exists()}
+
+
+def test_the_tests_of_a_folder_are_in_a_folder_of_its_name():
+    others = {"benchmarks", "legacy", "reference"}  # speed, files of earlier versions, and slow equivalents
+    assert folders(ROOT / "tests") - others == folders(SOURCE)
+
+
 def blocks(document, language):
     return re.findall(rf"```{language}\n(.*?)```", (ROOT / document).read_text("utf-8"), re.DOTALL)
 
