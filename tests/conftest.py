@@ -11,8 +11,9 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
 def group_of(file: Path) -> str:
-    """The tests of a file run in one process, those of a folder with a conftest.py too: what they share is made once."""
-    return str(file.parent if (file.parent / "conftest.py").exists() and file.parent != Path(__file__).parent else file)
+    """One process runs the tests of a file, or of a folder with fixtures of its own: what they share is made once."""
+    has_fixtures = (file.parent / "conftest.py").exists() and file.parent != Path(__file__).parent
+    return str(file.parent if has_fixtures else file)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -99,6 +99,7 @@ def blocks(document, language):
     return re.findall(rf"```{language}\n(.*?)```", (ROOT / document).read_text("utf-8"), re.DOTALL)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("document", ["README.md", "docs/search.md"])
 def test_the_python_of_a_document_runs(document, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -110,6 +111,7 @@ def test_the_python_of_a_document_runs(document, tmp_path, monkeypatch):
 DOCUMENTS = [("README.md", 5), ("docs/compare.md", 3), ("docs/semi_supervised.md", 3)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("document", "least"), DOCUMENTS)
 def test_the_commands_of_a_document_run(document, least, tmp_path, monkeypatch):
     """Every `scdh …` line of its console blocks, in order, in one folder; `make` is what runs this test."""

@@ -45,6 +45,7 @@ def measured(module, plan):
     return {table.heading: table for table in tables}
 
 
+@pytest.mark.slow
 def test_sections_give_rows_a_report_and_pictures(tmp_path):
     found = {"search": measured(search, SEARCH), "radius": measured(radius, RADIUS)}
     found["evaluation"], found["cost"] = measured(evaluation, EVALUATION), measured(cost, COST)

@@ -116,6 +116,7 @@ def compare_command(*methods: str) -> list[str]:
     return ["compare", *methods, *EXPECTED["compare_options"], "--out", "compared"]
 
 
+@pytest.mark.slow
 def test_a_comparison_goes_on(files: Path) -> None:
     cells = {name: files / "compared" / "cells" / name for name in CELLS}
     old = {path: path.read_bytes() for cell in cells.values() for path in cell.rglob("*") if path.is_file()}

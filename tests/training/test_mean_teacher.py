@@ -130,6 +130,7 @@ def test_perturbations_are_independent_and_follow_each_features_spread():
     assert method._changed(pictures) is pictures
 
 
+@pytest.mark.slow
 def test_weight_0_is_scdh_to_the_last_bit():
     shared = {"train.epochs": 2, "method.alpha": 0.5}  # every labelled row trains, so none is left without label
     plain = Hasher.train(load_config(preset="demo-digits", overrides=shared), quiet=True)
@@ -162,6 +163,7 @@ def test_teachers_batch_norm_is_its_own():
     torch.testing.assert_close(copied.net.trunk[1].running_mean, net.trunk[1].running_mean)
 
 
+@pytest.mark.slow
 def test_poisoned_labels_of_unlabelled_rows_change_nothing(monkeypatch):
     source, config = open_source("digits"), digits()
     protocol = protocol_of(config, source)
@@ -178,6 +180,7 @@ def test_poisoned_labels_of_unlabelled_rows_change_nothing(monkeypatch):
     assert len(prints) == 1
 
 
+@pytest.mark.slow
 def test_teacher_and_student_are_both_kept_and_scored(tmp_path):
     config = digits(**{"data.validation_per_class": 5})
     teacher = Hasher.train(config, tmp_path, quiet=True)
@@ -204,6 +207,7 @@ def test_a_second_average_is_refused():
         Hasher.train(digits(**{"train.ema": 0.9}), quiet=True)
 
 
+@pytest.mark.slow
 def test_resume_gives_the_same_teacher_and_student(tmp_path):
     whole = digits(**{"train.epochs": 3})
     Hasher.train(whole, tmp_path / "whole", quiet=True)
@@ -228,6 +232,7 @@ def test_resume_gives_the_same_teacher_and_student(tmp_path):
         assert one == two, name
 
 
+@pytest.mark.slow
 def test_two_processes_give_the_same_losses(tmp_path):
     still = ["--set", "method.noise=0", "--set", "method.input_dropout=0", "--set", "net.dropout=0"]
     options = ["--preset", "demo-digits", "--method", "mt_scdh", "--epochs", "1", *still]

@@ -58,6 +58,7 @@ def test_a_run_leaves_everything_needed_to_trace_it(tmp_path):
     assert not [n for n in names if n.endswith(".tmp")]
 
 
+@pytest.mark.slow
 def test_kill_and_resume_gives_bit_identical_weights(tmp_path):
     epochs = ["--set", "train.epochs=12"]
     must(command(tmp_path / "whole", *epochs))
@@ -80,6 +81,7 @@ def test_kill_and_resume_gives_bit_identical_weights(tmp_path):
     assert steps(tmp_path / "whole") == steps(killed)
 
 
+@pytest.mark.slow
 def test_two_processes_give_the_same_loss_curve(tmp_path):
     options = ["--set", "net.dropout=0.0", "--set", "train.epochs=3"]
     must(command(tmp_path / "one", *options))
