@@ -111,7 +111,7 @@ def encoding(source: Source, rows: np.ndarray, size: int, repeats: int) -> list[
                 rival(inputs)
 
     return [
-        _compare(what, len(rows), partial(bare, rival), lambda: hasher.encode_rows(source, rows), repeats)
+        _compare(what, len(rows), partial(bare, rival), lambda: encode_rows(hasher, source, rows), repeats)
         for what, rival in (
             (f"encoding, {size}², rival plain", net),
             (f"encoding, {size}², rival folded too", hasher.encoder()),

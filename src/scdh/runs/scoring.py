@@ -22,7 +22,7 @@ from scdh.files import replacing
 from scdh.hasher import Hasher
 from scdh.losses import quantization_loss
 from scdh.metrics.scores import RankingScores
-from scdh.runs.encoding import named_codes
+from scdh.runs.encoding import hash_outputs_of_rows, named_codes
 from scdh.runs.folder import NetworkName, RunFolder
 from scdh.runs.protocol import source_of
 from scdh.runs.ranking import KeptOutputs, score_ranking
@@ -135,8 +135,8 @@ def score_run(
         network: of a run with a teacher, whose codes to score; None: the teacher's.
         on_bad_image: "fail" or "skip"; None: as in training.
         source: the run's data, where they are open already.
-        hash_outputs: gives (rows, u) batches as :meth:`Hasher.hash_outputs_of_rows` does, with the model as first
-            argument, e.g. from features that were kept; None: the model runs.
+        hash_outputs: gives (rows, u) batches as :func:`hash_outputs_of_rows` does, e.g. from features that were kept;
+            None: the model runs.
     """
     config = run.config()
     source = source_of(config) if source is None else source
@@ -154,7 +154,7 @@ def score_run(
         "workers": config.train.workers,
         "on_bad_image": on_bad_image or config.data.on_bad_image,
     }
-    outputs = hash_outputs or Hasher.hash_outputs_of_rows
+    outputs = hash_outputs or hash_outputs_of_rows
 
     def encoded(name: str, part_rows: np.ndarray) -> _EncodedPart:
         batches = outputs(hasher, source, part_rows, progress=f"encoding {name}", **loading)
