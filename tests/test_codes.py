@@ -6,9 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scdh.codes import Codes
+from scdh.codes import HAMMING, RANKING, Codes
 from scdh.errors import CodesError
+from scdh.evaluation import evaluate
 from scdh.index import HammingIndex
+from scdh.index.store import IndexWriter
 
 LENGTHS = [1, 7, 8, 12, 13, 48, 63, 64, 65, 128, 1000]
 
@@ -96,8 +98,8 @@ def test_the_input_is_neither_changed_nor_changeable_through_the_codes():
         ),
         (lambda: Codes.from_signs([[1.0]])[[True, False]], "mask"),
         (lambda: Codes.from_signs([[1.0]])[[0.5]], "whole numbers"),
-        (lambda: Codes.from_signs([[1.0]], metadata={"bits": "3"}), "kept for"),
-        (lambda: Codes.from_signs([[1.0]], metadata={"epoch": 3}), "words"),
+        (lambda: Codes.from_signs([[1.0]], metadata={"bits": "3"}), "reserved for"),
+        (lambda: Codes.from_signs([[1.0]], metadata={"epoch": 3}), "must be text"),
     ],
 )
 def test_mistakes_get_one_sentence(make, words):
@@ -248,3 +250,42 @@ def test_missing_files_folders_and_the_other_format(saved):
     (saved / "long").write_bytes((saved / "codes").read_bytes() + b"more")
     with pytest.raises(CodesError, match="too long"):
         Codes.load(saved / "long")
+
+
+def other_ranking(rows=4, bits=8):
+    return Codes.from_signs(random_bits(rows, bits), metadata={RANKING: "asymmetric quantizer distance"})
+
+
+@pytest.mark.parametrize(
+    "action",
+    [
+        lambda codes, other, folder: HammingIndex(other),
+        lambda codes, other, folder: HammingIndex(codes).add(other),
+        lambda codes, other, folder: HammingIndex(codes).search(other),
+        lambda codes, other, folder: HammingIndex(codes).within(other),
+        lambda codes, other, folder: IndexWriter(folder / "new.index", bits=8).add(other),
+        lambda codes, other, folder: evaluate(other, [0] * 4, codes, [0] * 4),
+        lambda codes, other, folder: evaluate(codes, [0] * 4, other, [0] * 4),
+    ],
+)
+def test_codes_ranked_by_another_distance_are_refused(action, tmp_path):
+    codes = Codes.from_signs(random_bits(4, 8))
+    with pytest.raises(CodesError, match="asymmetric quantizer distance, not by Hamming distance") as caught:
+        action(codes, other_ranking(), tmp_path)
+    assert str(caught.value).endswith("score the run with `scdh evaluate RUN`.")
+    assert "\n" not in str(caught.value)
+
+
+def test_the_ranking_stays_with_the_codes(tmp_path):
+    other = other_ranking()
+    other.save(tmp_path / "codes")
+    assert Codes.load(tmp_path / "codes").ranking == other[1:].ranking == "asymmetric quantizer distance"
+    part = Codes(other.packed, 8, metadata={**other.metadata, "l_q": "0.5"})
+    assert Codes.concatenate([other, part]).metadata == {RANKING: "asymmetric quantizer distance"}
+    codes = Codes.from_signs(random_bits(4, 8))
+    assert codes.ranking == HAMMING
+    assert Codes.concatenate([codes, Codes(codes.packed, 8, metadata={"model": "a"})]).metadata == {}
+    with pytest.raises(CodesError, match="ranked by Hamming distance and by asymmetric quantizer distance"):
+        Codes.concatenate([codes, other])
+    named = Codes(codes.packed, 8, metadata={RANKING: HAMMING})
+    assert len(HammingIndex(named)) == 4

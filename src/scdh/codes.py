@@ -12,14 +12,31 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from scdh.code_arguments import check_ids, check_metadata, read_only_view, row_choice, two_dimensional
 from scdh.errors import CodesError
-from scdh.tensor_files import RESERVED, read_tensors, write_tensors
+from scdh.tensor_files import read_tensors, write_tensors
 
-RANKING = "ranking"  # key of metadata: the distance that ranks these codes, where it is not the Hamming distance
+# The metadata key that names the distance by which these codes rank items; without it, Hamming distance.
+RANKING = "ranking"
+HAMMING = "Hamming distance"
 
 
 class Codes:
-    """n binary codes of ``bits`` bits each.
+    """n binary codes of ``bits`` bits each, which never change.
+
+    ``len(codes)`` is n, ``codes[rows]`` chooses rows by number, slice, index array or mask, iterating gives one row at
+    a time, and ``==`` compares bits and ids, not metadata. Made by ``from_signs``, ``from_bits`` or ``load``, or
+    from rows that are packed already.
+
+    Args:
+        packed: uint8 [n, ceil(bits / 8)], one row per code as described at the top of this file, spare bits 0; the
+            array is not copied.
+        bits: the number of bits of each code, at least 1.
+        ids: int64 [n], or None if the codes carry no ids.
+        metadata: text by name that is saved with the codes, such as the fingerprint of the model.
+
+    Raises:
+        CodesError: if an argument has another type or shape, or spare bits are not 0.
 
     >>> codes = Codes.from_signs([[0.3, -1.0, 0.0], [-2.0, 5.0, -0.1]])
     >>> codes
@@ -37,7 +54,6 @@ class Codes:
         ids: ArrayLike | None = None,
         metadata: Mapping[str, str] | None = None,
     ) -> None:
-        """Take rows that are packed already; the array is not copied, and is never written to."""
         rows = np.asarray(packed)
         if isinstance(bits, bool) or not isinstance(bits, int | np.integer) or bits < 1:
             raise CodesError(f"bits must be a whole number of at least 1, got {bits!r}.")
@@ -51,19 +67,28 @@ class Codes:
         spare = 8 * width - bits
         if spare and np.any(rows[:, -1] & np.uint8((1 << spare) - 1)):
             raise CodesError(f"The last {spare} bits of each packed row of {bits} bits must be 0, but some are 1.")
-        self._packed = _read_only(rows)
+        self._packed = read_only_view(rows)
         self._bits = bits
-        self._ids = None if ids is None else _read_only(check_ids(ids, len(rows)))
+        self._ids = None if ids is None else read_only_view(check_ids(ids, len(rows)))
         self._metadata = check_metadata(metadata)
 
     @classmethod
     def from_signs(
         cls, array: ArrayLike, ids: ArrayLike | None = None, metadata: Mapping[str, str] | None = None
     ) -> "Codes":
-        """Of real outputs u [n, r]: bit = 1 iff u ≥ 0, so that sgn(0) = +1; of booleans: 1 iff True."""
-        values = _two_dimensional(array)
+        """Codes from the signs of real outputs u: bit = 1 iff u ≥ 0, so that sgn(0) = +1.
+
+        Args:
+            array: real numbers [n, bits], all finite; or booleans [n, bits], whose bit is 1 iff True.
+            ids: int64 [n], or None.
+            metadata: as for ``Codes``.
+
+        Raises:
+            CodesError: if the array has another shape or type, or a value that is not finite.
+        """
+        values = two_dimensional(array)
         if values.dtype == np.bool_:
-            # Asked of booleans, "≥ 0" would be true for False as well.
+            # "≥ 0" is true for False as well.
             return cls(np.packbits(values, axis=1), values.shape[1], ids, metadata)
         if values.dtype.kind == "u":
             raise CodesError(f"Values of type {values.dtype} have no sign; for 0/1 bits take Codes.from_bits.")
@@ -78,34 +103,51 @@ class Codes:
     def from_bits(
         cls, array: ArrayLike, ids: ArrayLike | None = None, metadata: Mapping[str, str] | None = None
     ) -> "Codes":
-        """Bits that are there already as 0/1 or False/True [n, r]; the opposite of ``unpack``."""
-        values = _two_dimensional(array)
+        """Codes from single bits; the opposite of ``unpack``.
+
+        Args:
+            array: 0/1 or False/True [n, bits].
+            ids: int64 [n], or None.
+            metadata: as for ``Codes``.
+
+        Raises:
+            CodesError: if a value is neither 0 nor 1.
+        """
+        values = two_dimensional(array)
         if values.dtype.kind not in "biuf" or not np.all((values == 0) | (values == 1)):
             raise CodesError("Bits must be 0 or 1; for real values take Codes.from_signs.")
         return cls(np.packbits(values != 0, axis=1), values.shape[1], ids, metadata)
 
     @classmethod
     def concatenate(cls, parts: Sequence["Codes"]) -> "Codes":
-        """One after the other; all parts need the same bits, and either all have ids or none has."""
+        """All rows of the parts, one part after the other.
+
+        Args:
+            parts: codes of the same bits and ranking, all with ids or none. Metadata that differ are left out.
+
+        Raises:
+            CodesError: if there is no part, or the parts do not fit together.
+        """
         if len(parts) == 0:
-            raise CodesError("There are no codes to put together: the list is empty.")
+            raise CodesError("There are no codes to concatenate: the list is empty.")
         lengths = sorted({part.bits for part in parts})
         if len(lengths) > 1:
-            raise CodesError(f"Codes of different lengths cannot be put together: {lengths} bits.")
+            raise CodesError(f"Codes of different lengths cannot be concatenated: {lengths} bits.")
+        rankings = sorted({part.ranking for part in parts})
+        if len(rankings) > 1:
+            raise CodesError(f"Codes ranked by {rankings[0]} and by {rankings[1]} cannot be concatenated.")
         with_ids = sum(part.ids is not None for part in parts)
         if with_ids not in (0, len(parts)):
             raise CodesError(f"Either all parts need ids or none, but {with_ids} of {len(parts)} have them.")
         ids = np.concatenate([part.ids for part in parts if part.ids is not None]) if with_ids else None
-        same = all(part.metadata == parts[0].metadata for part in parts)
-        return cls(
-            np.concatenate([part.packed for part in parts]),
-            lengths[0],
-            ids,
-            parts[0].metadata if same else None,
-        )
+        metadata = parts[0].metadata
+        if any(part.metadata != metadata for part in parts):
+            metadata = {RANKING: rankings[0]} if rankings != [HAMMING] else {}
+        return cls(np.concatenate([part.packed for part in parts]), lengths[0], ids, metadata)
 
     @property
     def bits(self) -> int:
+        """The number of bits of each code."""
         return self._bits
 
     @property
@@ -120,19 +162,24 @@ class Codes:
 
     @property
     def metadata(self) -> dict[str, str]:
-        """Words that travel with the codes into their file, such as the fingerprint of the model."""
+        """Text by name that is saved with the codes, such as the fingerprint of the model; a copy."""
         return dict(self._metadata)
 
+    @property
+    def ranking(self) -> str:
+        """The name of the distance by which these codes rank items."""
+        return self._metadata.get(RANKING, HAMMING)
+
     def unpack(self) -> NDArray[np.uint8]:
-        """0/1 as uint8 [n, bits]."""
+        """The bits as 0/1, uint8 [n, bits]."""
         return np.unpackbits(self._packed, axis=1, count=self._bits)
 
     def signs(self) -> NDArray[np.int8]:
-        """−1/+1 as int8 [n, bits]: the h of the paper, where Hamming distance = |h − h'|²/4."""
+        """The bits as −1/+1, int8 [n, bits]: the h of the paper, where Hamming distance = |h − h'|²/4."""
         return self.unpack().astype(np.int8) * np.int8(2) - np.int8(1)
 
     def words(self) -> NDArray[np.uint64]:
-        """Zero padded rows as uint64 [n, ceil(bits/64)]; the first byte is the lowest of its word."""
+        """Rows padded with zeros as uint64 [n, ceil(bits / 64)]; the first byte is the lowest of the first number."""
         count = -(-self._bits // 64)
         padded = np.zeros((len(self), 8 * count), dtype=np.uint8)
         padded[:, : self._packed.shape[1]] = self._packed
@@ -142,14 +189,22 @@ class Codes:
         return len(self._packed)
 
     def __getitem__(self, rows: Any) -> "Codes":
-        """Rows by slice, index array or mask; a single index gives codes of one row."""
+        """The codes of these rows with their ids.
+
+        Args:
+            rows: a slice, int64 [m], boolean [n], or one number (which gives codes of one row).
+
+        Raises:
+            IndexError: if a row number is outside of the rows.
+            CodesError: if it is something else, or a mask of another length.
+        """
         if isinstance(rows, int | np.integer) and not isinstance(rows, bool):
-            at = int(rows)
-            if not -len(self) <= at < len(self):
-                raise IndexError(f"Row {at} is outside of {len(self)} codes.")
-            rows = slice(at, at + 1) if at != -1 else slice(at, None)
+            row = int(rows)
+            if not -len(self) <= row < len(self):
+                raise IndexError(f"Row {row} is outside of {len(self)} codes.")
+            rows = slice(row, row + 1) if row != -1 else slice(row, None)
         elif not isinstance(rows, slice):
-            rows = _row_choice(rows, len(self))
+            rows = row_choice(rows, len(self))
         ids = None if self._ids is None else self._ids[rows]
         return Codes(self._packed[rows], self._bits, ids, self._metadata)
 
@@ -172,77 +227,23 @@ class Codes:
         return f"Codes({len(self)} × {self._bits} bits{'' if self._ids is None else ', with ids'})"
 
     def save(self, path: str | os.PathLike[str], metadata: Mapping[str, str] | None = None) -> None:
-        """Write a safetensors file that names its format; ``metadata`` adds to what the codes carry."""
-        words = {**self._metadata, **check_metadata(metadata)}
+        """Write a safetensors file that names its format, whole or not at all.
+
+        Args:
+            path: the file, which is replaced if it exists.
+            metadata: text by name to save beside what the codes carry; the same name replaces a value.
+        """
         tensors: dict[str, NDArray[Any]] = {"packed": self._packed}
         if self._ids is not None:
             tensors["ids"] = self._ids
-        write_tensors(path, tensors, "scdh-codes", self._bits, words)
+        write_tensors(path, tensors, "scdh-codes", self._bits, {**self._metadata, **check_metadata(metadata)})
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Codes":
-        """Read what ``save`` wrote; anything else is refused with one sentence."""
+        """Read a file that ``save`` wrote.
+
+        Raises:
+            CodesError: if there is no such file, or it is damaged, cut short or of another format.
+        """
         tensors, bits, metadata = read_tensors(path, "scdh-codes", required=("packed",))
         return cls(tensors["packed"], bits, tensors.get("ids"), metadata)
-
-
-def check_codes(value: object, name: str, bits: int | None = None) -> "Codes":
-    """The value itself if it is ``Codes`` (of ``bits`` bits); otherwise one sentence that says what to do."""
-    if not isinstance(value, Codes):
-        raise CodesError(f"{name} must be Codes, got {type(value).__name__}; make them with Codes.from_signs(array).")
-    if bits is not None and value.bits != bits:
-        raise CodesError(f"{name} have {value.bits} bits, but {bits} bits were expected.")
-    return value
-
-
-def check_ids(ids: ArrayLike, count: int) -> NDArray[np.int64]:
-    """Ids as int64 [count]; they may come in any order."""
-    array = np.asarray(ids)
-    if array.ndim != 1 or len(array) != count:
-        raise CodesError(f"There must be one id per code, so {count} in one row, got shape {list(array.shape)}.")
-    if array.size == 0:
-        return np.empty(0, dtype=np.int64)
-    if array.dtype.kind not in "iu":
-        raise CodesError(f"Ids must be whole numbers, got values of type {array.dtype}.")
-    if array.dtype == np.uint64 and array.max() > np.iinfo(np.int64).max:
-        raise CodesError(f"Ids must fit into 64 bits with a sign, got {array.max()}.")
-    return array.astype(np.int64)
-
-
-def _two_dimensional(array: ArrayLike) -> NDArray[Any]:
-    try:
-        values = np.asarray(array)
-    except (ValueError, TypeError, RuntimeError) as error:
-        raise CodesError(f"Codes are made from an array of shape [n, bits], which this is not: {error}.") from error
-    if values.ndim != 2 or values.shape[1] == 0:
-        raise CodesError(f"Codes need an array of shape [n, bits] with at least 1 bit, got shape {list(values.shape)}.")
-    return values
-
-
-def _row_choice(rows: Any, count: int) -> NDArray[Any]:
-    choice = np.asarray(rows)
-    if choice.ndim != 1 or (choice.size and choice.dtype.kind not in "biu"):
-        raise CodesError(
-            f"Rows are chosen by a slice, whole numbers or a mask, got {choice.dtype} of shape {list(choice.shape)}."
-        )
-    if choice.dtype == np.bool_:
-        if len(choice) != count:
-            raise CodesError(f"A mask over {count} codes needs {count} values, got {len(choice)}.")
-        return choice
-    return choice.astype(np.int64)
-
-
-def _read_only(array: NDArray[Any]) -> NDArray[Any]:
-    view = array.view()
-    view.flags.writeable = False
-    return view
-
-
-def check_metadata(metadata: Mapping[str, str] | None) -> dict[str, str]:
-    words = dict(metadata or {})
-    for key, value in words.items():
-        if not isinstance(key, str) or not isinstance(value, str):
-            raise CodesError(f"Metadata must be words, got {key!r}: {value!r}.")
-        if key in RESERVED:
-            raise CodesError(f"The metadata key {key!r} is kept for the file format; choose another name.")
-    return words

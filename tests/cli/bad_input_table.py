@@ -1,20 +1,19 @@
-"""Wrong input and the sentence that comes back. ``python -m tests.cli.bad_input_table`` prints it for the docs."""
+"""Wrong input and the message that it gives. ``python -m tests.cli.bad_input_table`` prints it for the docs."""
 
-import io
 import shutil
 import sys
 import tempfile
 from collections.abc import Callable
-from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from PIL import Image
 
-from scdh.cli import main
 from scdh.codes import Codes
+from scdh.experiments.pages.markdown import markdown_table
 from scdh.index import HammingIndex
+from tests.cli.commands import must, run
 
 QUICK = "--set train.batch_size=8 --set data.query_per_class=2 --epochs 1"
 SMALL = f"--set net.backbone=small_conv --set train.workers=0 {QUICK}"
@@ -22,11 +21,11 @@ SMALL = f"--set net.backbone=small_conv --set train.workers=0 {QUICK}"
 
 @dataclass(frozen=True)
 class Case:
-    """``command`` may hold {d}, the folder that :func:`prepare` filled; ``words`` must stand in the sentence."""
+    """``command`` may hold {d}, the folder that :func:`prepare` filled; the message must contain ``expected``."""
 
-    fed: str
+    title: str
     command: str
-    words: tuple[str, ...]
+    expected: tuple[str, ...]
 
 
 CASES = (
@@ -54,6 +53,9 @@ CASES = (
     ),
     Case("unknown data set", "train --data cifar11 --out {d}/x", ("cifar11", "cifar10")),
     Case("setting without a value", "train --preset demo-digits --set train.epochs --out {d}/x", ("train.epochs",)),
+    Case(
+        "setting given twice", "train --preset demo-digits --set train.epochs=1 --set train.epochs=2", ("given twice",)
+    ),
     Case("option and --set at once", "train --preset demo-digits --bits 8 --set method.bits=9", ("given twice",)),
     Case("configuration that is not TOML", "train --config {d}/broken.toml --out {d}/x", ("broken.toml", "TOML")),
     Case("nothing to train on", "train", ("--data", "--preset")),
@@ -142,17 +144,6 @@ CASES = (
 )
 
 
-def run(command: str | list[str]) -> tuple[int, str, str]:
-    """Exit code, standard output and standard error of one command, run in this process."""
-    out, err = io.StringIO(), io.StringIO()
-    with redirect_stdout(out), redirect_stderr(err):
-        try:
-            main(command.split() if isinstance(command, str) else command)
-        except SystemExit as ending:
-            code = ending.code if isinstance(ending.code, int) else 0
-    return code, out.getvalue(), err.getvalue()
-
-
 def prepare(d: Path) -> None:
     """Fill ``d`` with small runs and with every kind of wrong file that the cases name."""
     _folder(d / "corrupt")
@@ -176,13 +167,6 @@ def prepare(d: Path) -> None:
     must(f"index {d}/labelled16.codes --out {d}/labelled16.index")
     _cut(d / "16.codes", d / "short.codes")
     _cut(d / "16.index", d / "short.index")
-
-
-def must(command: str) -> str:
-    code, out, err = run(command)
-    if code:
-        raise RuntimeError(f"scdh {command} ended with {code}: {err}")
-    return out
 
 
 def _folder(root: Path, sizes: dict[str, int] | None = None) -> None:
@@ -230,12 +214,13 @@ def print_table(show: Callable[[str], None] = print) -> None:
     with tempfile.TemporaryDirectory() as scratch:
         d = Path(scratch)
         prepare(d)
-        show("| what was fed | command | what came back |")
-        show("|---|---|---|")
+        rows = []
         for case in CASES:
-            _, _, err = run(case.command.format(d=d))
-            sentence = err.strip().splitlines()[-1].replace(f"{d}/", "").replace("|", "\\|")
-            show(f"| {case.fed} | `scdh {case.command.format(d=d).replace(f'{d}/', '')}` | {sentence} |")
+            command = case.command.format(d=d)
+            message = run(command)[2].strip().splitlines()[-1]
+            texts = (case.title, f"`scdh {command}`", message)
+            rows.append([text.replace(f"{d}/", "").replace("|", "\\|") for text in texts])
+        show(markdown_table(["input", "command", "message"], rows, left=range(3)))
 
 
 if __name__ == "__main__":

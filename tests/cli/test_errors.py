@@ -1,4 +1,4 @@
-"""Every mistake ends in one sentence and exit code 2; the sentences are in tests/bad_input_table.py."""
+"""Every wrong input ends in one sentence and exit code 2; the cases are in tests/cli/bad_input_table.py."""
 
 import errno
 from pathlib import Path
@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from scdh.cli.app import explain
-from tests.cli.bad_input_table import CASES, SMALL, Case, must, prepare, run
+from tests.cli.bad_input_table import CASES, SMALL, Case, prepare
+from tests.cli.commands import must, run
 
 
 @pytest.fixture(scope="module")
@@ -18,7 +19,7 @@ def wrong_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("case", CASES, ids=[case.fed for case in CASES])
+@pytest.mark.parametrize("case", CASES, ids=[case.title for case in CASES])
 def test_one_sentence(case: Case, wrong_files: Path) -> None:
     code, out, err = run(case.command.format(d=wrong_files))
     assert code == 2, (out, err)
@@ -27,8 +28,8 @@ def test_one_sentence(case: Case, wrong_files: Path) -> None:
     assert err.endswith("\n"), err
     assert "Traceback" not in out + err
     assert "This should not" not in err
-    for words in case.words:
-        assert words in err
+    for text in case.expected:
+        assert text in err
 
 
 def test_skipping_a_corrupt_image_says_how_many(wrong_files: Path) -> None:
@@ -78,17 +79,17 @@ def test_other_commands_stop_with_one_word(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_errors_of_the_system_are_sentences() -> None:
-    code, sentence = explain(OSError(errno.ENOSPC, "No space left on device", "run/last.safetensors"))
+    code, message = explain(OSError(errno.ENOSPC, "No space left on device", "run/last.safetensors"))
     assert code == 2
-    assert sentence.startswith("Error: No space is left on the device to write to ('run/last.safetensors'")
-    code, sentence = explain(PermissionError(errno.EACCES, "Permission denied", "secret"))
+    assert message.startswith("Error: No space is left on the device to write to ('run/last.safetensors'")
+    code, message = explain(PermissionError(errno.EACCES, "Permission denied", "secret"))
     assert code == 2
-    assert "'secret' cannot be used: permission denied" in sentence
+    assert "'secret' cannot be used: permission denied" in message
     assert explain(MemoryError())[0] == 2
-    code, sentence = explain(KeyError("oops"))
+    code, message = explain(KeyError("oops"))
     assert code == 1
-    assert "--debug" in sentence
-    assert "oops" in sentence
+    assert "--debug" in message
+    assert "oops" in message
 
 
 def test_resuming_a_finished_run_changes_nothing(wrong_files: Path) -> None:

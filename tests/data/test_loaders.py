@@ -143,7 +143,7 @@ def test_balanced_repeats_get_their_own_chance() -> None:
 
 def test_augmented_evaluation_is_what_training_sees(pictures: Source) -> None:
     seen = {int(r): x for b in train(pictures) for r, x in zip(b.rows, b.inputs, strict=True)}
-    fixed = evaluation_batches(pictures, ROWS, preprocess=P, batch_size=4, augmentation="strong", chance=(1, 2))
+    fixed = evaluation_batches(pictures, ROWS, preprocess=P, batch_size=4, augmentation="strong", random_key=(1, 2))
     for batch in fixed:
         for row, image in zip(batch.rows.tolist(), batch.inputs, strict=True):
             assert row not in seen or torch.equal(image, seen[row])

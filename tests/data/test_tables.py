@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from scdh.data import open_source
+from scdh.data.row_names import RowNames
 from scdh.data.source import BadImage
 from scdh.data.tables import readers as tables_module
 from scdh.errors import DataError
@@ -183,13 +184,13 @@ def test_large_parquet_goes_through_datasets(tmp_path: Path, monkeypatch: pytest
 def test_hub_name(monkeypatch: pytest.MonkeyPatch) -> None:
     datasets = pytest.importorskip("datasets")
     features = datasets.Features({"img": datasets.Image(), "label": datasets.ClassLabel(names=["x", "y"])})
-    asked: list[tuple[str, str | None]] = []
+    requests: list[tuple[str, str | None]] = []
 
     def part(labels: list[int]) -> "datasets.Dataset":
         return datasets.Dataset.from_dict({"img": [picture(i) for i in labels], "label": labels}, features=features)
 
     def load(name: str, split: str | None = None) -> object:
-        asked.append((name, split))
+        requests.append((name, split))
         parts = {"train": part([0, 1, 1]), "validation": part([1])}
         return parts[split] if split else datasets.DatasetDict(parts)
 
@@ -201,7 +202,7 @@ def test_hub_name(monkeypatch: pytest.MonkeyPatch) -> None:
     assert source.label_names == ["x", "y"]
     assert source.image(3).size == (20, 16)
     assert len(open_source("hf:someone/birds:train")) == 3
-    assert asked == [("someone/birds", None), ("someone/birds", "train")]
+    assert requests == [("someone/birds", None), ("someone/birds", "train")]
     with pytest.raises(DataError, match="'someone/birds:test' cannot be loaded"):
         open_source("hf:someone/birds:test")
 
@@ -260,11 +261,14 @@ def test_csv_without_labels_and_broken(tmp_path: Path) -> None:
 
 def test_labels_follow_names_not_numbers(tmp_path: Path) -> None:
     source = open_source(write_csv(tmp_path, "path,label\n0.png,dog\n1.png,\n2.png,ant\n"))
-    assert source.labels_as(["dog", "bee", "ant"]).tolist() == [0, -1, 2]
-    with pytest.raises(DataError, match="the first is 'ant'"):
-        source.labels_as(["dog", "bee"])
+    rows = RowNames.from_source(source, np.arange(3))
+    assert rows.labels_among(["dog", "bee", "ant"], multi=False).tolist() == [0, -1, 2]
+    assert rows.labels_among(["dog", "ant"], multi=True).tolist() == [[1, 0], [0, 0], [0, 1]]
+    with pytest.raises(DataError, match="'ant' is not among the 2 label names"):
+        rows.labels_among(["dog", "bee"], multi=False)
     many = open_source(write_csv(tmp_path, "path,label\n0.png,dog;ant\n1.png,\n2.png,ant\n"))
-    assert many.labels_as(["x", "ant", "dog"]).tolist() == [[0, 1, 1], [0, 0, 0], [0, 1, 0]]
+    rows = RowNames.from_source(many, np.arange(3))
+    assert rows.labels_among(["x", "ant", "dog"], multi=True).tolist() == [[0, 1, 1], [0, 0, 0], [0, 1, 0]]
 
 
 def test_listing_needs_no_torch() -> None:

@@ -65,8 +65,7 @@ def test_within_equals_looking_at_everything(bits, loops):
         assert hits.ids.tolist() == [i for answer in expected for _, i in answer]
         assert hits.distances.tolist() == [d for answer in expected for d, _ in answer]
         for query in (0, 3, -1):
-            found_ids, found_distances = hits.of(query)
-            assert list(zip(found_distances.tolist(), found_ids.tolist(), strict=True)) == expected[query]
+            assert [(distance, number) for number, distance in hits[query]] == expected[query]
         assert hits.distances.dtype == np.int32
 
 
@@ -91,6 +90,7 @@ def test_answers_do_not_depend_on_blocks(bits, rows, block, pairs, k, seed):
     assert list(zip(near.distances.tolist(), near.ids.tolist(), strict=True)) == expected
 
 
+@pytest.mark.slow
 @settings(max_examples=120, deadline=None)
 @given(
     bits=st.sampled_from(LENGTHS),
@@ -198,6 +198,7 @@ def test_a_filter_does_not_switch_tables_off_for_others(monkeypatch):
     assert known.good["k", 1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", ["empty index", "cut code", "nothing can be written", "no home"])
 def test_a_bad_cache_costs_a_compilation_and_no_search(tmp_path, damage):
     program = (
@@ -221,6 +222,7 @@ def test_a_bad_cache_costs_a_compilation_and_no_search(tmp_path, damage):
     subprocess.run(command, check=True, env=environment)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("crowded", [False, True])
 def test_tables_are_built_when_they_pay_and_left_when_they_do_not(crowded, monkeypatch):
     monkeypatch.setattr(tables, "FEWEST_ROWS", 1000)
@@ -294,7 +296,7 @@ def test_faiss_finds_the_same_distances(bits, loops):
     ball = ours.within(asked, radius)
     assert np.array_equal(np.diff(limits.astype(np.int64)), ball.counts)
     for i in range(20):
-        assert set(ids[near[limits[i] : limits[i + 1]]]) == set(ball.of(i)[0])
+        assert set(ids[near[limits[i] : limits[i + 1]]]) == set(ball[i].ids)
 
 
 def _flat(faiss, codes):
@@ -329,6 +331,7 @@ def test_many_threads_may_search_while_another_one_changes_the_index(count, monk
     assert len(index) == 2500
 
 
+@pytest.mark.slow
 def test_a_forked_child_can_search(monkeypatch):
     program = (
         "import os, numpy as np, scdh\n"
@@ -359,7 +362,7 @@ def test_all_codes_equal_gives_the_smallest_ids():
     hits = index.search(Codes.from_signs(np.zeros((2, 9), dtype=bool)), k=4)
     assert hits.ids.tolist() == [[0, 1, 2, 3]] * 2
     assert (hits.distances == 9).all()
-    assert index.search(index.codes[:1], k=3).of(0)[0].tolist() == [0, 1, 2]
+    assert index.search(index.codes[:1], k=3)[0].ids.tolist() == [0, 1, 2]
 
 
 def test_nothing_in_nothing_out():

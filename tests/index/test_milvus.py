@@ -77,6 +77,7 @@ def assert_same(found, expected):
         assert ours.tolist() == theirs.tolist()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("limits", [(16_384, 1_024), (16, 4)], ids=["as_they_are", "tiny"])
 @pytest.mark.parametrize("bits", LENGTHS)
 def test_answers_are_those_of_the_exact_index(uri, bits, limits, monkeypatch):
@@ -97,6 +98,7 @@ def test_answers_are_those_of_the_exact_index(uri, bits, limits, monkeypatch):
         assert_same(index.within(asked, bits // 3, only=some), exact.within(asked, bits // 3, only=some))
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     bits=st.integers(1, 9),
@@ -116,6 +118,7 @@ def test_any_small_codes_are_ranked_exactly(uri, monkeypatch, bits, rows, k, mos
     drop(uri)
 
 
+@pytest.mark.slow
 def test_a_level_beyond_the_largest_answer_is_completed(uri):
     """20,000 equal codes: Milvus gives 16,384 of them, in its own choice."""
     codes = Codes(np.zeros((20_000, 1), np.uint8), 8, np.random.default_rng(0).permutation(20_000))
@@ -310,6 +313,7 @@ def test_loading_sends_only_what_is_missing_or_different(uri):
         assert index.codes_of(codes.ids) == codes
 
 
+@pytest.mark.slow
 def test_a_killed_load_is_continued(tmp_path):
     address = f"milvus:{tmp_path}/killed.db/photos"
     script = f"""
@@ -456,6 +460,7 @@ def test_a_wrong_password(monkeypatch):
         server.stop(None)
 
 
+@pytest.mark.slow
 def test_a_file_that_is_open_elsewhere_or_no_database(file, tmp_path):
     script = f"from scdh.index.milvus import MilvusIndex; MilvusIndex.open('milvus:{file}/keeps_the_file_open')"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
@@ -489,6 +494,7 @@ def test_nothing_heavy_is_imported_before_it_is_needed():
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"
 
 
+@pytest.mark.slow
 def test_the_python_of_the_page_runs(tmp_path):
     code = "\n".join(re.findall(r"```python\n(.*?)```", (ROOT / "docs/milvus.md").read_text(), re.DOTALL))
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)

@@ -2,9 +2,6 @@
 
 import csv
 import math
-import os
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -17,6 +14,7 @@ from scdh.errors import TrainingError
 from scdh.hasher import Hasher
 from scdh.methods.base import MethodData, Moment
 from scdh.nets.stored import StoredOutputs
+from tests.cli.commands import run_on_two_processes
 from tests.methods.harness import build, digits, draw_batch, has_label, prepare, select_rows
 from tests.reference.slow_losses import label_set
 from tests.reference.slow_methods import corners, dot, labelled_rows, mean, share_a_label, sigmoid
@@ -91,14 +89,12 @@ def test_a_table_keeps_the_last_output_of_each_row():
     StoredOutputs(np.empty(0, np.int64), 2).update(torch.tensor([1]), torch.ones(1, 2))
 
 
+@pytest.mark.slow
 def test_two_processes_give_the_same_losses(tmp_path):
     options = ["net.dropout=0.0", "method.batch_epochs=0", "method.name=dpsh", "train.epochs=1", "train.batch_size=40"]
     Hasher.train(load_config("demo-digits", overrides=options), tmp_path / "one", quiet=True)
-    launch = ["-m", "torch.distributed.run", "--nproc_per_node", "2", "--master_port", "29523", "-m", "scdh", "train"]
     settings = [argument for option in options for argument in ("--set", option)]
-    command = [sys.executable, *launch, "--preset", "demo-digits", *settings, "--out", str(tmp_path / "two")]
-    done = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"})
-    assert done.returncode == 0, done.stderr
+    run_on_two_processes(["train", "--preset", "demo-digits", *settings, "--out", str(tmp_path / "two")])
     curves = []
     for name in ("one", "two"):
         with open(tmp_path / name / "steps.csv", newline="") as handle:

@@ -137,6 +137,7 @@ def lsh_map():
     return harness.query_map(Hasher.train(harness.digits("lsh"), quiet=True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TRAINED)
 def test_a_short_run_beats_lsh_and_resumes_to_the_same_bits(name, lsh_map, tmp_path, monkeypatch):
     config = harness.digits(name, 12, **getattr(harness.load_test_file(name), "TRAINING", {}))
@@ -175,6 +176,7 @@ def test_many_labels_train_and_the_model_is_loaded_from_disk(name, tmp_path):
     assert loaded.fingerprint() == hasher.fingerprint()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", METHODS)
 def test_images_train_frozen_and_tuned(name):
     images = {

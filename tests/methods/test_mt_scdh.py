@@ -91,6 +91,7 @@ def test_perturbations_are_independent_and_follow_each_features_deviation():
     assert method._perturb(images) is images
 
 
+@pytest.mark.slow
 def test_weight_0_is_scdh_to_the_last_bit():
     shared = {"train.epochs": 1, "method.alpha": 0.5}  # every labelled row trains, so no row is without a label
     scdh = Hasher.train(load_config(preset="demo-digits", overrides=shared), quiet=True)

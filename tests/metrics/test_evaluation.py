@@ -212,13 +212,18 @@ def test_precision_at_k_for_one_and_for_many():
             scores.precision_at_k(wrong)
 
 
-def test_progress_goes_to_the_error_stream(capsys):
+def test_progress_goes_to_the_error_stream_of_a_terminal(capsys, monkeypatch):
     case = as_codes(small_case(0, 12))
     for ties in ("expected", "order"):
         assert evaluate(*case, progress=True, ties=ties).map == evaluate(*case, ties=ties).map
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert "scoring" in captured.err
+    assert capsys.readouterr() == ("", "")  # not a terminal
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    for ties in ("expected", "order"):
+        evaluate(*case, progress=True, ties=ties)
+        captured = capsys.readouterr()
+        assert captured.out == ""
+        assert "scoring" in captured.err
+        assert "pairs/s" in captured.err
 
 
 CODES = Codes.from_signs(np.eye(3) - 0.5)

@@ -21,6 +21,7 @@ def network(trunk, width, bits, *colours, **options):
     return net
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "width", "size"),
     [
@@ -149,6 +150,7 @@ def test_what_cannot_be_built_is_said_in_one_sentence(monkeypatch):
         build_backbone(NetSettings(backbone="efficientnet_lite0"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["efficientnet_lite0", "timm:resnet18", "torchvision:resnet18", "small_conv"])
 def test_folded_batch_norm_gives_the_same_features(name):
     torch.manual_seed(0)

@@ -206,6 +206,7 @@ def test_dropout_below_a_frozen_trunk_is_refused():
         load_config(overrides={"net.freeze": True, "net.dropout": 0.1})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("overrides", "sentence"),
     [

@@ -86,7 +86,7 @@ def test_what_decides_a_feature_has_its_own_folder(photos: Path, tmp_path: Path)
     config = config_of(photos)
     source, cache, rows = source_of(config), tmp_path / "cache", np.arange(4)
     hasher = model(config)
-    for more in ({}, {"augmentation": "shift", "chance": (0, 1)}, {"augmentation": "shift", "chance": (0, 2)}):
+    for more in ({}, {"augmentation": "shift", "random_key": (0, 1)}, {"augmentation": "shift", "random_key": (0, 2)}):
         cached_trunk_features(hasher, source, rows, folder=cache, workers=0, **more)  # type: ignore[arg-type]
     next(hasher.network.trunk.parameters()).data.add_(1)
     cached_trunk_features(hasher, source, rows, folder=cache, workers=0)

@@ -1,9 +1,6 @@
 """Runs of MT-SCDH: labels that must not count, teacher and student on disk, resume, two processes, images."""
 
 import json
-import os
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -17,6 +14,7 @@ from scdh.methods.mt_scdh import MtScdh
 from scdh.runs.folder import RunFolder
 from scdh.runs.protocol import protocol_of
 from scdh.training.run import train
+from tests.cli.commands import must, run_json, run_on_two_processes
 
 
 def digits(**overrides):
@@ -24,6 +22,7 @@ def digits(**overrides):
     return load_config(preset="demo-digits", overrides={**few, **overrides})
 
 
+@pytest.mark.slow
 def test_poisoned_labels_of_unlabelled_rows_change_nothing(monkeypatch):
     source, config = open_source("digits"), digits()
     protocol = protocol_of(config, source)
@@ -40,6 +39,7 @@ def test_poisoned_labels_of_unlabelled_rows_change_nothing(monkeypatch):
     assert len(fingerprints) == 1
 
 
+@pytest.mark.slow
 def test_teacher_and_student_are_both_kept_and_scored(tmp_path):
     config = digits(**{"data.validation_per_class": 5})
     teacher = Hasher.train(config, tmp_path, quiet=True)
@@ -50,8 +50,8 @@ def test_teacher_and_student_are_both_kept_and_scored(tmp_path):
     header = (tmp_path / "log.csv").read_text().splitlines()[0]
     assert "validation_map," in header
     assert "validation_map_student" in header
-    both = json.loads(_scdh("evaluate", tmp_path, "--json"))
-    alone = json.loads(_scdh("evaluate", tmp_path, "--from", "student", "--json"))
+    both = run_json(f"evaluate {tmp_path} --json")
+    alone = run_json(f"evaluate {tmp_path} --from student --json")
     assert (both["network"], both["student"]["network"]) == ("teacher", "student")
     assert alone["map"] == both["student"]["map"] != both["map"]
     assert json.loads((tmp_path / "scores.json").read_text())["map"] == both["map"]
@@ -67,6 +67,7 @@ def test_a_second_average_is_refused():
         Hasher.train(digits(**{"train.ema": 0.9}), quiet=True)
 
 
+@pytest.mark.slow
 def test_resume_gives_the_same_teacher_and_student(tmp_path):
     whole = digits(**{"train.epochs": 3})
     Hasher.train(whole, tmp_path / "whole", quiet=True)
@@ -91,13 +92,13 @@ def test_resume_gives_the_same_teacher_and_student(tmp_path):
         assert one == two, name
 
 
+@pytest.mark.slow
 def test_two_processes_give_the_same_losses(tmp_path):
     still = ["--set", "method.noise=0", "--set", "method.input_dropout=0", "--set", "net.dropout=0"]
     options = ["--preset", "demo-digits", "--method", "mt_scdh", "--epochs", "1", *still]
     options += ["--set", "data.labelled_per_class=10"]
-    _scdh("train", *options, "--out", tmp_path / "one")
-    launch = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
-    _python(*launch, "-m", "scdh", "train", *options, "--out", tmp_path / "two")
+    must(["train", *options, "--out", str(tmp_path / "one")])
+    run_on_two_processes(["train", *options, "--out", str(tmp_path / "two")])
     one, two = (np.genfromtxt(tmp_path / run / "steps.csv", delimiter=",", names=True) for run in ("one", "two"))
     assert len(one) == len(two) > 30
     for name in ("loss", "scul", "l_1", "l_q", "consistency_centres"):
@@ -126,14 +127,3 @@ def test_many_labels_and_images_train_too(tmp_path):
     many = {"data.source": str(tmp_path / "v.npz"), "net.backbone": "features", "train.augmentation": "none"}
     more = {"method.name": "mt_scdh", "data.split": "all"}
     assert Hasher.train(load_config(overrides={**short, **many, **more}), quiet=True).multi_label
-
-
-def _python(*arguments):
-    one_thread = os.environ | {"OMP_NUM_THREADS": "1"}
-    done = subprocess.run([sys.executable, *map(str, arguments)], capture_output=True, text=True, env=one_thread)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-def _scdh(*arguments):
-    return _python("-m", "scdh", *arguments)

@@ -2,7 +2,6 @@
 
 import csv
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -27,9 +26,8 @@ from scdh.training.collapse import CollapseWarning, CollapseWatch
 from scdh.training.data import TrainingData
 from scdh.training.optim import build_optimiser, build_schedule
 from scdh.training.teacher import MovingAverage
+from tests.cli.commands import must, run_on_two_processes
 from tests.methods.harness import checkpoint_tensors
-
-ONE_THREAD = os.environ | {"OMP_NUM_THREADS": "1"}
 
 
 def digits(**overrides):
@@ -38,13 +36,7 @@ def digits(**overrides):
 
 def command(folder, *more):
     options = ["--preset", "demo-digits", "--out", str(folder), "--set", "train.ema=0.9", *more]
-    return ["-m", "scdh", "train", *options]
-
-
-def run(arguments):
-    subprocess.run(
-        [sys.executable, *arguments], check=True, capture_output=True, env=os.environ | {"OMP_NUM_THREADS": "1"}
-    )
+    return ["train", *options]
 
 
 def steps(folder):
@@ -74,13 +66,13 @@ def test_the_last_epochs_model_is_kept_only_beside_another_one(tmp_path, monkeyp
             assert "best_epoch" not in Hasher.load(run.last).info
 
 
+@pytest.mark.slow
 def test_kill_and_resume_gives_bit_identical_weights(tmp_path):
     epochs = ["--set", "train.epochs=8"]
-    run(command(tmp_path / "whole", *epochs))
+    must(command(tmp_path / "whole", *epochs))
     killed = tmp_path / "killed"
     process = subprocess.Popen(
-        [sys.executable, *command(killed, *epochs)],
-        env=ONE_THREAD,
+        [sys.executable, "-m", "scdh", *command(killed, *epochs)],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
@@ -90,17 +82,17 @@ def test_kill_and_resume_gives_bit_identical_weights(tmp_path):
     process.send_signal(signal.SIGKILL)
     process.wait()
     assert not (killed / "model").exists(), "the run ended before it could be killed"
-    run(command(killed, *epochs, "--resume"))
+    must(command(killed, *epochs, "--resume"))
     assert checkpoint_tensors(tmp_path / "whole") == checkpoint_tensors(killed)
     for file in ("model/model.safetensors", "steps.csv"):
         assert (tmp_path / "whole" / file).read_bytes() == (killed / file).read_bytes()
 
 
+@pytest.mark.slow
 def test_two_processes_give_the_same_loss_curve(tmp_path):
     options = ["--set", "net.dropout=0.0", "--set", "train.epochs=2", "--set", "train.batch_size=80"]
-    run(command(tmp_path / "one", *options))
-    launch = ["-m", "torch.distributed.run", "--nproc_per_node", "2", "--master_port", "29517"]
-    run([*launch, *command(tmp_path / "two", *options)])
+    must(command(tmp_path / "one", *options))
+    run_on_two_processes(command(tmp_path / "two", *options))
     one, two = steps(tmp_path / "one"), steps(tmp_path / "two")
     assert len(one) == len(two) > 30
     for name in ("loss", "scul", "l_1", "l_q"):

@@ -150,7 +150,7 @@ def _check_settings(settings: dict[str, Any], seconds: float | None) -> None:
 
 def _grid(methods: list[str], bits: str, seeds: str, *settings: Any) -> "Grid":
     from scdh.experiments.compare.grid import Grid
-    from scdh.methods.registry import method_names
+    from scdh.methods.declared import method_names
 
     if not methods:
         raise ConfigError(f"Name the methods to compare, or all; there are {', '.join(method_names())}.")

@@ -77,10 +77,6 @@ def describe(source: "Source") -> dict[str, Any]:
     """Rows, kind, classes with counts, how many labels a row has, and the data's own split, ready for JSON."""
     import numpy as np
 
-    if source.multi_label:
-        counts = source.labels.sum(axis=0, dtype=np.int64)
-    else:
-        counts = np.bincount(source.labels[source.labelled], minlength=source.num_classes)
     description: dict[str, Any] = {
         "name": source.name,
         "kind": "embeddings" if source.kind == "features" else "images",
@@ -88,7 +84,7 @@ def describe(source: "Source") -> dict[str, Any]:
         "labelled": int(source.labelled.sum()),
         "fingerprint": source.fingerprint(),
         "multi_label": source.multi_label,
-        "classes": dict(zip(source.label_names, counts.tolist(), strict=True)),
+        "classes": dict(zip(source.label_names, source.rows_per_class.tolist(), strict=True)),
     }
     if source.kind == "features":
         description["width"] = int(source.features.shape[1])
@@ -122,7 +118,7 @@ def _print_description(description: dict[str, Any]) -> None:
     print_table(("source", description["name"]), rows)
     classes = list(description["classes"].items())
     if classes:
-        shown = [(name, f"{count:,}") for name, count in classes[:MOST_CLASSES]]
-        print_table(("class", "rows"), shown, right=("rows",))
+        counted = [(name, f"{count:,}") for name, count in classes[:MOST_CLASSES]]
+        print_table(("class", "rows"), counted, right=("rows",))
     if len(classes) > MOST_CLASSES:
         print_line(f"… and {len(classes) - MOST_CLASSES:,} more classes; --json lists all.")

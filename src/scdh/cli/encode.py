@@ -41,16 +41,19 @@ def encode(
     The ids of the codes are the row numbers of the data. Names and labels of the rows go into OUT.items.json, where
     `index`, `search` and `evaluate` read them.
     """
+    import numpy as np
+
     from scdh.cli.inputs import check_file_writable, open_inputs
-    from scdh.runs.encoding import encode_part, load_model, part_rows
+    from scdh.runs.encoding import encode_rows
+    from scdh.runs.folder import RunFolder
 
     check_file_writable(out)
     source = open_inputs(data, root=root, image_column=image_column, label_column=label_column, labels=labels)
-    rows = part_rows(model, source, part)
-    hasher = load_model(model, taught)
+    rows = np.arange(len(source)) if part == "all" else RunFolder.of_model(model).part_rows(source, part)
+    hasher = RunFolder(model).load_model(taught)
     started = time.perf_counter()
-    codes, row_names = encode_part(
-        hasher, source, rows, batch_size=batch_size, workers=workers, on_bad_image=on_bad_image, title="encoding"
+    codes, row_names = encode_rows(
+        hasher, source, rows, batch_size=batch_size, workers=workers, on_bad_image=on_bad_image
     )
     seconds = time.perf_counter() - started
     row_names.save(out)

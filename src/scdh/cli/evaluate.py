@@ -1,7 +1,6 @@
 """``scdh evaluate``: scores of a run, or of two files of codes."""
 
 import sys
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -14,7 +13,7 @@ from scdh.errors import CodesError, ConfigError, DataError
 if TYPE_CHECKING:
     from scdh.codes import Codes
     from scdh.data.row_names import RowNames
-    from scdh.evaluation import Scores
+    from scdh.metrics.scores import RankingScores
 
 EXAMPLES = (
     "scdh evaluate runs/digits",
@@ -39,7 +38,7 @@ def evaluate(
     denominator: Annotated[
         Literal["hits", "relevant", "min(k, relevant)"], typer.Option(help="What average precision is divided by.")
     ] = "hits",
-    radius: Annotated[int, typer.Option(help="Bits away up to which precision is taken.")] = 2,
+    radius: Annotated[int, typer.Option(help="Bits away up to which items count for precision.")] = 2,
     ties: Annotated[
         Literal["expected", "best", "worst", "order"], typer.Option(help="How items at equal distance are ordered.")
     ] = "expected",
@@ -70,12 +69,16 @@ def evaluate(
     if run is not None:
         if queries is not None or database is not None or leave_one_out:
             raise ConfigError("A run brings its own codes; leave out --queries, --database and --leave-one-out.")
-        from scdh.runs.scoring import score_run
+        from scdh.runs.folder import RunFolder
+        from scdh.runs.scoring import ScoreOptions, score_run
 
-        score = partial(score_run, run, part, _read_topk(topk), topk is not None, options, on_bad_image)
-        content, scores = score(taught)
-        if taught is None and content["network"] == "teacher":
-            content["student"] = score("student")[0]
+        folder = RunFolder(run)
+        definitions = ScoreOptions("usual" if topk is None else _read_topk(topk), **options)
+        run_scores = score_run(folder, part, definitions, network=taught, on_bad_image=on_bad_image)
+        content, scores = run_scores.to_dict(), run_scores.scores
+        if taught is None and folder.has_student:
+            student = score_run(folder, part, definitions, network="student", on_bad_image=on_bad_image)
+            content["student"] = student.to_dict()
         if content["definition"]["topk"] == 5000 and topk is None and not as_json:
             print_note(
                 "MAP is over the first 5,000 items, as is usual for nuswide21; --topk all takes the whole ranking."
@@ -98,11 +101,11 @@ def evaluate(
             print_line(f"Curves: {curves}.")
 
 
-def _score_files(queries: Path, database: Path, options: dict[str, Any]) -> tuple[dict[str, Any], "Scores"]:
+def _score_files(queries: Path, database: Path, options: dict[str, Any]) -> tuple[dict[str, Any], "RankingScores"]:
     from scdh.cli.same_model import check_same_model
     from scdh.data.row_names import label_union
     from scdh.evaluation import evaluate as score
-    from scdh.runs.code_scores import summary
+    from scdh.runs.summary import summarise
 
     query_codes, query_names = _load_labelled(queries)
     database_codes, database_names = _load_labelled(database)
@@ -121,7 +124,7 @@ def _score_files(queries: Path, database: Path, options: dict[str, Any]) -> tupl
         progress=sys.stderr.isatty(),
         **options,
     )
-    content = {"queries": str(queries), "database": str(database), **summary(scores)}
+    content = {"queries": str(queries), "database": str(database), **summarise(scores)}
     if "l_q" in query_codes.metadata:
         content["l_q"] = float(query_codes.metadata["l_q"])
     return content, scores
@@ -149,27 +152,40 @@ def _read_topk(text: str | None) -> int | None:
     return int(text)
 
 
-def _print_scores(content: dict[str, Any], scores: "Scores") -> None:
+def _radius_rows(scores: "RankingScores") -> list[tuple[str, float]]:
+    """Precision within a radius is defined for Hamming distances only."""
+    from scdh.metrics.scores import Scores
+
+    if not isinstance(scores, Scores):
+        return []
+    return [
+        (f"precision within radius {scores.definition['radius']}", scores.precision_at_radius),
+        ("share of queries with nothing in that radius", scores.empty_balls),
+    ]
+
+
+def _print_scores(content: dict[str, Any], scores: "RankingScores") -> None:
     definition = scores.definition
-    radius = definition["radius"]
     name = "MAP" if definition["topk"] is None else f"MAP@{definition['topk']}"
     rows = [
         (f"{name}, ties {definition['ties']}", scores.map),
         (f"{name}, best order of ties", scores.map_best),
         (f"{name}, worst order of ties", scores.map_worst),
-        (f"precision within radius {radius}", scores.precision_at_radius),
-        ("share of queries with nothing in that radius", scores.empty_balls),
+        *_radius_rows(scores),
         *((f"precision@{k}", precision) for k, precision in content["precision_at_k"].items()),
     ]
     if "l_q" in content:
         rows.append(("l_q of the query outputs", content["l_q"]))
-    title = f"{definition['queries']:,} queries, {definition['database']:,} items, {definition['bits']} bits"
+    bits = f", {definition['bits']} bits" if "bits" in definition else ""
+    title = f"{definition['queries']:,} queries, {definition['database']:,} items{bits}"
     print_table(("score", "value"), [(label, f"{value:.4f}") for label, value in rows], title=title, right=("value",))
     print_line(definition["words"])
     if "student" in content:
         both = (content, content["student"])
         maps = " and ".join(f"{network['map']:.4f}" for network in both)
-        precisions = " and ".join(f"{network['precision_at_radius']:.4f}" for network in both)
-        print_line(f"Teacher (above) and student: {name} {maps}, precision within radius {radius} {precisions}.")
+        radius = definition.get("radius")
+        precisions = " and ".join(f"{network['precision_at_radius']:.4f}" for network in both if radius is not None)
+        within = "" if radius is None else f", precision within radius {radius} {precisions}"
+        print_line(f"Teacher (above) and student: {name} {maps}{within}.")
     if "run" in content:
         print_line(f"Written to {Path(content['run']) / content['file']} and {content['per_query']} beside it.")

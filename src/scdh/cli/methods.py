@@ -19,7 +19,7 @@ def methods(
 
     A setting is given as `scdh train --set method.NAME=VALUE`, or in the [method] part of a TOML file.
     """
-    from scdh.methods.registry import method_names
+    from scdh.methods.declared import method_names
 
     if name is None:
         descriptions = []
@@ -39,9 +39,9 @@ def describe(name: str) -> dict[str, Any]:
     """A method's own description, and its settings with their defaults, ready for JSON."""
     from dataclasses import asdict
 
-    from scdh.methods.registry import method_class
+    from scdh.methods.declared import declared
 
-    method = method_class(name)
+    method = declared(name)
     settings = [
         {"name": key, "default": field.get_default(call_default_factory=True), "what": field.description or ""}
         for key, field in method.Settings.model_fields.items()
@@ -57,7 +57,7 @@ def describe(name: str) -> dict[str, Any]:
 
 
 def _sort_key(description: dict[str, Any]) -> tuple[bool, bool, str, int, str]:
-    """The paper's own first, then what is trained by kind and year, and last what is fitted at once."""
+    """The paper's own first, then trained methods by kind and year, then fitted ones."""
     return (
         "scdh" not in description["name"],
         not description["trained"],

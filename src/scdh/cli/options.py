@@ -35,7 +35,7 @@ From = Annotated[
 def data_settings(
     source: str | None, root: Path | None, image_column: str | None, label_column: str | None, labels: Path | None
 ) -> dict[str, Any]:
-    """Settings of a run by dotted key that the options above stand for; those not given are left out."""
+    """Settings of a run, by dotted key, of the options above; those not given are left out."""
     settings = {
         "data.source": source,
         "data.root": None if root is None else str(root),

@@ -155,12 +155,13 @@ def _encode_queries(
 
     from scdh.cli.inputs import open_inputs
     from scdh.cli.same_model import check_same_model
-    from scdh.runs.encoding import encode_part, load_model
+    from scdh.runs.encoding import encode_rows
+    from scdh.runs.folder import RunFolder
 
     source = open_inputs(inputs)
-    hasher = load_model(model)
+    hasher = RunFolder(model).load_model()
     check_same_model(index.metadata, {"model": hasher.fingerprint()}, index_name, model)
-    codes, row_names = encode_part(hasher, source, np.arange(len(source)), title="encoding", workers=0)
+    codes, row_names = encode_rows(hasher, source, np.arange(len(source)), workers=0)
     return codes, row_names.names
 
 
@@ -200,8 +201,8 @@ def _find_hits(
         limit = k or DEFAULT_K
         hits = index.search(queries, limit + (left_out is not None), only=allowed, **options)
     per_query = []
-    for query in range(len(queries)):
-        ids, distances = hits.of(query)
+    for query_hits in hits:
+        ids, distances = query_hits.ids, query_hits.distances
         others = slice(None) if left_out is None else ids != left_out
         per_query.append((ids[others][:limit], distances[others][:limit]))
     return per_query

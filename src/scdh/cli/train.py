@@ -25,6 +25,7 @@ from scdh.errors import ConfigError
 
 if TYPE_CHECKING:
     from scdh.config import RunConfig
+    from scdh.data.source import Source
 
 EXAMPLES = (
     "scdh train --preset demo-digits --epochs 5 --out runs/digits",
@@ -93,7 +94,7 @@ def train(
     }
     given = {key: value for key, value in options.items() if value is not None}
     settings = merge_settings(given, read_settings(setting or []))
-    run, note = _resolve(preset, config, settings, out if resume else None)
+    run, source, note = _resolve(preset, config, settings, out if resume else None)
     if show_config:
         toml = (f"# {note}\n" if note else "") + to_toml(run)
         print_json(run.model_dump(mode="json")) if as_json else print_line(toml)
@@ -102,21 +103,29 @@ def train(
     if not as_json:
         print_line(
             f"Training {run.method.name} with {run.method.bits} bits on {run.data.source} "
-            f"({run.net.backbone}, {run.train.epochs} epochs, seed {run.seed}) in {folder}. {note}".rstrip()
+            f"({run.net.backbone}, {_duration(run)}seed {run.seed}) in {folder}. {note}".rstrip()
         )
-    _train(run, folder, resume, feature_cache, as_json)
+    _train(run, source, folder, resume, feature_cache, as_json)
 
 
-def _train(run: "RunConfig", folder: Path, resume: bool, feature_cache: Path | None, as_json: bool) -> None:
+def _train(
+    run: "RunConfig",
+    source: "Source | None",
+    folder: Path,
+    resume: bool,
+    feature_cache: Path | None,
+    as_json: bool,
+) -> None:
     from scdh.cli.inputs import check_folder_writable
+    from scdh.runs.folder import RunFolder
     from scdh.training.run import train as train_run
 
     check_folder_writable(folder)
     started = time.perf_counter()
     try:
-        model = train_run(run, folder, resume=resume, feature_cache=feature_cache)
+        model = train_run(run, folder, resume=resume, feature_cache=feature_cache, source=source)
     except KeyboardInterrupt:
-        if (folder / "last.safetensors").exists():
+        if RunFolder(folder).checkpoint.exists():
             raise Stopped(f"Stopped; `scdh train --resume --out {quote(str(folder))}` goes on") from None
         raise Stopped(f"Stopped before the first epoch was done, so {folder} holds nothing to resume") from None
     seconds = time.perf_counter() - started
@@ -124,7 +133,7 @@ def _train(run: "RunConfig", folder: Path, resume: bool, feature_cache: Path | N
         print_json(
             {
                 "run": str(folder),
-                "model": str(folder / "model"),
+                "model": str(RunFolder(folder).model),
                 "bits": model.bits,
                 "labels": len(model.label_names),
                 "seconds": round(seconds, 3),
@@ -134,10 +143,16 @@ def _train(run: "RunConfig", folder: Path, resume: bool, feature_cache: Path | N
         )
         return
     size = f"{model.bits} bits, {len(model.label_names)} labels"
-    print_line(f"The model is in {folder / 'model'} ({size}, {seconds:.1f} s).")
+    print_line(f"The model is in {RunFolder(folder).model} ({size}, {seconds:.1f} s).")
     print_line("Next:")
     for command in _next_commands(run, folder):
         print_line(f"  {command}")
+
+
+def _duration(run: "RunConfig") -> str:
+    from scdh.methods.declared import declared
+
+    return f"{run.train.epochs} epochs, " if declared(run.method.name).learns_by_gradient else ""
 
 
 def _next_commands(run: "RunConfig", folder: Path) -> list[str]:
@@ -163,43 +178,43 @@ def _next_commands(run: "RunConfig", folder: Path) -> list[str]:
 
 def _resolve(
     preset: str | None, file: Path | None, given: Mapping[str, Any], resumed: Path | None
-) -> tuple["RunConfig", str]:
-    """The settings of the run, and a note on those that were chosen to suit the data.
+) -> tuple["RunConfig", "Source | None", str]:
+    """The settings of the run, its data where they had to be opened, and a note on settings chosen to suit them.
 
     Settings that are not given are those of the preset and the file, or of the run to resume, or suit the data.
     """
     from scdh.config import load_config
 
     if preset is not None or file is not None:
-        return load_config(preset, file, given), ""
+        return load_config(preset, file, given), None, ""
     if resumed is not None:
-        return load_config(overrides={**_saved_settings(resumed), **given}), ""
+        return load_config(overrides={**_saved_settings(resumed), **given}), None, ""
     if "data.source" not in given:
         raise ConfigError("There is nothing to train on: give --data, --preset or --config (or --resume with --out).")
     from scdh.runs.protocol import source_of
-    from scdh.training.defaults import fitting_settings
+    from scdh.training.defaults import suited_settings
 
     run = load_config(overrides=given)
     source = source_of(run)
-    chosen = fitting_settings(run, source, given)
+    chosen = suited_settings(run, source, given)
     if not chosen:
-        return run, ""
+        return run, source, ""
     values = ", ".join(f"{key}={_toml_value(value)}" for key, value in chosen.items())
     kind = "embeddings" if source.kind == "features" else "images"
     note = f"{source.name} holds {kind}, so these were chosen: {values} (change any with --set)."
     if "data.split" in chosen:
         note += " A class of a single row cannot both train and be a query, so there are no queries to evaluate with."
-    return load_config(overrides={**chosen, **given}), note
+    return load_config(overrides={**chosen, **given}), source, note
 
 
 def _saved_settings(folder: Path) -> dict[str, Any]:
     """Settings by dotted key that a run was started with."""
-    try:
-        saved = json.loads((folder / "config.json").read_text("utf-8"))["config"]
-    except (FileNotFoundError, NotADirectoryError):
-        raise ConfigError(f"There is no run in {str(folder)!r} to resume: it holds no config.json.") from None
-    except (ValueError, KeyError, TypeError) as error:
-        raise ConfigError(f"{str(folder / 'config.json')!r} does not hold the settings of a run: {error}.") from None
+    from scdh.runs.folder import RunFolder
+
+    run = RunFolder(folder)
+    if not run.config_file.exists():
+        raise ConfigError(f"There is no run in {str(folder)!r} to resume: it holds no {run.config_file.name}.")
+    saved = run.saved_settings()
     settings = {key: value for key, value in saved.items() if not isinstance(value, dict)}
     for group, values in saved.items():
         if isinstance(values, dict):

@@ -1,9 +1,7 @@
-"""Which rows are trained on, which are queries, which are searched: drawn with a seed, checked, saved and
-named.
+"""Which rows are trained on, which are queries and which are searched: drawn with a seed, checked, saved and named.
 
-Published numbers differ because splits were drawn anew at each start, or shared rows between training and
-queries. Here a split is an object with a fingerprint; runs with the same fingerprint can be compared, others
-cannot.
+Published numbers differ because splits were drawn anew at each start, or shared rows between training and queries.
+Here a split is an object with a fingerprint; only runs with the same fingerprint can be compared.
 """
 
 import hashlib
@@ -15,20 +13,29 @@ from typing import Any
 import numpy as np
 
 from scdh.data.draw import seeded, take_per_class
-from scdh.data.source import Source, is_labelled
+from scdh.data.source import Source
 from scdh.errors import DataError
 from scdh.files import replacing
+from scdh.label_arrays import is_labelled
 
 PARTS = ("train", "query", "database", "validation")
 DISJOINT = (("query", "train"), ("query", "database"), ("validation", "train"), ("validation", "query"))
 FORMAT = "scdh protocol 1"
-LABELS_STREAM = 1  # of the seed: which rows keep their label must not hang on how the split itself was drawn
+LABELS_STREAM = 1  # a random stream of its own: which rows keep their label must not depend on how the split was drawn
 
 
 @dataclass(frozen=True, eq=False)
 class Protocol:
-    """Sorted row numbers of a source. ``validation`` may be empty; it is for choosing, the query part never
-    is.
+    """The parts of a source; make one with :meth:`draw` or :meth:`from_split`.
+
+    Args:
+        name: str, shown in reports; part of the fingerprint.
+        seed: int, the seed it was drawn with.
+        train: int64 row numbers to train on. Every part is sorted here and then read-only.
+        query: int64 row numbers of queries; in no other part.
+        database: int64 row numbers that are searched.
+        validation: int64 row numbers for choosing settings and epochs; may be empty. Queries are never used for that.
+        source_fingerprint: :meth:`scdh.data.source.Source.fingerprint` of the data the rows belong to.
     """
 
     name: str
@@ -50,14 +57,15 @@ class Protocol:
 
     @property
     def unlabelled(self) -> np.ndarray:
-        """Sorted rows of the database that are neither trained on nor held out: what a semi-supervised method may see,
-        but never with labels. Not stored, as it follows from the other parts.
+        """Sorted database rows that are neither train, validation nor query rows.
+
+        A semi-supervised method may learn from them, but never sees their labels.
         """
         return np.setdiff1d(self.database, np.concatenate([self.train, self.validation, self.query]))
 
     @property
     def fingerprint(self) -> str:
-        """16 hex digits over the name, the seed, the source and every row number."""
+        """16 hex digits of the name, the seed, the source and every row number."""
         digest = hashlib.sha256(json.dumps([self.name, self.seed, self.source_fingerprint]).encode())
         for part in PARTS:
             rows = getattr(self, part)
@@ -71,15 +79,15 @@ class Protocol:
         return hash(self.fingerprint)
 
     def check(self, n: int) -> "Protocol":
-        """Refuse rows that do not exist, come twice, or stand in two parts that must not meet."""
+        """Refuse rows outside a source of ``n`` rows, repeated rows, and rows in two disjoint parts; returns self."""
         for part in PARTS:
             rows = getattr(self, part)
             outside = int(((rows < 0) | (rows >= n)).sum())
             if outside:
                 raise DataError(f"{outside} {part} rows of protocol {self.name!r} are outside 0 to {n - 1}.")
-            twice = len(rows) - len(np.unique(rows))
-            if twice:
-                raise DataError(f"{twice} {part} rows of protocol {self.name!r} come more than once.")
+            repeated = len(rows) - len(np.unique(rows))
+            if repeated:
+                raise DataError(f"{repeated} {part} rows of protocol {self.name!r} come more than once.")
         for one, other in DISJOINT:
             shared = len(np.intersect1d(getattr(self, one), getattr(self, other)))
             if shared:
@@ -89,8 +97,12 @@ class Protocol:
         return self
 
     def keep_labels(self, labels: np.ndarray, per_class: int, *, seed: int) -> "Protocol":
-        """The same split where at most ``per_class`` training rows of a class keep their label; the others become
-        ``unlabelled``. A smaller number keeps a part of what a larger one keeps with the same seed.
+        """The same split with fewer labels: training rows beyond ``per_class`` of a class become ``unlabelled``.
+
+        Args:
+            labels: int64 [n] or uint8 multi-hot [n, C] of the source.
+            per_class: how many training rows of each class keep their label; a class with fewer rows keeps all.
+            seed: which rows these are. With one seed a smaller number keeps a subset of what a larger one keeps.
         """
         if per_class < 1:
             raise DataError(f"At least 1 row a class must keep its label, not {per_class}.")
@@ -98,16 +110,16 @@ class Protocol:
         train = take_per_class(np.asarray(labels), order, per_class, "labelled", at_most=True)
         if not len(train):
             raise DataError(f"None of the {len(self.train)} training rows of protocol {self.name!r} has a label.")
-        lost = len(np.setdiff1d(self.train, np.concatenate([train, self.database])))
-        if lost:
+        in_no_part = len(np.setdiff1d(self.train, np.concatenate([train, self.database])))
+        if in_no_part:
             raise DataError(
-                f"{lost} training rows of protocol {self.name!r} are not in its database, "
+                f"{in_no_part} training rows of protocol {self.name!r} are not in its database, "
                 "so without their label they would be in no part; draw it with train_in_database=True."
             )
         return replace(self, name=f"{self.name}, {per_class} labels a class", train=train)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """As JSON; the file appears whole or not at all."""
+        """Write it as JSON; the file appears whole or not at all."""
         content: dict[str, Any] = {"format": FORMAT, "fingerprint": self.fingerprint}
         for field in fields(self):
             value = getattr(self, field.name)
@@ -117,11 +129,11 @@ class Protocol:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Protocol":
-        """Read what :meth:`save` wrote; a file changed since then is refused."""
+        """Read what :meth:`save` wrote; a file that was changed since then is refused."""
         try:
             with open(path, encoding="utf-8") as handle:
                 content = json.load(handle)
-            said = (content.pop("format"), content.pop("fingerprint"))
+            stored_format, stored_fingerprint = content.pop("format"), content.pop("fingerprint")
             for part in PARTS:
                 content[part] = np.array(content[part], dtype=np.int64)
             protocol = cls(**content)
@@ -129,10 +141,10 @@ class Protocol:
             raise DataError(f"There is no protocol file {path}.") from error
         except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
             raise DataError(f"{path} is not a whole protocol file: {error}.") from error
-        if said != (FORMAT, protocol.fingerprint):
+        if (stored_format, stored_fingerprint) != (FORMAT, protocol.fingerprint):
             raise DataError(
-                f"{path} says {said[0]!r} with fingerprint {said[1]}, but its rows give {FORMAT!r} with "
-                f"{protocol.fingerprint}: the file was changed."
+                f"{path} says {stored_format!r} with fingerprint {stored_fingerprint}, but its rows give {FORMAT!r} "
+                f"with {protocol.fingerprint}: the file was changed."
             )
         return protocol
 
@@ -150,28 +162,40 @@ class Protocol:
         label_names: list[str] | None = None,
         source_fingerprint: str = "",
     ) -> "Protocol":
-        """Query rows first, then training rows from the rest; the database is everything but the queries.
+        """Draw queries, then training rows from the rest; the database is everything but the queries.
 
-        ``train_per_class=None`` trains on the whole labelled database. Validation rows are taken out of the
-        training rows and stay in the database. Unlabelled rows are only in the database. With several labels
-        a row "100 per class" is read as in :func:`scdh.data.draw.take_per_class`.
+        Unlabelled rows are only in the database. For rows with several labels "100 per class" means what
+        :func:`scdh.data.draw.take_per_class` says.
+
+        Args:
+            labels: int64 [n] or uint8 multi-hot [n, C].
+            query_per_class: number of queries of each class.
+            train_per_class: number of training rows of each class; None trains on all labelled rows but the queries.
+            validation_per_class: rows of each class taken out of the training rows; they stay in the database.
+            train_in_database: whether training rows are searched too.
+            seed: 0 or more.
+            name: name of the protocol.
+            label_names: list of C str for messages, and so that a class without rows is refused.
+            source_fingerprint: fingerprint of the source that the labels come from.
+
+        Raises:
+            DataError: a class has too few rows, or no row is left to train on.
         """
         labels = np.asarray(labels)
-        rng = seeded(seed)
-        order = rng.permutation(np.flatnonzero(is_labelled(labels)))
-        query = take_per_class(labels, order, query_per_class, "query", label_names)
-        rest = order[~np.isin(order, query)]
-        train = rest
+        labelled_order = seeded(seed).permutation(np.flatnonzero(is_labelled(labels)))
+        query = take_per_class(labels, labelled_order, query_per_class, "query", label_names)
+        train = labelled_order[~np.isin(labelled_order, query)]
         if train_per_class is not None:
-            train = take_per_class(labels, rest, train_per_class, "training", label_names)
-        kept = np.isin(np.arange(len(labels)), query, invert=True)
+            train = take_per_class(labels, train, train_per_class, "training", label_names)
+        in_database = np.isin(np.arange(len(labels)), query, invert=True)
         if not train_in_database:
-            kept[train] = False
+            in_database[train] = False
         validation = take_per_class(labels, train, validation_per_class, "validation", label_names)
         train = train[~np.isin(train, validation)]
         if not len(train):
             raise DataError(f"Protocol {name!r} leaves no rows to train on.")
-        return cls(name, seed, train, query, np.flatnonzero(kept), validation, source_fingerprint).check(len(labels))
+        database = np.flatnonzero(in_database)
+        return cls(name, seed, train, query, database, validation, source_fingerprint).check(len(labels))
 
     @classmethod
     def from_split(
@@ -186,35 +210,35 @@ class Protocol:
         seed: int = 0,
         name: str = "split",
     ) -> "Protocol":
-        """The division that comes with the data. ``validation`` names a part of it, or
-        ``validation_per_class`` rows a class are taken out of the training rows. Unlabelled rows are
-        searched but neither asked nor trained.
+        """The split that comes with the data. Unlabelled rows are searched, but are neither queries nor trained on.
+
+        Args:
+            source: a source whose ``split`` is not None.
+            train, query, database: which values of ``source.split`` make each part.
+            validation: the value of ``source.split`` that makes the validation part.
+            validation_per_class: without ``validation``: rows of each class to take out of the training rows.
+            seed: draws the validation rows.
+            name: name of the protocol.
+
+        Raises:
+            DataError: the source has no split or not these parts, or a part has no labelled rows.
         """
-        labelled = source.labelled
-        parts = {"train": train, "query": query, "database": database}
-        rows = {part: _rows_of(source, words) for part, words in parts.items()}
-        learn, ask = (rows[part][labelled[rows[part]]] for part in ("train", "query"))
-        held = np.empty(0, np.int64)
+        train_rows, query_rows = _labelled_rows(source, train), _labelled_rows(source, query)
+        database_rows = source.rows_of_parts(database)
+        validation_rows = np.empty(0, np.int64)
         if validation is not None:
-            held = _rows_of(source, validation)
-            held = held[labelled[held]]
+            validation_rows = _labelled_rows(source, validation)
         elif validation_per_class:
-            order = seeded(seed).permutation(learn)
-            held = take_per_class(source.labels, order, validation_per_class, "validation", source.label_names)
-        learn = learn[~np.isin(learn, held)]
-        for part, found in (("training", learn), ("query", ask)):
-            if not len(found):
+            order, names = seeded(seed).permutation(train_rows), source.label_names
+            validation_rows = take_per_class(source.labels, order, validation_per_class, "validation", names)
+        train_rows = train_rows[~np.isin(train_rows, validation_rows)]
+        for part, rows in (("training", train_rows), ("query", query_rows)):
+            if not len(rows):
                 raise DataError(f"{source.name} has no labelled {part} rows in its own split.")
-        protocol = cls(name, seed, learn, ask, rows["database"], held, source.fingerprint())
+        protocol = cls(name, seed, train_rows, query_rows, database_rows, validation_rows, source.fingerprint())
         return protocol.check(len(source))
 
 
-def _rows_of(source: Source, words: str | tuple[str, ...]) -> np.ndarray:
-    if source.split is None:
-        raise DataError(f"{source.name} does not come divided into parts; draw a protocol instead.")
-    wanted = (words,) if isinstance(words, str) else tuple(words)
-    known = sorted({str(word) for word in source.split})
-    for word in wanted:
-        if word not in known:
-            raise DataError(f"{source.name} has no part {word!r}; its parts are {', '.join(known)}.")
-    return np.flatnonzero(np.isin(source.split, wanted))
+def _labelled_rows(source: Source, parts: str | tuple[str, ...]) -> np.ndarray:
+    rows = source.rows_of_parts(parts)
+    return rows[source.labelled[rows]]

@@ -1,7 +1,7 @@
-"""What codes stand for: names and labels of the rows, in a JSON file beside a codes or index file.
+"""Names and labels of rows, in a JSON file beside a codes or index file.
 
-Codes and indexes hold numbers only. ``photos.codes.items.json`` says which photo row 17 is and what it shows, so that a
-search can answer with names and an evaluation finds its labels.
+Codes and indexes hold numbers only. ``photos.codes.items.json`` says which photo row 17 is and which labels it has, so
+that a search can show names and an evaluation has its labels.
 """
 
 import json
@@ -14,13 +14,21 @@ import numpy as np
 from scdh.data.source import Source
 from scdh.errors import CodesError, DataError
 from scdh.files import replacing
+from scdh.label_arrays import is_labelled, multi_hot, renumbered
 
 FORMAT = "scdh items 1"
 
 
 @dataclass(frozen=True, eq=False)
 class RowNames:
-    """Rows in the order of the codes. ``labels`` is int64 [n] (−1: none) or uint8 multi-hot [n, C]."""
+    """Names and labels of n rows, in the order of the codes.
+
+    Args:
+        ids: int64 [n], the ids of the codes.
+        names: list of n str.
+        labels: int64 [n] with −1 for no label, or uint8 multi-hot [n, C].
+        label_names: list of C str.
+    """
 
     ids: np.ndarray
     names: list[str]
@@ -28,72 +36,80 @@ class RowNames:
     label_names: list[str]
 
     @classmethod
-    def of(cls, source: Source, rows: np.ndarray) -> "RowNames":
+    def from_source(cls, source: Source, rows: np.ndarray) -> "RowNames":
+        """Those of the rows ``rows``, int64 [n], of a source; the row numbers become the ids."""
         names = [source.item_name(row) for row in rows.tolist()]
         return cls(rows, names, source.labels[rows], list(source.label_names))
 
     @property
     def labelled(self) -> bool:
-        """Whether any row carries a label."""
-        return bool(self.labels.any() if self.labels.ndim == 2 else (self.labels >= 0).any())
+        """Whether any row has a label."""
+        return bool(is_labelled(self.labels).any())
 
     def label(self, row: int) -> str:
-        """The label of a row in words, several joined by commas."""
+        """The names of a row's labels, joined by commas; empty for a row without label."""
         if self.labels.ndim == 1:
             number = int(self.labels[row])
             return "" if number < 0 else self.label_names[number]
         return ", ".join(self.label_names[i] for i in np.flatnonzero(self.labels[row]))
 
     def labels_among(self, names: list[str], multi: bool) -> np.ndarray:
-        """Labels numbered as in ``names``: two files count their own classes, so only names mean the same in both."""
-        place = {name: i for i, name in enumerate(names)}
-        target = np.array([place[name] for name in self.label_names], np.int64)
-        if self.labels.ndim == 1:
-            numbers = np.append(target, -1)[self.labels]
-            if not multi:
-                return numbers
-            hot = np.zeros((len(numbers), len(names)), np.uint8)
-            rows = np.flatnonzero(numbers >= 0)
-            hot[rows, numbers[rows]] = 1
-            return hot
-        hot = np.zeros((len(self.labels), len(names)), np.uint8)
-        hot[:, target] = self.labels
-        return hot
+        """Labels numbered as in ``names``, since the same number may mean different classes in two files.
+
+        Args:
+            names: list of C str that contains all of ``label_names``.
+            multi: give multi-hot labels even where a row has one label at most.
+
+        Returns:
+            int64 [n], or uint8 [n, C].
+        """
+        numbers = {name: i for i, name in enumerate(names)}
+        unknown = [name for name in self.label_names if name not in numbers]
+        if unknown:
+            raise DataError(f"The label {unknown[0]!r} is not among the {len(names)} label names.")
+        new_numbers = np.array([numbers[name] for name in self.label_names], np.int64)
+        labels = renumbered(self.labels, new_numbers, len(names))
+        return multi_hot(labels, len(names)) if multi and labels.ndim == 1 else labels
+
+    def take(self, rows: np.ndarray) -> "RowNames":
+        """Those at the positions ``rows``, int64 [m]."""
+        return RowNames(self.ids[rows], [self.names[row] for row in rows.tolist()], self.labels[rows], self.label_names)
 
     def save(self, path: Path) -> None:
-        """Beside the codes or index file ``path``; whole or not at all."""
-        many = self.labels.ndim == 2
+        """Write the JSON file that belongs to the codes or index file ``path``; it appears whole or not at all."""
+        multi = self.labels.ndim == 2
         content = {
             "format": FORMAT,
-            "multi_label": many,
+            "multi_label": multi,
             "label_names": self.label_names,
             "ids": self.ids.tolist(),
             "names": self.names,
-            "labels": [np.flatnonzero(row).tolist() for row in self.labels] if many else self.labels.tolist(),
+            "labels": [np.flatnonzero(row).tolist() for row in self.labels] if multi else self.labels.tolist(),
         }
         with replacing(row_names_file(path)) as temporary:
             temporary.write_text(json.dumps(content, ensure_ascii=False), "utf-8")
 
-    def chosen(self, rows: np.ndarray) -> "RowNames":
-        return RowNames(self.ids[rows], [self.names[row] for row in rows.tolist()], self.labels[rows], self.label_names)
-
     @classmethod
     def load(cls, path: Path, ids: np.ndarray | None, count: int, *, may_have_more: bool = False) -> "RowNames | None":
-        """The items of the file ``path`` with these ids; None where nobody wrote any.
+        """The names and labels that belong to the codes or index file ``path``; None where there is no such file.
 
-        An index is written after its items, so a kill in between leaves items that the index does not have yet;
-        ``may_have_more`` passes over them.
+        Args:
+            path: the codes or index file.
+            ids: int64 [count], the ids it has; None for 0 … count − 1.
+            count: its number of codes.
+            may_have_more: ignore rows with other ids. An index is written after its names, so a crash in between
+                leaves names of rows that the index does not have yet.
         """
         file = row_names_file(path)
-        items = cls.read(file)
-        if items is None:
+        row_names = cls.read(file)
+        if row_names is None:
             return None
         expected = np.arange(count) if ids is None else ids
-        if may_have_more and len(items.ids) > count:
-            items = items.chosen(np.flatnonzero(np.isin(items.ids, expected)))
-        if not np.array_equal(items.ids, expected):
-            raise CodesError(f"{file} does not belong to {path}: its {len(items.ids)} rows have other ids.")
-        return items
+        if may_have_more and len(row_names.ids) > count:
+            row_names = row_names.take(np.flatnonzero(np.isin(row_names.ids, expected)))
+        if not np.array_equal(row_names.ids, expected):
+            raise CodesError(f"{file} does not belong to {path}: its {len(row_names.ids)} rows have other ids.")
+        return row_names
 
     @classmethod
     def read(cls, file: Path) -> "RowNames | None":
@@ -107,40 +123,41 @@ class RowNames:
         try:
             if content["format"] != FORMAT:
                 raise CodesError(f"{file} names the format {content['format']!r}, but {FORMAT!r} was expected.")
-            items = cls(
+            row_names = cls(
                 np.array(content["ids"], np.int64),
                 list(content["names"]),
-                _labels(content),
+                _parse_labels(content),
                 list(content["label_names"]),
             )
         except (KeyError, TypeError, IndexError, ValueError) as error:
             if isinstance(error, CodesError):
                 raise
             raise CodesError(f"{file} is not a whole file of item names: {error!r}.") from None
-        if not len(items.ids) == len(items.names) == len(items.labels):
+        if not len(row_names.ids) == len(row_names.names) == len(row_names.labels):
             raise CodesError(f"{file} is not a whole file of item names: its columns have different lengths.")
-        return items
+        return row_names
 
 
 def row_names_file(path: Path) -> Path:
+    """The JSON file that belongs to the codes or index file ``path``."""
     return path.with_name(path.name + ".items.json")
 
 
 def joined(parts: list[RowNames], ids: np.ndarray) -> RowNames:
-    """Rows of several files with new ``ids``, in ascending order of these, labels united by name."""
+    """The rows of all parts with the new ``ids``, int64 [n], in ascending order of these; labels are united by name."""
     names, multi = label_union(parts)
     labels = np.concatenate([part.labels_among(names, multi) for part in parts])
-    together = RowNames(ids, [name for part in parts for name in part.names], labels, names)
-    return together.chosen(np.argsort(ids))
+    unsorted = RowNames(ids, [name for part in parts for name in part.names], labels, names)
+    return unsorted.take(np.argsort(ids))
 
 
 def label_union(parts: list[RowNames]) -> tuple[list[str], bool]:
-    """All label names in the order they come up, and whether the rows need many labels."""
+    """All label names in order of first occurrence, and whether any part has multi-hot labels."""
     names = list(dict.fromkeys(name for part in parts for name in part.label_names))
     return names, any(part.labels.ndim == 2 for part in parts)
 
 
-def _labels(content: dict[str, Any]) -> np.ndarray:
+def _parse_labels(content: dict[str, Any]) -> np.ndarray:
     if not content["multi_label"]:
         labels = np.array(content["labels"], np.int64)
         if len(labels) and not -1 <= labels.min() <= labels.max() < len(content["label_names"]):

@@ -1,8 +1,6 @@
-"""What every source of data offers, whatever it is read from: rows with a name, a label and an image or a
-vector.
+"""The interface of every data source: rows that each have a name, labels (or none), and an image or a vector.
 
-Labels are held as arrays from the start, because splits, balancing and scoring all need the whole column;
-images are decoded one by one when a row is asked for.
+Labels are read at once, because splits, balancing and scoring need the whole column; images are decoded one by one.
 """
 
 import hashlib
@@ -14,16 +12,23 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from scdh.errors import DataError
+from scdh.label_arrays import is_labelled as is_labelled  # also imported from here
+from scdh.label_arrays import rows_per_class
 
 if TYPE_CHECKING:
     from PIL import Image
 
 
-MARKED = 32  # rows whose content stands for all
+SAMPLED_ROWS = 32  # rows whose content is part of the content fingerprint
 
 
 class BadImage(DataError):
-    """One image cannot be read; ``where`` is its path, or its file and row."""
+    """One image cannot be read.
+
+    Args:
+        where: str, its path, or its file and row.
+        reason: str, why, without a full stop.
+    """
 
     def __init__(self, where: str, reason: str) -> None:
         self.where = where
@@ -32,11 +37,17 @@ class BadImage(DataError):
 
 
 class Source(ABC):
-    """Rows 0 … n−1.
+    """Rows 0 … n−1 of images or embeddings; :func:`scdh.data.open_source` makes one from a path or a name.
 
-    ``labels`` is int64 [n] with −1 for "no label", or uint8 multi-hot [n, C] where a row of zeros means "no
-    label". ``split`` is one word per row ("train", "val", "test") where the data itself comes divided, else
-    None.
+    A class of your own sets the attributes below and defines ``item_name``, and ``image`` (kind "images") or
+    ``features`` (kind "features").
+
+    Attributes:
+        name: str, how messages call the source.
+        kind: "images" or "features".
+        labels: int64 [n] with −1 for no label, or uint8 multi-hot [n, C] with a row of zeros for no label.
+        label_names: list of C str; label i is called ``label_names[i]``.
+        split: str array [n] with the part of each row ("train", "val", "test") where the data come divided, else None.
     """
 
     name: str
@@ -50,46 +61,79 @@ class Source(ABC):
 
     @property
     def multi_label(self) -> bool:
+        """Whether a row may have several labels (``labels`` is multi-hot)."""
         return self.labels.ndim == 2
 
     @property
     def num_classes(self) -> int:
+        """C, the number of label names."""
         return len(self.label_names)
 
     @property
     def labelled(self) -> np.ndarray:
-        """bool [n]: which rows carry a label."""
+        """bool [n]: which rows have a label."""
         return is_labelled(self.labels)
+
+    @property
+    def rows_per_class(self) -> np.ndarray:
+        """int64 [C]: how many rows have each label."""
+        return rows_per_class(self.labels, self.num_classes)
+
+    def rows_of_parts(self, parts: str | tuple[str, ...]) -> np.ndarray:
+        """int64, the sorted rows whose ``split`` is one of ``parts``; a part that no row has is refused."""
+        if self.split is None:
+            raise DataError(f"{self.name} does not come divided into parts; draw a protocol instead.")
+        parts = (parts,) if isinstance(parts, str) else tuple(parts)
+        known = sorted({str(part) for part in self.split})
+        for part in parts:
+            if part not in known:
+                raise DataError(f"{self.name} has no part {part!r}; its parts are {', '.join(known)}.")
+        return np.flatnonzero(np.isin(self.split, parts))
 
     @property
     def features(self) -> np.ndarray:
         """float32 [n, d] of a source of embeddings."""
         raise DataError(f"{self.name} holds images, not embeddings, so it has no features.")
 
-    def feature_view(self, rows: np.ndarray, times: np.ndarray, chance: tuple[int, int], view: int) -> np.ndarray:
-        """A random version of the vectors of ``rows``, which depends only on ``chance`` (seed and epoch), the number of
-        the ``view``, the row, and how often it came before; the vectors themselves where there is but one version.
+    def feature_view(
+        self, rows: np.ndarray, earlier_uses: np.ndarray, random_key: tuple[int, int], view: int
+    ) -> np.ndarray:
+        """A random version of the vectors of ``rows``; the vectors themselves where a source has only one version.
+
+        Args:
+            rows: int64 [B], row numbers.
+            earlier_uses: int64 [B], how often each row was used before in this epoch.
+            random_key: seed and epoch. The result depends on the four arguments only.
+            view: 0 for the first view of a batch, 1 for the second, and so on.
+
+        Returns:
+            float32 [B, d].
         """
         return self.features[rows]
 
     def image(self, row: int, at_least: int | None = None) -> "Image.Image":
         """The RGB image of a row.
 
-        ``at_least`` is the shorter side needed; a much larger JPEG may then be decoded at half, a quarter or
-        an eighth of its size, which is several times faster and never below twice what is asked.
+        Args:
+            row: its number.
+            at_least: the length of the shorter side that is needed. A much larger JPEG may then be decoded at a half,
+                a quarter or an eighth of its size, but never below twice ``at_least``: several times faster.
+
+        Raises:
+            BadImage: the image cannot be read.
         """
         raise DataError(f"{self.name} holds embeddings, not images.")
 
     @abstractmethod
     def item_name(self, row: int) -> str:
-        """What a person would call the row: a path, or "photos.parquet row 17"."""
+        """The name of a row for people: a path, or "photos.parquet row 17"."""
 
     def stable_names(self) -> Iterable[str]:
-        """Names for the fingerprint; sources with paths leave out the part that depends on where they lie."""
+        """Names for the fingerprint: those of sources with paths leave out the folder that differs between machines."""
         return (self.item_name(row) for row in range(len(self)))
 
     def fingerprint(self) -> str:
-        """16 hex digits of names, labels and size: the same data gives the same digits on another machine."""
+        """16 hex digits of names, labels and size: the same data give the same digits on another machine."""
         digest = hashlib.sha256(f"{self.kind} {self.labels.shape}".encode())
         digest.update("\0".join(self.label_names).encode())
         digest.update(np.ascontiguousarray(self.labels).tobytes())
@@ -98,17 +142,18 @@ class Source(ABC):
         return digest.hexdigest()[:16]
 
     def content_fingerprint(self) -> str:
-        """Also of the pictures or vectors themselves, as far as can be told without reading them all: what is computed
-        from them and kept must not be taken for what other data of the same names and labels would give.
+        """16 hex digits that also depend on images or vectors, as far as possible without reading them all.
+
+        It is the key of cached features: other data with the same names and labels must not find these.
         """
         digest = hashlib.sha256(self.fingerprint().encode())
-        for mark in self.content_marks():
-            digest.update(mark + b"\0")
+        for sample in self.content_samples():
+            digest.update(sample + b"\0")
         return digest.hexdigest()[:16]
 
-    def content_marks(self) -> Iterable[bytes]:
-        """Some rows as they are; sources that know sizes and times of all their files give these too."""
-        for row in np.unique(np.linspace(0, len(self) - 1, min(MARKED, len(self))).astype(np.int64)).tolist():
+    def content_samples(self) -> Iterable[bytes]:
+        """The content of some rows; sources of files give sizes and times of all files instead."""
+        for row in np.unique(np.linspace(0, len(self) - 1, min(SAMPLED_ROWS, len(self))).astype(np.int64)).tolist():
             if self.kind == "features":
                 yield np.ascontiguousarray(self.features[row]).tobytes()
             else:
@@ -117,41 +162,12 @@ class Source(ABC):
                 except BadImage:
                     yield b"bad"
 
-    def labels_as(self, label_names: list[str]) -> np.ndarray:
-        """The labels numbered as in ``label_names`` (a trained model's, or another source's list).
 
-        Two files sort their own classes, so the number 3 need not mean the same in both; names do.
-        """
-        place = {name: i for i, name in enumerate(label_names)}
-        used = (
-            np.asarray(self.labels.any(axis=0))
-            if self.multi_label
-            else np.isin(np.arange(self.num_classes), self.labels)
-        )
-        unknown = [name for name, here in zip(self.label_names, used, strict=True) if here and name not in place]
-        if unknown:
-            raise DataError(
-                f"{self.name} has {len(unknown)} labels that are not among the {len(label_names)} "
-                f"expected ones, the first is {unknown[0]!r}."
-            )
-        target = np.array([place.get(name, -1) for name in self.label_names], dtype=np.int64)
-        if not self.multi_label:
-            return np.append(target, -1)[self.labels]
-        hot = np.zeros((len(self), len(label_names)), np.uint8)
-        hot[:, target[used]] = self.labels[:, used]
-        return hot
-
-
-def file_marks(paths: Iterable[Path]) -> Iterator[bytes]:
-    """Size and time of every file: a replaced picture has another."""
+def file_stamps(paths: Iterable[Path]) -> Iterator[bytes]:
+    """Size and modification time of every file; a replaced file has others."""
     for path in paths:
         try:
-            found = path.stat()
-            yield f"{found.st_size} {found.st_mtime_ns}".encode()
+            status = path.stat()
+            yield f"{status.st_size} {status.st_mtime_ns}".encode()
         except OSError:
             yield b"none"
-
-
-def is_labelled(labels: np.ndarray) -> np.ndarray:
-    """bool [n] for either form of labels."""
-    return np.asarray(labels.any(axis=1) if labels.ndim == 2 else labels >= 0)

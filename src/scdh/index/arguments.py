@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from scdh.codes import check_ids
+from scdh.code_arguments import check_ids
 from scdh.errors import CodesError
 
 

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from scdh.codes import Codes, check_codes
+from scdh.code_checks import check_hamming_codes
+from scdh.codes import Codes
 from scdh.errors import CodesError
 from scdh.index.arguments import id_row, whole_number
 from scdh.index.hits import Hits, RaggedHits
@@ -41,7 +42,7 @@ class HammingIndex:
 
     def __init__(self, codes: Codes, ids: ArrayLike | None = None) -> None:
         """Without ``ids`` the ids that the codes carry are taken, and without those 0 … n−1."""
-        check_codes(codes, "The codes of an index")
+        check_hamming_codes(codes, "The codes of an index")
         self._bits, self._metadata = codes.bits, codes.metadata
         self._segments = added((), segment_of(codes, choose_ids((), codes, ids)))
         self._start()
@@ -103,7 +104,7 @@ class HammingIndex:
 
         Gives the ids that the codes now have.
         """
-        check_codes(codes, "The codes to add", self.bits)
+        check_hamming_codes(codes, "The codes to add", self.bits)
         with self._changing:
             chosen = choose_ids(self._segments, codes, ids)
             self._take(added(self._segments, segment_of(codes, chosen)))
@@ -141,7 +142,7 @@ class HammingIndex:
         mask over ``index.ids``. ``by`` is "scan" (look at every code), "tables" (multi-index hashing), or "auto":
         what this index has found to be faster; the answer is the same. ``progress`` shows a bar on a terminal.
         """
-        check_codes(query_codes, "The queries", self.bits)
+        check_hamming_codes(query_codes, "The queries", self.bits)
         check_way(by)
         k = whole_number(k, "k", least=1)
         parts = selection(self._segments, only)
@@ -176,7 +177,7 @@ class HammingIndex:
         progress: bool = False,
     ) -> RaggedHits:
         """All items at a distance of at most ``radius`` from each query, ordered by (distance, id)."""
-        check_codes(query_codes, "The queries", self.bits)
+        check_hamming_codes(query_codes, "The queries", self.bits)
         check_way(by)
         radius = min(whole_number(radius, "radius", least=0), self.bits)
         queries = word_columns(query_codes)

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from scdh.codes import Codes, check_ids
+from scdh.code_arguments import check_ids
+from scdh.codes import Codes
 from scdh.errors import CodesError
 from scdh.index.kernels.distances import word_columns
 

@@ -1,4 +1,4 @@
-"""Losses as pure tensor functions, one idea a file, and SCUL as a module for anyone's loop."""
+"""Losses as pure tensor functions, one idea a file, and SCUL as a module for any training loop."""
 
 from scdh.losses.bounds import multilabel_upper_bound, triplet_ranking_loss, unary_upper_bound
 from scdh.losses.central import central_similarity_loss

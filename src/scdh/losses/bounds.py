@@ -1,6 +1,6 @@
-"""The triplet ranking loss and its unary upper bounds, for tests and figures (paper, "Unary Upper Bound" and Prop. 1).
+"""The triplet ranking loss and its unary upper bounds (paper, "Unary Upper Bound" and Prop. 1).
 
-These are plain sums in float64, O(n³) for the triplets: they show that the bound holds, they do not train anything.
+These are plain sums in float64, O(n³) for the triplets: they show that the bound holds, nothing is trained with them.
 g(a, b) is monotone and 1-Lipschitz in both arguments: "hinge" [m + a − b]_+ or "softmax" (NCA) log(1 + e^{a−b}).
 """
 
@@ -12,7 +12,7 @@ from torch.nn.functional import softplus
 
 from scdh.errors import ConfigError, unknown_name
 from scdh.losses.distances import euclidean_distances
-from scdh.losses.labels import label_mask
+from scdh.losses.labels import has_label, label_mask
 
 
 def _g(kind: str, margin: float, a: Tensor, b: Tensor) -> Tensor:
@@ -23,7 +23,8 @@ def _g(kind: str, margin: float, a: Tensor, b: Tensor) -> Tensor:
     raise ConfigError(unknown_name("triplet kernel g", kind, ("hinge", "softmax")))
 
 
-def _labels(y: Any, num_classes: int | None = None) -> tuple[Tensor, bool]:
+def _label_matrix(y: Any, num_classes: int | None = None) -> tuple[Tensor, bool]:
+    """:func:`label_mask` of any array, and whether it is multi-hot."""
     y = torch.as_tensor(y)
     if y.ndim == 2:
         return label_mask(y, num_classes or y.shape[1]), True
@@ -34,11 +35,17 @@ def triplet_ranking_loss(h: Any, y: Any, g: str = "hinge", margin: float = 1.0) 
     """Σ_{(i,j)∈S, (i,k)∉S} r_ij g(|h_i − h_j|, |h_i − h_k|), r_ij = |Y_i ∩ Y_j| (1 for one label).
 
     § S holds every pair with a common label, so (i, i) ∈ S too: the paper's derivation sums j over the whole class.
-    Items without a label take no part.
+    Rows without label are left out.
+
+    Args:
+        h: float array [n, r].
+        y: int array [n] with −1 for no label, or multi-hot [n, C].
+        g: "hinge" or "softmax", see the top of this file.
+        margin: m of the hinge.
     """
     h = torch.as_tensor(h, dtype=torch.float64)
-    labels, _ = _labels(y)
-    labelled = labels.any(1)
+    labels, _ = _label_matrix(y)
+    labelled = has_label(labels)
     h, shared = h[labelled], labels[labelled].double() @ labels[labelled].double().T
     distances = euclidean_distances(h, h)
     total = 0.0
@@ -53,19 +60,25 @@ def unary_upper_bound(h: Any, y: Any, centres: Any, g: str = "hinge", margin: fl
     """(n/C)² (C−1) Σ_i [l_c + 2 d_{i,y_i}], l_c = 1/(C−1) Σ_{l≠y} g(d_iy, d_il).
 
     For balanced labels it is never below the triplet loss, whatever the centres are.
-    Multi-hot ``y`` gives Proposition 1's bound with p estimated as the share of ones.
+
+    Args:
+        h: float array [n, r].
+        y: int array [n] with −1 for no label. Multi-hot [n, C] gives :func:`multilabel_upper_bound`.
+        centres: float array [C, r].
+        g: "hinge" or "softmax", see the top of this file.
+        margin: m of the hinge.
     """
     centres = torch.as_tensor(centres, dtype=torch.float64)
     num_classes = len(centres)
-    labels, many = _labels(y, num_classes)
-    if many:
+    labels, multi = _label_matrix(y, num_classes)
+    if multi:
         return multilabel_upper_bound(h, y, centres, g=g, margin=margin)
-    labelled = labels.any(1)
+    labelled = has_label(labels)
     h, labels = torch.as_tensor(h, dtype=torch.float64)[labelled], labels[labelled]
     distances = euclidean_distances(h, centres)
-    own = distances[labels][:, None]
-    l_c = torch.where(labels, 0, _g(g, margin, own, distances)).sum() / max(num_classes - 1, 1)
-    return float((len(h) / num_classes) ** 2 * (num_classes - 1) * (l_c + 2 * own.sum()))
+    d_iy = distances[labels][:, None]
+    l_c = torch.where(labels, 0, _g(g, margin, d_iy, distances)).sum() / max(num_classes - 1, 1)
+    return float((len(h) / num_classes) ** 2 * (num_classes - 1) * (l_c + 2 * d_iy.sum()))
 
 
 def multilabel_upper_bound(
@@ -73,22 +86,29 @@ def multilabel_upper_bound(
 ) -> float:
     """Proposition 1: (C−1) p² n² Σ_i [q(|Y_i|) l_mc + (Q + q(|Y_i|)) Σ_{s∈Y_i} d_is].
 
-    It bounds the expectation of the triplet loss. q(x) = (C−x)/(C−1) · (1−p)^x, Q = (1−p)²(1−p²)^{C−2},
-    l_mc = 1/(C−|Y|) Σ_{s∈Y} Σ_{t∉Y} g(d_is, d_it), where each label is present with
-    probability p independently (estimated from ``y`` when not given).
+    It bounds the expectation of the triplet loss where each label is present with probability p, independently.
+    q(x) = (C−x)/(C−1) · (1−p)^x, Q = (1−p)²(1−p²)^{C−2}, l_mc = 1/(C−|Y|) Σ_{s∈Y} Σ_{t∉Y} g(d_is, d_it).
+
+    Args:
+        h: float array [n, r].
+        y: multi-hot array [n, C], or int array [n] with −1 for no label.
+        centres: float array [C, r].
+        p: probability of a label; None for the share of ones in ``y``.
+        g: "hinge" or "softmax", see the top of this file.
+        margin: m of the hinge.
     """
     centres = torch.as_tensor(centres, dtype=torch.float64)
     h = torch.as_tensor(h, dtype=torch.float64)
-    labels, _ = _labels(y, len(centres))
+    labels, _ = _label_matrix(y, len(centres))
     n, num_classes = labels.shape
     p = float(labels.double().mean()) if p is None else p
     distances = euclidean_distances(h, centres)
     big_q = (1 - p) ** 2 * (1 - p**2) ** (num_classes - 2)
     total = 0.0
     for i in range(n):
-        own, other = distances[i, labels[i]], distances[i, ~labels[i]]
-        size = len(own)
+        d_is, d_it = distances[i, labels[i]], distances[i, ~labels[i]]
+        size = len(d_is)
         small_q = (num_classes - size) / max(num_classes - 1, 1) * (1 - p) ** size
-        l_mc = float(_g(g, margin, own[:, None], other[None, :]).sum()) / max(num_classes - size, 1)
-        total += small_q * l_mc + (big_q + small_q) * float(own.sum())
+        l_mc = float(_g(g, margin, d_is[:, None], d_it[None, :]).sum()) / max(num_classes - size, 1)
+        total += small_q * l_mc + (big_q + small_q) * float(d_is.sum())
     return (num_classes - 1) * p**2 * n**2 * total

@@ -9,10 +9,17 @@ from scdh.losses.labels import has_label, mean_over_labelled
 
 
 def central_similarity_loss(u: Tensor, y: Tensor, targets: Tensor) -> Tensor:
-    """Binary cross-entropy of (tanh u + 1)/2 and the target's bits; mean over bits and labelled rows.
+    """−1/r Σ_k [t_k log x_k + (1 − t_k) log(1 − x_k)], x = (tanh u + 1)/2, t = (target + 1)/2; mean over labelled rows.
 
-    ``targets`` [B, r] are ±1. (tanh u + 1)/2 is the sigmoid of 2u, so it is taken from 2u: logarithms of a tanh that
-    rounds to ±1 would be infinite.
+    x is the sigmoid of 2u and is computed from 2u: the logarithm of a tanh that rounds to ±1 would be infinite.
+
+    Args:
+        u: float tensor [B, r], outputs of the hash layer.
+        y: int64 [B] with −1 for no label, or multi-hot [B, C]; only which rows have a label is read.
+        targets: float tensor [B, r] of ±1, the target code of each row.
+
+    Returns:
+        float tensor [], 0 where no row has a label.
     """
     with torch.autocast(u.device.type, enabled=False):
         u = full_precision(u)

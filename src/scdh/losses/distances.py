@@ -5,17 +5,24 @@ from torch import Tensor
 
 
 def full_precision(x: Tensor) -> Tensor:
-    """float32 at least: half-precision sums over bits and softmax over classes lose what the loss is about."""
+    """The same values as float32, or float64 where they are: sums over bits and a softmax need more than 16 bits."""
     return x if x.dtype == torch.float64 else x.float()
 
 
 def euclidean_distances(u: Tensor, centres: Tensor) -> Tensor:
-    """d_ij = |u_i − c_j|, Euclidean: u [B, r], centres [C, r] → [B, C].
+    """d_ij = |u_i − c_j|.
 
-    § The gradient of d at d = 0 is undefined; it is taken as 0 (that is what ``cdist`` does), never NaN. The shorter
-    matrix-product form of the distance is avoided: it loses all digits when u and c are far out and close together.
-    Dividing by the largest entry first keeps squares of very far or very small vectors inside float32's range; the
-    factor is a constant for autograd and leaves value and gradient as they are.
+    § The gradient of d at d = 0 is undefined; it is 0 here (as in ``cdist``), never NaN. The shorter matrix-product
+    form of the distance is not used: it loses all digits where u and c are far from 0 and close together. Dividing by
+    the largest entry first keeps squares of very large or very small vectors inside float32's range; the divisor is a
+    constant for autograd and changes neither value nor gradient.
+
+    Args:
+        u: float tensor [B, r].
+        centres: float tensor [C, r].
+
+    Returns:
+        float tensor [B, C], float32 at least.
     """
     with torch.autocast(u.device.type, enabled=False):
         u, centres = full_precision(u), full_precision(centres)

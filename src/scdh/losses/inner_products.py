@@ -4,18 +4,36 @@ import torch
 from torch import Tensor
 
 from scdh.losses.distances import euclidean_distances, full_precision
-from scdh.losses.labels import label_mask, mean_over_labelled
+from scdh.losses.labels import has_label, label_mask, mean_over_labelled
 from scdh.losses.unary import softmax_loss
 
 
 def inner_product_loss(u: Tensor, y: Tensor, weights: Tensor) -> Tensor:
-    """1/|Y| Σ_{s∈Y} −log softmax_s(c^T u); mean over the labelled rows. c [C, r] has no bias, as in the paper."""
+    """1/|Y| Σ_{s∈Y} −log softmax_s(c^T u); mean over the labelled rows.
+
+    Args:
+        u: float tensor [B, r], outputs of the hash layer.
+        y: int64 [B] with −1 for no label, or multi-hot [B, C].
+        weights: float tensor [C, r], the paper's c; there is no bias, as in the paper.
+
+    Returns:
+        float tensor [], 0 where no row has a label.
+    """
     with torch.autocast(u.device.type, enabled=False):
         return softmax_loss(full_precision(u) @ full_precision(weights).T, y)
 
 
 def centre_loss(u: Tensor, y: Tensor, centres: Tensor) -> Tensor:
-    """1/|Y| Σ_{s∈Y} ‖u − w_s‖²; mean over the labelled rows. § Wen et al. write ½ before it; this paper does not."""
+    """1/|Y| Σ_{s∈Y} ‖u − w_s‖²; mean over the labelled rows. § Wen et al. write ½ before it; this paper does not.
+
+    Args:
+        u: float tensor [B, r], outputs of the hash layer.
+        y: int64 [B] with −1 for no label, or multi-hot [B, C].
+        centres: float tensor [C, r], the paper's w.
+
+    Returns:
+        float tensor [], 0 where no row has a label.
+    """
     mask = label_mask(y, centres.shape[0])
-    own = torch.where(mask, euclidean_distances(u, centres).square(), 0).sum(1)
-    return mean_over_labelled(own / mask.sum(1).clamp(min=1), mask.any(1))
+    own_squared = torch.where(mask, euclidean_distances(u, centres).square(), 0).sum(1)
+    return mean_over_labelled(own_squared / mask.sum(1).clamp(min=1), has_label(mask))

@@ -1,16 +1,26 @@
-"""Label sets as the losses read them: one label, many labels, or none.
+"""Labels as the losses read them: one label, several labels, or none.
 
-``y`` is int64 [B] with −1 for "no label", or multi-hot [B, C] where a row of zeros is "no label".
+``y`` is int64 [B] with −1 for no label, or multi-hot [B, C] with a row of zeros for no label
+(:mod:`scdh.label_arrays` has the same rule for numpy arrays).
 """
 
 import torch
 from torch import Tensor
 
 from scdh.errors import DataError
+from scdh.label_arrays import NO_LABEL
 
 
 def label_mask(y: Tensor, num_classes: int) -> Tensor:
-    """Y_i as a bool matrix [B, C]: entry (i, s) says whether s ∈ Y_i."""
+    """Y_i as a matrix: bool [B, C], entry (i, s) says whether s ∈ Y_i.
+
+    Args:
+        y: int64 [B] with −1 for no label, or multi-hot [B, C].
+        num_classes: C.
+
+    Raises:
+        DataError: ``y`` has another shape or type, or (on the CPU) a label outside −1 … C − 1.
+    """
     if y.ndim == 2:
         if y.shape[1] != num_classes:
             raise DataError(f"Labels have {y.shape[1]} columns but there are {num_classes} centres or classes.")
@@ -19,20 +29,24 @@ def label_mask(y: Tensor, num_classes: int) -> Tensor:
         raise DataError(
             f"Labels must be whole numbers [B] or multi-hot [B, C], not {y.dtype} of shape {tuple(y.shape)}."
         )
-    # The check reads the values, which would make a GPU wait at every step; there the data layer's own check stands.
-    if y.device.type == "cpu" and y.numel() and (int(y.max()) >= num_classes or int(y.min()) < -1):
+    # Reading the values would make a GPU wait at every step; there only the check of the data source applies.
+    if y.device.type == "cpu" and y.numel() and (int(y.max()) >= num_classes or int(y.min()) < NO_LABEL):
         wrong = int(y.max()) if int(y.max()) >= num_classes else int(y.min())
         raise DataError(f"Label {wrong} is out of range; labels must be 0…{num_classes - 1}, or −1 for none.")
     return y.unsqueeze(1) == torch.arange(num_classes, device=y.device)
 
 
 def has_label(y: Tensor) -> Tensor:
-    """Which rows have a label at all: bool [B]."""
+    """bool [B]: which rows have a label. ``y`` may also be the matrix of :func:`label_mask`."""
     return (y > 0).any(1) if y.ndim == 2 else y >= 0
 
 
 def similar(y_a: Tensor, y_b: Tensor) -> Tensor:
-    """s_ij = whether i and j share at least one label: bool [A, B]. A row without label is similar to nothing."""
+    """s_ij = whether i and j share a label: bool [A, B]. A row without label is similar to nothing.
+
+    Args:
+        y_a, y_b: int64 [A] and [B] with −1 for no label, or multi-hot [A, C] and [B, C].
+    """
     if y_a.ndim != y_b.ndim or (y_a.ndim == 2 and y_a.shape[1] != y_b.shape[1]):
         raise DataError(f"Labels of shapes {tuple(y_a.shape)} and {tuple(y_b.shape)} cannot be compared.")
     if y_a.ndim == 2:
@@ -42,14 +56,18 @@ def similar(y_a: Tensor, y_b: Tensor) -> Tensor:
 
 
 def both_labelled(y_a: Tensor, y_b: Tensor) -> Tensor:
-    """Which pairs may be judged, bool [A, B]: nothing is known of a pair unless both have a label."""
+    """bool [A, B]: pairs of two labelled rows, the only ones known to be similar or dissimilar."""
     return has_label(y_a).unsqueeze(1) & has_label(y_b)
 
 
 def mean_over_labelled(values: Tensor, labelled: Tensor) -> Tensor:
-    """Mean over the rows (or pairs) that have labels; 0 (with a gradient of 0) where none has.
+    """The mean of ``values`` where ``labelled`` is true; 0 (with a gradient of 0) where it never is.
 
-    § The paper sums over all items; a batch mean keeps the learning rate independent of the batch size, and unlabelled
-    rows must not dilute the supervised part.
+    § The paper sums over all items; a batch mean makes the learning rate independent of the batch size, and unlabelled
+    rows must not lessen the weight of the supervised part.
+
+    Args:
+        values: float tensor [B] of rows, or [A, B] of pairs.
+        labelled: bool tensor of the same shape.
     """
     return torch.where(labelled, values, 0).sum() / labelled.sum().clamp(min=1)

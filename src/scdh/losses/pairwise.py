@@ -1,6 +1,6 @@
 """Losses over pairs: s_ij = 1 where i and j share a label, else 0. Only pairs of two labelled rows count.
 
-§ Both papers sum over pairs; a mean over them keeps the learning rate independent of the batch's and the data's size.
+§ Both papers sum over pairs; a mean makes the learning rate independent of the sizes of batch and data.
 """
 
 import torch
@@ -14,18 +14,33 @@ from scdh.losses.labels import both_labelled, mean_over_labelled, similar
 def contrastive_loss(u: Tensor, y: Tensor, margin: float) -> Tensor:
     """DSH: s/2 d² + (1 − s)/2 max(m − d², 0), d_ij = |u_i − u_j|; mean over the batch's pairs i ≠ j.
 
-    Hamming distance of ±1 codes is d²/4, so m = 2r asks for half of the bits to differ.
+    Args:
+        u: float tensor [B, r], outputs of the hash layer.
+        y: int64 [B] with −1 for no label, or multi-hot [B, C].
+        margin: m. The Hamming distance of ±1 codes is d²/4, so m = 2r wants half of the bits of dissimilar rows to
+            differ.
+
+    Returns:
+        float tensor [], 0 where there is no pair of labelled rows.
     """
     squared = euclidean_distances(u, u).square()
     values = torch.where(similar(y, y), squared, (margin - squared).clamp(min=0)) / 2
-    others = ~torch.eye(len(u), dtype=torch.bool, device=u.device)
-    return mean_over_labelled(values, both_labelled(y, y) & others)
+    different_rows = ~torch.eye(len(u), dtype=torch.bool, device=u.device)
+    return mean_over_labelled(values, both_labelled(y, y) & different_rows)
 
 
 def pair_likelihood_loss(u: Tensor, y: Tensor, stored: Tensor, stored_y: Tensor, seen: Tensor | None = None) -> Tensor:
     """DPSH: −[s θ − log(1 + e^θ)], θ_ij = u_i · v_j / 2; mean over pairs of a batch row and a stored output v_j.
 
-    ``stored`` [n, r] holds outputs of earlier steps, which get no gradient; ``seen`` [n] says which rows it has.
+    Args:
+        u: float tensor [B, r], outputs of the hash layer.
+        y: int64 [B] with −1 for no label, or multi-hot [B, C].
+        stored: float tensor [n, r], outputs v of earlier steps; they get no gradient.
+        stored_y: int64 [n] or multi-hot [n, C], their labels.
+        seen: bool tensor [n], which rows of ``stored`` are filled; None for all.
+
+    Returns:
+        float tensor [], 0 where there is no pair of labelled rows.
     """
     with torch.autocast(u.device.type, enabled=False):
         u = full_precision(u)

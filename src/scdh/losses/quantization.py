@@ -13,6 +13,13 @@ def quantization_loss(u: Tensor, p: float = 3.0) -> Tensor:
     By Hölder's inequality 0 ≤ l_q < 1, and 0 iff all |u_k| are equal. It does not depend on the norm of u, so it pushes
     bits away from 0 without fixing a scale. § At u = 0 all |u_k| are equal, so the value is 0 there, and so is the
     gradient.
+
+    Args:
+        u: float tensor [B, r], outputs of the hash layer; rows with and without label count alike.
+        p: the exponent of the norm, above 1.
+
+    Returns:
+        float tensor [], 0 for an empty batch.
     """
     if p <= 1:
         raise ConfigError(f"The quantization loss needs p > 1 (the paper's is 3), not {p}.")
@@ -20,8 +27,8 @@ def quantization_loss(u: Tensor, p: float = 3.0) -> Tensor:
         magnitude = full_precision(u).abs()
         if magnitude.numel() == 0:
             return magnitude.sum()
-        # Scale free, so each row may be divided by its largest entry (a constant for autograd): powers of very small or
-        # large outputs then neither vanish nor overflow.
+        # The value does not depend on scale, so each row is divided by its largest entry (a constant for autograd):
+        # powers of very small or large outputs then neither vanish nor overflow.
         largest = magnitude.detach().amax(1, keepdim=True)
         zero = largest == 0
         magnitude = magnitude / torch.where(zero, 1, largest)

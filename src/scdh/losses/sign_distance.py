@@ -1,4 +1,4 @@
-"""How far outputs are from the nearest corner of {−1, 1}^r: the quantization term of the pairwise methods and CSQ."""
+"""The distance of outputs from the nearest corner of {−1, 1}^r: a quantization term of the pairwise methods and CSQ."""
 
 import torch
 from torch import Tensor
@@ -8,7 +8,16 @@ from scdh.losses.labels import has_label, mean_over_labelled
 
 
 def sign_distance_loss(u: Tensor, y: Tensor, p: int) -> Tensor:
-    """Σ_k ||u_k| − 1|^p, mean over the labelled rows. p = 2 is ‖b − u‖² with b = sgn(u); p = 1 is DSH's ‖|u| − 1‖_1."""
+    """Σ_k ||u_k| − 1|^p; mean over the labelled rows. p = 2 is ‖b − u‖² with b = sgn(u); p = 1 is DSH's ‖|u| − 1‖_1.
+
+    Args:
+        u: float tensor [B, r], outputs of the hash layer.
+        y: int64 [B] with −1 for no label, or multi-hot [B, C]; only which rows have a label is read.
+        p: the exponent, 1 or an even number.
+
+    Returns:
+        float tensor [], 0 where no row has a label.
+    """
     with torch.autocast(u.device.type, enabled=False):
         gap = full_precision(u).abs() - 1
         return mean_over_labelled((gap.abs() if p == 1 else gap.pow(p)).sum(1), has_label(y))

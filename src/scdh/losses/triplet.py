@@ -1,4 +1,4 @@
-"""The hinge over all triplets of a batch, without ever holding them."""
+"""The hinge over all triplets of a batch, without a tensor of all triplets."""
 
 import torch
 from torch import Tensor
@@ -12,6 +12,14 @@ def triplet_hinge_loss(h: Tensor, y: Tensor, margin: float) -> Tensor:
 
     All B³ triplets cost O(B² (r + log B)): with an anchor's dissimilar distances sorted, those that violate the margin
     of one similar row are a prefix, and Σ_k max(0, x − d_k) = (their number) · x − (their running sum).
+
+    Args:
+        h: float tensor [B, r], outputs of the hash layer.
+        y: int64 [B] with −1 for no label, or multi-hot [B, C].
+        margin: m.
+
+    Returns:
+        float tensor [], 0 where there is no triplet.
     """
     squared = euclidean_distances(h, h).square()
     if len(h) == 0:

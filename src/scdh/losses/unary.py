@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from scdh.errors import ConfigError, unknown_name
 from scdh.losses.distances import euclidean_distances, full_precision
-from scdh.losses.labels import label_mask, mean_over_labelled
+from scdh.losses.labels import has_label, label_mask, mean_over_labelled
 
 
 def softmax_loss(scores: Tensor, y: Tensor) -> Tensor:
@@ -23,37 +23,70 @@ def softmax_loss(scores: Tensor, y: Tensor) -> Tensor:
 
     This is l_1 on the fc8 outputs. § The paper's l_1 for many labels is a plain sum; it is weighted by 1/|Y| here too,
     so that μ means the same with one label and with many.
+
+    Args:
+        scores: float tensor [B, C], before the softmax.
+        y: int64 [B] with −1 for no label, or multi-hot [B, C].
+
+    Returns:
+        float tensor [], 0 where no row has a label.
     """
     with torch.autocast(scores.device.type, enabled=False):
         scores = full_precision(scores)
         mask = label_mask(y, scores.shape[1])
-        return mean_over_labelled(_mean_over_labels(-scores.log_softmax(1), mask), mask.any(1))
+        return mean_over_labelled(_mean_over_labels(-scores.log_softmax(1), mask), has_label(mask))
 
 
 def scul(u: Tensor, y: Tensor, centres: Tensor, lam: float) -> Tensor:
-    """SCUL with the softmax form of l_c; batch mean over the labelled rows (0 where none is)."""
+    """1/|Y| Σ_{s∈Y} −log p_s + λ Σ_{s∈Y} d_s, p = softmax(−d), d_j = |u − c_j|; mean over the labelled rows.
+
+    Args:
+        u: float tensor [B, r], outputs of the hash layer.
+        y: int64 [B] with −1 for no label, or multi-hot [B, C].
+        centres: float tensor [C, r], semantic cluster centres c.
+        lam: λ, the weight of the distance to the centres of Y.
+
+    Returns:
+        float tensor [], 0 where no row has a label.
+
+    Raises:
+        DataError: ``y`` has another shape or type, or a label that no centre belongs to.
+    """
     distances = euclidean_distances(u, centres)
     mask = label_mask(y, centres.shape[0])
     cluster = _mean_over_labels(-(-distances).log_softmax(1), mask)
-    return mean_over_labelled(cluster + lam * _sum_over_labels(distances, mask), mask.any(1))
+    return mean_over_labelled(cluster + lam * _sum_over_labels(distances, mask), has_label(mask))
 
 
 def scul_hinge(u: Tensor, y: Tensor, centres: Tensor, lam: float, margin: float = 1.0) -> Tensor:
-    """SCUL with the paper's other l_c, the multi-class hinge.
+    """SCUL with the paper's other l_c, the multi-class hinge; mean over the labelled rows.
 
-    one label    l_c = 1/(C−1) Σ_{l≠y} max(0, m + d_iy − d_il)
-    many labels  q(|Y|) l_mc,  l_mc = 1/(C−|Y|) Σ_{s∈Y} Σ_{t∉Y} max(0, m + d_is − d_it)   (Proposition 1's l_mc)
+    one label    l_c + λ d_iy,  l_c = 1/(C−1) Σ_{l≠y} max(0, m + d_iy − d_il)
+    many labels  q(|Y|) l_mc + λ Σ_{s∈Y} d_is,  l_mc = 1/(C−|Y|) Σ_{s∈Y} Σ_{t∉Y} max(0, m + d_is − d_it)   (Prop. 1)
+
+    Args:
+        u: float tensor [B, r], outputs of the hash layer.
+        y: int64 [B] with −1 for no label, or multi-hot [B, C].
+        centres: float tensor [C, r], semantic cluster centres c.
+        lam: λ, the weight of the distance to the centres of Y.
+        margin: m.
+
+    Returns:
+        float tensor [], 0 where no row has a label.
+
+    Raises:
+        DataError: ``y`` has another shape or type, or a label that no centre belongs to.
     """
     distances = euclidean_distances(u, centres)
     mask = label_mask(y, centres.shape[0])
     wrong = (~mask).sum(1).clamp(min=1)
     cluster = torch.zeros_like(distances)
-    for s in mask.any(0).nonzero().flatten().tolist():  # a label at a time: [B, C] stays the largest tensor held
+    for s in mask.any(0).nonzero().flatten().tolist():  # one label at a time, so that no tensor is larger than [B, C]
         violation = (margin + distances[:, s : s + 1] - distances).clamp(min=0)
         column = torch.where(mask, 0, violation).sum(1) / wrong
         cluster = cluster + column.unsqueeze(1) * (torch.arange(mask.shape[1], device=u.device) == s)
     value = _mean_over_labels(cluster, mask) + lam * _sum_over_labels(distances, mask)
-    return mean_over_labelled(value, mask.any(1))
+    return mean_over_labelled(value, has_label(mask))
 
 
 def _sum_over_labels(values: Tensor, mask: Tensor) -> Tensor:
@@ -66,14 +99,25 @@ def _mean_over_labels(values: Tensor, mask: Tensor) -> Tensor:
 
 
 class SemanticClusterUnaryLoss(nn.Module):
-    """SCUL with its own learned centres, to drop into anyone's training loop.
+    """l_c(u, y) + λ Σ_{s∈Y} |u − c_s| with its own learned centres c, for any training loop.
 
     >>> loss = SemanticClusterUnaryLoss(num_classes=10, bits=48)
     >>> value = loss(torch.randn(8, 48), torch.randint(10, (8,)))
 
-    Give ``loss.parameters()`` to the optimiser beside the network's. Defaults are the paper's: λ = 0.005 (CIFAR-10),
-    centres ~ N(0, 0.5). With hundreds of classes call :meth:`put_centres_on_sphere` after every step of the first
-    epochs (the paper's warm-up, s = 8 or 4), else outputs and centres may shrink to 0 together.
+    Give ``loss.parameters()`` to the optimiser beside the network's. With hundreds of classes call
+    :meth:`put_centres_on_sphere` after every step of the first epochs (the paper's warm-up, s = 8 or 4), else outputs
+    and centres may shrink to 0 together.
+
+    Args:
+        num_classes: C.
+        bits: r.
+        lam: λ; the paper's value for CIFAR-10 is 0.005.
+        form: l_c is the "softmax" of :func:`scul` or the "hinge" of :func:`scul_hinge`.
+        margin: m of the hinge.
+        centre_std: standard deviation of the first centres; the paper's is 0.5.
+
+    Attributes:
+        centres: float parameter [C, r].
     """
 
     def __init__(
@@ -95,13 +139,22 @@ class SemanticClusterUnaryLoss(nn.Module):
         self.centres = nn.Parameter(torch.randn(num_classes, bits) * centre_std)
 
     def forward(self, u: Tensor, y: Tensor) -> Tensor:
+        """The loss of a batch.
+
+        Args:
+            u: float tensor [B, r], outputs of the hash layer.
+            y: int64 [B] with −1 for no label, or multi-hot [B, C].
+
+        Returns:
+            float tensor [], the mean over the labelled rows.
+        """
         if self.form == "hinge":
             return scul_hinge(u, y, self.centres, self.lam, self.margin)
         return scul(u, y, self.centres, self.lam)
 
     @torch.no_grad()
     def put_centres_on_sphere(self, norm: float) -> None:
-        """Warm-up: put every centre back to ‖c‖ = s."""
+        """Warm-up: scale every centre to ‖c‖ = s, which is ``norm``."""
         self.centres.mul_(norm / self.centres.norm(dim=1, keepdim=True).clamp(min=1e-12))
 
     def extra_repr(self) -> str:

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 from torch import Tensor, nn
 
-from scdh.codes import Codes
+from scdh.codes import HAMMING, Codes
 from scdh.data.batches.batch import Batch
 from scdh.errors import ConfigError
 from scdh.methods.about import About, Settings
@@ -21,8 +21,6 @@ from scdh.nets.heads import HashHead
 from scdh.nets.network import Network, Outputs
 
 __all__ = ["START", "About", "Batch", "Method", "MethodData", "Moment", "Settings"]
-
-HAMMING = "Hamming distance"
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from scdh.codes import Codes, check_codes
+from scdh.code_checks import check_codes
+from scdh.codes import Codes
 from scdh.errors import DataError
+from scdh.label_arrays import is_labelled
 from scdh.metrics.histograms import distance_histograms
 from scdh.metrics.labels import check_labels
 
@@ -84,7 +86,7 @@ def class_distances(codes: Codes, labels: ArrayLike, *, sample: int = 4096, seed
     """
     check_codes(codes, "The codes")
     known = check_labels(labels, len(codes))
-    labelled = known >= 0 if known.ndim == 1 else known.any(axis=1)
+    labelled = is_labelled(known)
     codes, known = codes[labelled], known[labelled]
     if known.ndim == 2:
         return _sampled_distances(codes, known, sample, seed)

@@ -50,4 +50,4 @@ def named_codes(
         raise DataError(f"None of the items of {source.name} could be encoded.")
     assert codes.ids is not None  # encode_outputs gives row numbers
     metadata = {**codes.metadata, "model": hasher.fingerprint()}
-    return Codes(codes.packed, codes.bits, codes.ids, metadata), RowNames.of(source, codes.ids)
+    return Codes(codes.packed, codes.bits, codes.ids, metadata), RowNames.from_source(source, codes.ids)

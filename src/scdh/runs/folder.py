@@ -14,7 +14,7 @@ from scdh.data.protocol import Protocol
 from scdh.data.source import Source
 from scdh.errors import ConfigError, DataError, ModelError, TrainingError
 from scdh.files import replacing
-from scdh.hub import MODEL_OF_RUN
+from scdh.hub import DESCRIPTION, MODEL_OF_RUN
 from scdh.versions import versions
 
 if TYPE_CHECKING:
@@ -149,6 +149,10 @@ class RunFolder:
         if not len(rows):
             raise DataError(f"The {part} part of the run in {str(self)!r} is empty.")
         return rows
+
+    def model_info(self) -> dict[str, Any]:
+        """What the model's description tells of the run: protocol, epochs, validation MAP, or seconds of fitting."""
+        return json.loads((self.model / DESCRIPTION).read_text("utf-8"))["info"]
 
     def load_model(self, network: NetworkName | None = None) -> "Hasher":
         """The run's model; of a run with a teacher, "teacher" (its model) or "student"."""

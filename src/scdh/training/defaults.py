@@ -7,8 +7,6 @@ With a folder of photos and no GPU, a result in minutes is of more use.
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
 from scdh.config import RunConfig
 from scdh.data.source import Source
 from scdh.methods.registry import method_class
@@ -78,10 +76,7 @@ def _query_settings(config: RunConfig, source: Source, chosen: Mapping[str, Any]
         return {}
     if (config.data.train in parts and config.data.query in parts) or not source.labelled.any():
         return {}
-    if source.multi_label:
-        smallest = int(source.labels.sum(axis=0, dtype=np.int64).min())
-    else:
-        smallest = int(np.bincount(source.labels[source.labelled], minlength=source.num_classes).min())
+    smallest = int(source.rows_per_class.min())
     if smallest < 2:
         return {"data.split": "all"}
     return {"data.query_per_class": min(MOST_QUERIES, max(1, smallest // 5))}

@@ -36,7 +36,7 @@ def cached_trunk_features(
     folder: Path | None = None,
     preprocess: Preprocess | None = None,
     augmentation: str = "none",
-    chance: tuple[int, int] | None = None,
+    random_key: tuple[int, int] | None = None,
     batch_size: int = 128,
     workers: int | None = None,
     on_bad_image: OnBadImage = "fail",
@@ -49,7 +49,7 @@ def cached_trunk_features(
     Images that could not be read are not kept, so each request tries them again and reports them again.
     """
     preprocess = preprocess or hasher.preprocess
-    shards = None if folder is None else folder / _key(hasher, source, preprocess, augmentation, chance)
+    shards = None if folder is None else folder / _key(hasher, source, preprocess, augmentation, random_key)
     wanted, position = np.unique(rows, return_inverse=True)
     features = np.empty((len(wanted), hasher.network.trunk_width), np.float32)
     known = np.zeros(len(wanted), bool)
@@ -67,7 +67,7 @@ def cached_trunk_features(
             on_bad_image=on_bad_image,
             bad_images=bad_images,
             augmentation=augmentation,
-            chance=chance,
+            random_key=random_key,
         )
         if progress is not None:
             batches = track(batches, len(missing), progress, "images", lambda batch: len(batch.rows))
@@ -123,13 +123,13 @@ def _key(
     source: Source,
     preprocess: Preprocess | None,
     augmentation: str,
-    chance: tuple[int, int] | None,
+    random_key: tuple[int, int] | None,
 ) -> str:
     """A digest of everything that a row's features depend on, but not of the rows."""
     parts = {
         "source": source.content_fingerprint(),
         "trunk": weights_fingerprint(hasher.network.trunk),
         "preprocess": None if preprocess is None else preprocess.to_dict(),
-        "augmentation": [augmentation, chance],
+        "augmentation": [augmentation, random_key],
     }
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:24]

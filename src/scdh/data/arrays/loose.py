@@ -1,4 +1,4 @@
-"""Loose items that someone hands over (paths, PIL images, arrays, embeddings) as a source without labels."""
+"""A list of paths, PIL images, arrays or embeddings as a source without labels."""
 
 import os
 import pathlib
@@ -12,16 +12,22 @@ from scdh.data.arrays.memory import finite_features
 from scdh.data.images.decode import decode
 from scdh.data.source import Source
 from scdh.errors import DataError
+from scdh.label_arrays import no_labels
 
 
 class ItemsSource(Source):
-    """``start`` is the position of the first item in a longer stream, so that messages count from its beginning."""
+    """A list of items to encode.
+
+    Args:
+        items: paths, PIL images or uint8 arrays [H, W] or [H, W, 3]; or embeddings, as vectors or an array [n, d].
+        start: position of the first item in a longer stream, so that messages count from its beginning.
+    """
 
     kind: Literal["images", "features"]
 
     def __init__(self, items: Sequence[Any] | np.ndarray, *, start: int = 0) -> None:
         self.name, self._start, self._items = "the given items", start, items
-        self.labels, self.label_names = np.full(len(items), -1, np.int64), []
+        self.labels, self.label_names = no_labels(len(items)), []
         first = items[0] if len(items) else None
         is_vector = (isinstance(first, np.ndarray) and first.ndim == 1) or isinstance(first, (int, float, list, tuple))
         self.kind = "features" if is_vector else "images"

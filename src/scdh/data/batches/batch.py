@@ -1,4 +1,4 @@
-"""One batch: the inputs of some rows, their labels, and which rows they are."""
+"""One batch, and the list of images that were left out of batches."""
 
 import warnings
 from dataclasses import dataclass, field
@@ -10,9 +10,13 @@ from scdh.data.source import BadImage
 
 @dataclass(frozen=True)
 class Batch:
-    """``inputs`` is uint8 [B, 3, H, W] for images or float32 [B, d] for embeddings; ``labels`` int64 [B] or
-    uint8 multi-hot [B, C]; ``rows`` int64 [B]. ``other_views`` holds further random versions of the same
-    inputs.
+    """The inputs and labels of B rows.
+
+    Args:
+        inputs: uint8 [B, 3, H, W] for images, or float32 [B, d] for embeddings.
+        labels: int64 [B] with −1 for no label, or uint8 multi-hot [B, C] with a row of zeros for no label.
+        rows: int64 [B], row numbers in the source.
+        other_views: further random versions of ``inputs``, each of its shape.
     """
 
     inputs: torch.Tensor
@@ -24,30 +28,31 @@ class Batch:
         return len(self.rows)
 
     def to(self, device: torch.device) -> "Batch":
-        """The same batch with what a network reads on ``device``; ``rows`` stay where they are."""
+        """The same batch with inputs and labels on ``device``; ``rows`` stay on the CPU."""
         views = tuple(view.to(device) for view in self.other_views)
         return Batch(self.inputs.to(device), self.labels.to(device), self.rows, views)
 
 
 @dataclass
 class BadImages:
-    """The images that were left out, each once, however often it came up."""
+    """Images that were left out because they cannot be read: ``by_row`` has each row once, however often it came."""
 
-    found: dict[int, BadImage] = field(default_factory=dict)
+    by_row: dict[int, BadImage] = field(default_factory=dict)
 
     def __len__(self) -> int:
-        return len(self.found)
+        return len(self.by_row)
 
     @property
     def paths(self) -> list[str]:
-        return [bad.where for bad in self.found.values()]
+        """Path, or file and row, of each image."""
+        return [image.where for image in self.by_row.values()]
 
     def warn(self) -> None:
-        """One warning with the number and the first path."""
-        if self.found:
-            many = (
+        """Give one warning with the number of images and the first path."""
+        if self.by_row:
+            subject = (
                 f"{len(self)} images could not be read and were"
                 if len(self) > 1
                 else "1 image could not be read and was"
             )
-            warnings.warn(f"{many} left out, the first is {self.paths[0]}.", stacklevel=3)
+            warnings.warn(f"{subject} left out, the first is {self.paths[0]}.", stacklevel=3)

@@ -1,33 +1,21 @@
-"""Rows in the right order as batches, the same on one process or many, from the start or after a resume.
+"""Training and evaluation batches of a source: the same with one process or many, from the start or after a resume."""
 
-Measured on two cores, JPEG 32² → 128² and 348² → 224²: one thread decodes 4,500 and 560 images a second, two
-threads the same (Pillow holds the interpreter's lock while it decodes), two processes 5,900 and 1,120
-including their start of 0.1 s. So ``workers`` are processes, and 0 decodes in the caller's own thread.
-
-With the network on the same two cores workers do harm: its threads meet at a barrier after every layer, and a decoding
-process that holds one core makes the other wait each time (encoding at 128²: 290 images a second bare, 258 with 0
-workers, 40 to 120 with 1 or 2). ``workers=None`` therefore decodes inline unless there is a GPU, or cores to spare.
-"""
-
-import os
-import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import torch
-from torch.utils.data import DataLoader, Dataset
 
 from scdh.data.batches.batch import BadImages, Batch
+from scdh.data.batches.decoding import BatchDecoder, decode_batches
 from scdh.data.batches.sampling import epoch_batches
 from scdh.data.images.augment import augmentation as find_augmentation
 from scdh.data.images.transforms import Preprocess
 from scdh.data.source import BadImage, Source
 from scdh.errors import DataError
+from scdh.label_arrays import hide_labels
 
 OnBadImage = Literal["fail", "skip"]
-Decoded = tuple[list[torch.Tensor], np.ndarray, list[tuple[int, str, str]]]
 
 
 def training_batches(
@@ -51,16 +39,36 @@ def training_batches(
     labelled_share: float = 0.5,
     steps: int | None = None,
 ) -> Iterator[Batch]:
-    """One epoch in random order. ``batch_size`` counts the rows of all processes together.
+    """The batches of one epoch in random order.
 
-    With ``unlabelled`` rows each batch holds ``labelled_share`` of ``rows`` first and then unlabelled ones; whatever
-    the source knows of these, they arrive without label (−1, or zeros). ``steps`` sets the length of the epoch, else
-    it is one pass (see :mod:`scdh.data.batches.sampling`).
+    The order depends on (seed, epoch) only; the augmentation of an image on (seed, epoch, row, view, how often the row
+    was used before in this epoch). So the number of processes or workers and a resume at ``first_step`` change nothing.
 
-    The order depends only on (seed, epoch). Process ``rank`` of ``world`` takes every world-th row of each
-    batch. What chance does to a picture depends only on (seed, epoch, row, view, how often the row came
-    before in this epoch). So neither the number of processes, nor of workers, nor a resume at ``first_step``
-    changes anything.
+    Args:
+        source: images or embeddings.
+        rows: int64 [m], the labelled rows to train on.
+        preprocess: how images become inputs; required for images, refused for embeddings.
+        augmentation: a name of :data:`scdh.data.AUGMENTATIONS`; "none" for embeddings.
+        batch_size: rows of a batch, of all processes together.
+        seed, epoch: 0 or more.
+        rank, world: this process's number, and the number of processes. Each takes every world-th row of a batch.
+        balanced: draw ``rows`` so that classes come equally often.
+        workers: decoding processes; 0 decodes in this thread, None decides by machine.
+        on_bad_image: "fail" raises :class:`BadImage`; "skip" leaves the image out and warns once at the end.
+        bad_images: a list to add skipped images to.
+        views: independent random versions of each input; those after the first are ``Batch.other_views``.
+        first_step: batches to leave out at the start, for a resume.
+        unlabelled: int64, rows to use without label: each batch has labelled rows first, then unlabelled ones, whose
+            labels are replaced by "no label" whatever the source knows of them.
+        labelled_share: share of labelled rows in a batch, where there are unlabelled ones.
+        steps: length of the epoch; None for one pass over ``unlabelled`` if given, else over ``rows``.
+
+    Yields:
+        :class:`Batch` of batch_size / world rows.
+
+    Raises:
+        DataError: an argument is wrong (at once), or no image of a batch can be read.
+        BadImage: an image cannot be read and ``on_bad_image`` is "fail".
     """
     _check(source, preprocess, augmentation, batch_size, on_bad_image)
     if batch_size % world or not 0 <= rank < world:
@@ -81,7 +89,7 @@ def training_batches(
             raise DataError(f"{int(hidden[rows].sum())} rows of {source.name} are both labelled and unlabelled.")
     if len(rows) < world:
         raise DataError(f"{source.name} gives {len(rows)} rows to train on, too few for {world} processes.")
-    order, times = epoch_batches(
+    order, earlier_uses = epoch_batches(
         source.labels,
         rows,
         batch_size=batch_size,
@@ -93,9 +101,10 @@ def training_batches(
         labelled_share=labelled_share,
         steps=steps,
     )
-    own = list(zip(order[first_step:, rank::world], times[first_step:, rank::world], strict=True))
-    work = _Work(source, preprocess, augmentation, own, (seed, epoch), views)
-    return _batches(work, workers, on_bad_image, bad_images, keep_step=True, hidden=hidden)
+    rank_order, rank_uses = (table[first_step:, rank::world] for table in (order, earlier_uses))
+    batches = list(zip(rank_order, rank_uses, strict=True))
+    decoder = BatchDecoder(source, preprocess, augmentation, batches, (seed, epoch), views)
+    return _make_batches(decoder, workers, on_bad_image, bad_images, allow_empty=False, hidden=hidden)
 
 
 def evaluation_batches(
@@ -108,129 +117,64 @@ def evaluation_batches(
     on_bad_image: OnBadImage = "fail",
     bad_images: BadImages | None = None,
     augmentation: str = "none",
-    chance: tuple[int, int] | None = None,
+    random_key: tuple[int, int] | None = None,
 ) -> Iterator[Batch]:
-    """The rows in the order given, the last batch smaller where it does not come out even.
+    """The rows in the given order, without randomness; the last batch may be smaller.
 
-    Pictures are unchanged by chance unless ``chance`` (two numbers, such as seed and epoch) is given with an
-    augmentation: a frozen trunk's features are cached for a few such versions of every row.
+    Args:
+        source: images or embeddings.
+        rows: int64 [m], row numbers; they may repeat.
+        preprocess: how images become inputs; required for images, refused for embeddings.
+        batch_size: rows of a batch.
+        workers: decoding processes; 0 decodes in this thread, None decides by machine.
+        on_bad_image: "fail" raises :class:`BadImage`; "skip" leaves the image out and warns once at the end.
+        bad_images: a list to add skipped images to.
+        augmentation: with ``random_key``: a name of :data:`scdh.data.AUGMENTATIONS`, for features of random versions
+            of images, which are cached for a frozen trunk.
+        random_key: two numbers, such as seed and epoch, that decide the random changes; None for no changes.
+
+    Yields:
+        :class:`Batch`. Batches of which no image can be read are left out.
     """
     _check(source, preprocess, augmentation, batch_size, on_bad_image)
-    if (chance is None) != (augmentation == "none"):
-        raise DataError(f"augmentation {augmentation!r} and chance {chance} must be given together or not at all.")
+    if (random_key is None) != (augmentation == "none"):
+        raise DataError(
+            f"augmentation {augmentation!r} and random_key {random_key} must be given together or not at all."
+        )
     rows = _checked_rows(source, rows)
     parts = [rows[start : start + batch_size] for start in range(0, len(rows), batch_size)]
-    work = _Work(source, preprocess, augmentation, [(part, np.zeros_like(part)) for part in parts], chance, 1)
-    return _batches(work, workers, on_bad_image, bad_images, keep_step=False)
+    batches = [(part, np.zeros_like(part)) for part in parts]
+    decoder = BatchDecoder(source, preprocess, augmentation, batches, random_key, 1)
+    return _make_batches(decoder, workers, on_bad_image, bad_images, allow_empty=True)
 
 
-@dataclass(frozen=True)
-class _Work(Dataset):
-    """Item i is the decoded batch i. Bad images come back as words, since an error loses its parts on the way
-    from a worker process.
-    """
-
-    source: Source
-    preprocess: Preprocess | None
-    augmentation: str
-    batches: list[tuple[np.ndarray, np.ndarray]]
-    chance: tuple[int, int] | None
-    views: int
-
-    def __len__(self) -> int:
-        return len(self.batches)
-
-    def __getitem__(self, i: int) -> Decoded:
-        rows, times = self.batches[i]
-        preprocess = self.preprocess
-        if preprocess is None:
-            return [self._vectors(rows, times, view) for view in range(self.views)], rows, []
-        side = preprocess.needed_side(self.augmentation)
-        out = np.empty((self.views, len(rows), preprocess.size, preprocess.size, 3), np.uint8)
-        good: list[int] = []
-        bad: list[tuple[int, str, str]] = []
-        for place, (row, before) in enumerate(zip(rows.tolist(), times.tolist(), strict=True)):
-            try:
-                image = self.source.image(row, side)
-            except BadImage as error:
-                bad.append((row, error.where, error.reason))
-                continue
-            for view in range(self.views):
-                if self.chance is None:
-                    pixels = preprocess.evaluation_image(image)
-                else:
-                    rng = np.random.default_rng([*self.chance, row, view, before])
-                    pixels = preprocess.training_image(image, rng, self.augmentation)
-                out[view, len(good)] = pixels.transpose(1, 2, 0)
-            good.append(place)
-        # Written with the colours last and only turned as a view: the layout convolutions want, for nothing.
-        kept = torch.from_numpy(out[:, : len(good)]).permute(0, 1, 4, 2, 3)
-        return list(kept.unbind(0)), rows[good], bad
-
-    def _vectors(self, rows: np.ndarray, times: np.ndarray, view: int) -> torch.Tensor:
-        if self.chance is None:
-            found = self.source.features[rows]
-        else:
-            found = self.source.feature_view(rows, times, self.chance, view)
-        return torch.from_numpy(np.array(found, dtype=np.float32))
-
-
-def _batches(
-    work: _Work,
+def _make_batches(
+    decoder: BatchDecoder,
     workers: int | None,
     on_bad_image: OnBadImage,
-    report: BadImages | None,
+    bad_images: BadImages | None,
     *,
-    keep_step: bool,
+    allow_empty: bool,
     hidden: np.ndarray | None = None,
 ) -> Iterator[Batch]:
-    """``hidden``, bool [n], tells the rows whose labels nobody may see: the one place where labels enter a batch."""
-    report = BadImages() if report is None else report
-    known = len(report)
-    for inputs, rows, bad in _decoded(work, workers):
+    """Add labels to decoded batches, which is done only here; ``hidden``, bool [n]: rows whose labels are hidden."""
+    bad_images = BadImages() if bad_images is None else bad_images
+    count_before = len(bad_images)
+    for views, rows, bad in decode_batches(decoder, workers):
         if bad and on_bad_image == "fail":
             raise BadImage(*bad[0][1:])
-        report.found.update({row: BadImage(where, reason) for row, where, reason in bad if row not in report.found})
+        for row, where, reason in bad:
+            bad_images.by_row.setdefault(row, BadImage(where, reason))
         if len(rows):
-            # Copies: whoever changes a batch must not change the source or the caller's rows.
-            labels = torch.tensor(work.source.labels[rows])
+            # torch.tensor copies: a change to a batch must not change the source or the caller's rows.
+            labels = decoder.source.labels[rows]
             if hidden is not None:
-                labels[torch.from_numpy(hidden[rows])] = -1 if labels.ndim == 1 else 0
-            yield Batch(inputs[0], labels, torch.tensor(rows), tuple(inputs[1:]))
-        elif keep_step:  # leaving the whole step out would put this process out of step with the others
+                hide_labels(labels, hidden[rows])
+            yield Batch(views[0], torch.tensor(labels), torch.tensor(rows), tuple(views[1:]))
+        elif not allow_empty:  # without this batch, this process would be one step ahead of the others
             raise DataError(f"None of the {len(bad)} images of a batch can be read, the first is {bad[0][1]}.")
-    if len(report) > known:
-        report.warn()
-
-
-def chosen_workers() -> int:
-    """Decoding processes for this machine: beside a GPU nearly every core, beside a CPU network a few of many."""
-    cores = os.cpu_count() or 1
-    return min(8, max(cores - 1, 1)) if torch.cuda.is_available() else min(8, cores // 8)
-
-
-def _decoded(work: _Work, workers: int | None) -> Iterator[Decoded]:
-    workers = chosen_workers() if workers is None else workers
-    if workers == 0 or work.preprocess is None or len(work) < 2:
-        for i in range(len(work)):
-            yield work[i]
-        return
-    loader: DataLoader = DataLoader(
-        work,
-        batch_size=None,
-        num_workers=min(workers, len(work)),
-        prefetch_factor=2,
-        # Fork shares the source's memory and starts in a tenth of a second; elsewhere the system's own way.
-        multiprocessing_context="fork" if sys.platform == "linux" else None,
-        # Its own generator, for else each epoch with workers would move torch's global one.
-        generator=torch.Generator(),
-        collate_fn=_as_is,
-    )
-    yield from loader
-
-
-def _as_is(item: Any) -> Any:
-    return item
+    if len(bad_images) > count_before:
+        bad_images.warn()
 
 
 def _check(

@@ -1,8 +1,8 @@
-"""Which rows make the batches of an epoch: a matter of (seed, epoch) only, never of processes, workers or a resume.
+"""Which rows make the batches of an epoch. It depends on (seed, epoch) only, not on processes, workers or a resume.
 
-Labelled rows alone: one pass in random order. With unlabelled rows beside them each batch has a fixed share of both
-(Mean Teacher's way: half and half), an epoch is one pass over the unlabelled rows, and the few labelled ones are gone
-through again and again, each time in a new order.
+With labelled rows only, an epoch is one pass in random order. With unlabelled rows too, each batch has a fixed share of
+both (as in Mean Teacher: half and half). An epoch is then one pass over the unlabelled rows, and the fewer labelled
+rows are passed over several times, each time in a new order.
 """
 
 import numpy as np
@@ -10,9 +10,9 @@ import numpy as np
 from scdh.data.draw import balanced_order
 from scdh.errors import DataError
 
-UNLABELLED_STREAM = 1  # of (seed, epoch): the labelled order is the same with and without unlabelled rows
+UNLABELLED_STREAM = 1  # a random stream of its own: the labelled order is the same with and without unlabelled rows
 
-Order = tuple[np.ndarray, np.ndarray]
+Order = tuple[np.ndarray, np.ndarray]  # rows and earlier uses, both int64 [steps, batch size]
 
 
 def steps_per_epoch(
@@ -22,8 +22,14 @@ def steps_per_epoch(
     labelled_share: float = 0.5,
     steps: int | None = None,
 ) -> int:
-    """Batches in an epoch: ``steps`` where given, else the full ones of a pass over the unlabelled rows, or over the
-    labelled ones where there are no others. Rows too few for one batch still give one.
+    """The number of batches in an epoch.
+
+    Args:
+        labelled: number of labelled rows; without any the result is 0.
+        batch_size: rows of a batch, of all processes together.
+        unlabelled: number of unlabelled rows.
+        labelled_share: share of labelled rows in a batch, where there are unlabelled ones.
+        steps: the result, where it is fixed; None for the full batches of one pass, but at least 1.
     """
     if not labelled:
         return 0
@@ -35,9 +41,9 @@ def steps_per_epoch(
 
 
 def shares(batch_size: int, labelled_share: float, world: int = 1) -> tuple[int, int]:
-    """Labelled and unlabelled rows of each batch, at least one of both; each of ``world`` processes gets as many."""
+    """Numbers of labelled and of unlabelled rows in each batch: at least 1 of both, and both divisible by ``world``."""
     if not 0 < labelled_share < 1:
-        raise DataError(f"labelled_share must lie between 0 and 1, not {labelled_share}.")
+        raise DataError(f"labelled_share must be between 0 and 1, not {labelled_share}.")
     if batch_size < 2:
         raise DataError(f"A batch of {batch_size} cannot hold both labelled and unlabelled rows; set batch_size to 2.")
     labelled = min(max(1, round(batch_size * labelled_share)), batch_size - 1)
@@ -62,42 +68,57 @@ def epoch_batches(
     labelled_share: float = 0.5,
     steps: int | None = None,
 ) -> Order:
-    """(rows, times), both int64 [steps, size]: the batches of all processes together, labelled rows first, and for each
-    row how often it came before in this epoch. Process r takes the columns r, r + world, …
+    """The batches of all processes together; process r of ``world`` takes the columns r, r + world, …
 
-    Of the ``labels`` only those of ``rows`` are looked at.
+    Args:
+        labels: int64 [n] or uint8 multi-hot [n, C] of the source; only those of ``rows`` are read.
+        rows: int64, the labelled rows.
+        batch_size: rows of a batch, of all processes together.
+        seed, epoch: 0 or more; they alone decide the random order.
+        world: number of processes.
+        balanced: draw ``rows`` so that classes come equally often.
+        unlabelled: int64, rows to use without their labels.
+        labelled_share: share of labelled rows in a batch, where there are unlabelled ones.
+        steps: length of the epoch; None for one pass.
+
+    Returns:
+        Two int64 arrays [steps, batch size]: row numbers, labelled rows first; and how often each row was used before
+        in this epoch.
     """
     if unlabelled is None or not len(unlabelled):
         count = steps_per_epoch(len(rows), batch_size, steps=steps)
         size = min(batch_size, len(rows) - len(rows) % world)
-        return _cycled(labels, rows, count, size, seeded_epoch(seed, epoch), balanced)
-    both = shares(batch_size, labelled_share, world)
+        return _repeated_passes(labels, rows, count, size, seeded_epoch(seed, epoch), balanced)
+    labelled_size, unlabelled_size = shares(batch_size, labelled_share, world)
     count = steps_per_epoch(len(rows), batch_size, len(unlabelled), labelled_share, steps)
-    known = _cycled(labels, rows, count, both[0], seeded_epoch(seed, epoch), balanced)
-    others = _cycled(labels, unlabelled, count, both[1], seeded_epoch(seed, epoch, UNLABELLED_STREAM), False)
-    return np.concatenate([known[0], others[0]], axis=1), np.concatenate([known[1], others[1]], axis=1)
+    rng = seeded_epoch(seed, epoch)
+    order, earlier_uses = _repeated_passes(labels, rows, count, labelled_size, rng, balanced)
+    rng = seeded_epoch(seed, epoch, UNLABELLED_STREAM)
+    other_order, other_uses = _repeated_passes(labels, unlabelled, count, unlabelled_size, rng, False)
+    return np.concatenate([order, other_order], axis=1), np.concatenate([earlier_uses, other_uses], axis=1)
 
 
 def seeded_epoch(seed: int, epoch: int, *stream: int) -> np.random.Generator:
+    """The random generator of an epoch; each ``stream`` of it is independent of the others."""
     return np.random.default_rng(np.random.SeedSequence([seed, epoch], spawn_key=stream))
 
 
-def _cycled(
+def _repeated_passes(
     labels: np.ndarray, rows: np.ndarray, steps: int, size: int, rng: np.random.Generator, balanced: bool
 ) -> Order:
-    """``steps`` × ``size`` rows from as many fresh permutations as that takes, cut at the end."""
-    wanted, passes = steps * size, []
-    for _ in range(-(-wanted // max(1, len(rows)))):
+    """``steps`` batches of ``size`` rows from as many random passes over ``rows`` as needed, the last one cut."""
+    length, passes = steps * size, []
+    for _ in range(-(-length // max(1, len(rows)))):
         passes.append(rows[balanced_order(labels[rows], rng)] if balanced else rng.permutation(rows))
-    order = np.concatenate([rows[:0], *passes])[:wanted]
-    return order.reshape(steps, size), times_before(order).reshape(steps, size)
+    order = np.concatenate([rows[:0], *passes])[:length]
+    return order.reshape(steps, size), count_earlier_uses(order).reshape(steps, size)
 
 
-def times_before(order: np.ndarray) -> np.ndarray:
-    """For each place how often its row stands before it."""
+def count_earlier_uses(order: np.ndarray) -> np.ndarray:
+    """int64 [n]: how often the row at each position of ``order``, int64 [n], occurs before that position."""
     by_row = np.argsort(order, kind="stable")
     grouped = order[by_row]
     first = np.searchsorted(grouped, grouped, side="left")
-    times = np.empty(len(order), np.int64)
-    times[by_row] = np.arange(len(order)) - first
-    return times
+    earlier_uses = np.empty(len(order), np.int64)
+    earlier_uses[by_row] = np.arange(len(order)) - first
+    return earlier_uses

@@ -1,7 +1,7 @@
 """Several versions of the same vectors, such as a frozen trunk's features of a photo and of random crops of it.
 
-For every row a version is drawn by itself, so one batch mixes them, and two views of a row (a student's and a
-teacher's) are independent of each other.
+A version is drawn for each row separately, so that one batch mixes them, and for each view separately, so that the
+student's and the teacher's view of a row are independent.
 """
 
 from collections.abc import Sequence
@@ -15,8 +15,13 @@ from scdh.errors import DataError
 
 
 class ViewedFeatures(Source):
-    """``versions``: V arrays [n, d], the first of them plain: what evaluation sees. ``labels`` in one of the two forms
-    of :class:`Source`.
+    """A source of embeddings with V versions of each vector.
+
+    Args:
+        versions: V float arrays [n, d]; the first is what evaluation uses.
+        labels: int64 [n] or uint8 multi-hot [n, C].
+        label_names: list of C str.
+        name: how messages call the source.
     """
 
     kind: Literal["images", "features"] = "features"
@@ -36,34 +41,40 @@ class ViewedFeatures(Source):
     def features(self) -> np.ndarray:
         return self._versions[0]
 
-    def feature_view(self, rows: np.ndarray, times: np.ndarray, chance: tuple[int, int], view: int) -> np.ndarray:
-        drawn = draw_versions(len(self._versions), rows, times, chance, view)
-        found = np.empty((len(rows), self.features.shape[1]), np.float32)
+    def feature_view(
+        self, rows: np.ndarray, earlier_uses: np.ndarray, random_key: tuple[int, int], view: int
+    ) -> np.ndarray:
+        drawn = draw_versions(len(self._versions), rows, earlier_uses, random_key, view)
+        vectors = np.empty((len(rows), self.features.shape[1]), np.float32)
         for number, version in enumerate(self._versions):
-            here = drawn == number
-            found[here] = version[rows[here]]
-        return found
+            has_version = drawn == number
+            vectors[has_version] = version[rows[has_version]]
+        return vectors
 
     def item_name(self, row: int) -> str:
         return f"{self.name} row {row}"
 
 
-def draw_versions(count: int, rows: np.ndarray, times: np.ndarray, chance: tuple[int, int], view: int) -> np.ndarray:
-    """For each row one of ``count`` versions, evenly. A generator for each row would take longer than the batch itself,
-    so the numbers are hashed (the mixing of splitmix64), all rows at once.
+def draw_versions(
+    count: int, rows: np.ndarray, earlier_uses: np.ndarray, random_key: tuple[int, int], view: int
+) -> np.ndarray:
+    """For each row one of ``count`` versions, all equally likely: int64 [B].
+
+    A random generator for each row would take longer than the batch itself, so the numbers are hashed (the mixing
+    function of splitmix64), all rows at once. The arguments are those of :meth:`Source.feature_view`.
     """
     state = np.zeros(len(rows), np.uint64)
-    for part in (*chance, view, rows, times):
-        state = _mixed(state ^ _words(part))
+    for part in (*random_key, view, rows, earlier_uses):
+        state = _mix(state ^ _to_uint64(part))
     return (state % np.uint64(count)).astype(np.int64)
 
 
-def _words(part: int | np.ndarray) -> np.ndarray:
-    return part.astype(np.uint64) if isinstance(part, np.ndarray) else np.array([part % 2**64], np.uint64)
+def _to_uint64(numbers: int | np.ndarray) -> np.ndarray:
+    return numbers.astype(np.uint64) if isinstance(numbers, np.ndarray) else np.array([numbers % 2**64], np.uint64)
 
 
-def _mixed(x: np.ndarray) -> np.ndarray:
-    x = x + np.uint64(0x9E3779B97F4A7C15)  # arrays of uint64 wrap around, as is wanted here
+def _mix(x: np.ndarray) -> np.ndarray:
+    x = x + np.uint64(0x9E3779B97F4A7C15)  # uint64 arrays wrap around, as splitmix64 needs
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return x ^ (x >> np.uint64(31))

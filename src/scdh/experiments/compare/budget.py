@@ -9,7 +9,7 @@ from scdh.data.source import Source
 from scdh.errors import TrainingError
 from scdh.experiments.compare.grid import Grid
 from scdh.files import locked, replacing
-from scdh.methods.registry import method_class
+from scdh.methods.declared import declared
 from scdh.progress import track
 from scdh.training.run import train
 
@@ -36,7 +36,7 @@ def epochs_within(grid: Grid, source: Source, out: Path, seconds: float, cache: 
     file = out / BUDGET_FILE
     step_seconds: dict[str, float] = {}
     epochs: dict[tuple[str, int], int] = {}
-    trained = [name for name in grid.methods if method_class(name).learns_by_gradient]
+    trained = [name for name in grid.methods if declared(name).learns_by_gradient]
     pairs = [(name, bits) for name in trained for bits in grid.bits]
     out.mkdir(parents=True, exist_ok=True)
     with locked(out / ".timing", wait=True):
@@ -62,7 +62,7 @@ def _timed_config(grid: Grid, source: Source, method: str, bits: int) -> RunConf
         "train.epoch_steps": TIMED_STEPS,
         "data.validation_per_class": 0,
     }
-    if "batch_epochs" in method_class(method).Settings.model_fields:
+    if "batch_epochs" in declared(method).Settings.model_fields:
         settings["method.batch_epochs"] = 0  # DPSH's first epochs are its cheap ones
     return grid.config(method, bits, grid.seeds[0], source, **settings)
 

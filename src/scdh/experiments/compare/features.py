@@ -1,17 +1,16 @@
 """Features of a whole source by a frozen network: computed once, stored on disk, held in memory for run after run."""
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from scdh.codes import Codes
-from scdh.data.row_names import RowNames
 from scdh.data.source import Source
 from scdh.errors import DataError
 from scdh.hasher import Hasher
 from scdh.nets.network import weights_fingerprint
-from scdh.runs.encoding import described_codes, encode_part
 from scdh.training.features import cached_trunk_features
 
 
@@ -65,11 +64,12 @@ class SourceFeatures:
         )
         self._trunk = trunk
 
-    def encode(
-        self, hasher: Hasher, source: Source, rows: np.ndarray, *, title: str, **loading: object
-    ) -> tuple[Codes, RowNames]:
-        """As :func:`scdh.runs.encoding.encode_part`; of a frozen network only the heads run."""
-        if not hasher.config.net.freeze or hasher.preprocess is None:
-            return encode_part(hasher, source, rows, title=title, **loading)  # type: ignore[arg-type]
+    def hash_outputs(
+        self, hasher: Hasher, source: Source, rows: np.ndarray, **options: Any
+    ) -> Iterable[tuple[np.ndarray, np.ndarray]]:
+        """As :meth:`Hasher.hash_outputs_of_rows`; where the trunk is as it came, only the layers above it run."""
+        is_trunk_untrained = hasher.config.net.freeze or not hasher.method.learns_by_gradient
+        if not is_trunk_untrained or hasher.preprocess is None:
+            return hasher.hash_outputs_of_rows(source, rows, **options)
         readable, features = self.of_rows(hasher, rows)
-        return described_codes(hasher, source, [(readable, hasher.outputs_of_features(features))])
+        return [(readable, hasher.hash_outputs_of_features(features))]

@@ -9,10 +9,11 @@ from typing import Any
 from scdh.config import RunConfig, load_config
 from scdh.data.batches.sampling import shares, steps_per_epoch
 from scdh.data.source import Source
-from scdh.errors import ConfigError, unknown_name
-from scdh.methods.registry import method_class, method_names, method_settings
+from scdh.errors import ConfigError
+from scdh.methods.declared import check_known, declared
+from scdh.methods.registry import make_method
 from scdh.runs.protocol import protocol_of
-from scdh.training.defaults import fitting_settings
+from scdh.training.defaults import suited_settings
 from scdh.training.loop import refuse_two_averages
 
 # What all methods of a comparison share: neither settings of one method nor values to tune may change these.
@@ -62,8 +63,7 @@ class Grid:
     def check(self) -> "Grid":
         """The grid itself, or a ConfigError that says what is wrong in it."""
         for name in (*self.methods, *(self.method_settings or {})):
-            if name not in method_names():
-                raise ConfigError(unknown_name("method", name, method_names()))
+            check_known(name)
         for name in self.method_settings or {}:
             if name not in self.methods:
                 raise ConfigError(f"Settings are given for {name}, which is not among the methods compared.")
@@ -78,7 +78,7 @@ class Grid:
         """Refuse methods that cannot learn from such labels before any work is done."""
         for name in self.methods:
             if not takes_labels(name, source):
-                kind = method_class(name).about.labels[0]
+                kind = declared(name).about.labels[0]
                 raise ConfigError(
                     f"{name} learns from {kind}-label data only, which {source.name} is not; leave it out."
                 )
@@ -94,7 +94,7 @@ class Grid:
         cell = {"method.name": method, "method.bits": bits, "seed": seed}
         defaults: dict[str, Any] = {}
         if self.preset is None and self.file is None and source is not None:
-            defaults = fitting_settings(load_config(overrides={**given, **cell}), source, given)
+            defaults = suited_settings(load_config(overrides={**given, **cell}), source, given)
         return load_config(self.preset, self.file, {**defaults, **given, **cell})
 
     def cells(self, source: Source, epochs: Mapping[tuple[str, int], int] | None = None) -> list[Cell]:
@@ -121,7 +121,7 @@ class Grid:
         """
         config = self.config(method, bits, seed, source)
         more: dict[str, Any] = {}
-        if method_class(method).learns_by_gradient and config.train.epoch_steps is None:
+        if declared(method).learns_by_gradient and config.train.epoch_steps is None:
             rows = (counts or LabelledCounts()).count(config, source)
             more["train.epoch_steps"] = steps_per_epoch(rows, config.train.batch_size)
         if epochs is not None:
@@ -144,17 +144,17 @@ class LabelledCounts:
 
 def takes_labels(method: str, source: Source) -> bool:
     """Whether a method can learn from the labels of a source (one per item, or many)."""
-    return ("multi" if source.multi_label else "single") in method_class(method).about.labels
+    return ("multi" if source.multi_label else "single") in declared(method).about.labels
 
 
 def check_run(config: RunConfig, source: Source) -> None:
     """Refuse what training would refuse only when its turn comes."""
-    kind = method_class(config.method.name)
-    if not kind.learns_by_gradient:
+    chosen = config.method
+    method = make_method(chosen.name, chosen.own, chosen.bits, source.num_classes, source.multi_label)
+    if not method.learns_by_gradient:
         return
-    settings = method_settings(config.method.name, config.method.own)
-    refuse_two_averages(kind(settings, config.method.bits, source.num_classes, source.multi_label), config.train)
-    if kind.learns_from_unlabelled and len(protocol_of(config, source).unlabelled):
+    refuse_two_averages(method, config.train)
+    if method.learns_from_unlabelled and len(protocol_of(config, source).unlabelled):
         shares(config.train.batch_size, config.train.labelled_share)
 
 

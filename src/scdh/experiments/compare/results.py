@@ -146,7 +146,7 @@ class ComparisonResults(Record):
 
     @property
     def radius(self) -> int:
-        """The radius that precision was taken within."""
+        """Radius of the precision scores, in bits."""
         return int((self.definition or {}).get("radius", 2))
 
     def to_json(self) -> dict[str, Any]:

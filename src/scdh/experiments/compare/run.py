@@ -19,9 +19,8 @@ from scdh.experiments.compare.grid import Cell, Grid
 from scdh.experiments.compare.results import Budget, CellResult, ComparedData, ComparisonResults, TuningResult
 from scdh.experiments.compare.summary import shared_target, summarise
 from scdh.experiments.compare.tuning import tune
-from scdh.methods.registry import method_class
+from scdh.methods.declared import declared
 from scdh.progress import track
-from scdh.runs.folder import claim_folder
 from scdh.runs.protocol import protocol_of
 from scdh.versions import versions
 
@@ -101,8 +100,8 @@ def compare_methods(
 def _run_cells(cells: Sequence[Cell], runner: CellRunner, notify: Callable[[str], None]) -> list[str]:
     """Run the cells that are not done; returns the names of those that another process is still running."""
     for cell in cells:  # refuse runs of another comparison before any work
-        if (runner.folder_of(cell) / "config.json").exists():
-            claim_folder(runner.folder_of(cell), cell.config, resume=True, write=False)
+        if runner.run_of(cell).config_file.exists():
+            runner.run_of(cell).claim(cell.config, resume=True, write=False)
     steps = max((_steps(settings) for settings in _train_settings(cells)), default=FEW_STEPS)
     if steps < FEW_STEPS:
         notify(f"{steps} optimiser steps are too few to tell methods apart; raise --epochs or train.epoch_steps.")
@@ -121,7 +120,7 @@ def _run_cells(cells: Sequence[Cell], runner: CellRunner, notify: Callable[[str]
 
 
 def _train_settings(cells: Sequence[Cell]) -> list[TrainSettings]:
-    return [cell.config.train for cell in cells if method_class(cell.method).learns_by_gradient]
+    return [cell.config.train for cell in cells if declared(cell.method).learns_by_gradient]
 
 
 def _steps(settings: TrainSettings) -> int:

@@ -8,11 +8,12 @@ from typing import Any
 
 from scdh.data.source import Source
 from scdh.errors import ConfigError
-from scdh.experiments.compare.cell import FAILED, CellRunner, read_training_log
+from scdh.experiments.compare.cell import CellRunner, read_training_log
 from scdh.experiments.compare.grid import Cell, Grid, check_not_shared
 from scdh.experiments.compare.results import Trial, TuningResult
-from scdh.methods.registry import method_class
+from scdh.methods.declared import declared
 from scdh.progress import track
+from scdh.runs.folder import RunFolder
 from scdh.runs.protocol import protocol_of
 
 
@@ -38,7 +39,7 @@ def tune(
         The grid with the best values, and what was tried for each method.
     """
     bits, seed = sorted(grid.bits)[len(grid.bits) // 2], grid.seeds[0]
-    trained = [name for name in grid.methods if method_class(name).learns_by_gradient]
+    trained = [name for name in grid.methods if declared(name).learns_by_gradient]
     _check(values, trained, grid)
     trials: list[tuple[Cell, dict[str, Any]]] = []
     for method in trained:
@@ -55,7 +56,7 @@ def tune(
     by_method: dict[str, list[Trial]] = {}
     for cell, tried in trials:
         runner.run(cell, wait=True)  # those that another process has begun
-        trial = Trial(values=tried, validation_map=_validation_map(runner.folder_of(cell), cell))
+        trial = Trial(values=tried, validation_map=_validation_map(runner.run_of(cell), cell))
         by_method.setdefault(cell.method, []).append(trial)
 
     method_settings = {name: dict(settings) for name, settings in (grid.method_settings or {}).items()}
@@ -77,11 +78,11 @@ def _trial_cell(grid: Grid, source: Source, method: str, bits: int, seed: int, t
     return replace(cell, tried=text.replace("/", "_"))
 
 
-def _validation_map(folder: Path, cell: Cell) -> float | None:
+def _validation_map(run: RunFolder, cell: Cell) -> float | None:
     """Of the epoch whose model would be taken; None for a run that diverged."""
-    if (folder / FAILED).exists():
+    if run.failure.exists():
         return None
-    scores = [score for _, score in read_training_log(folder)[1]]
+    scores = [score for _, score in read_training_log(run)[1]]
     return max(scores[-1:] if cell.config.train.keep == "last" else scores, default=None)
 
 
@@ -101,4 +102,4 @@ def _check(values: Mapping[str, Sequence[Any]], trained: Sequence[str], grid: Gr
 
 def _has_setting(method: str, key: str) -> bool:
     """Whether a setting is one of this method's, or of every run."""
-    return not key.startswith("method.") or key.removeprefix("method.") in method_class(method).Settings.model_fields
+    return not key.startswith("method.") or key.removeprefix("method.") in declared(method).Settings.model_fields

@@ -80,7 +80,7 @@ def _keep_models(found: Comparison, out: Path) -> None:
         rows, path = found.protocol.database, out / f"database-{entry.bits}.index"
         stamp = {"model": entry.hasher.fingerprint()}
         HammingIndex(Codes(entry.database.packed, entry.database.bits, rows, stamp)).save(path)
-        RowNames.of(found.source, rows).save(path)
+        RowNames.from_source(found.source, rows).save(path)
 
 
 def _lines(found: Comparison) -> str:

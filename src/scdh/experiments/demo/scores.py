@@ -100,7 +100,7 @@ def _features(
             rows,
             folder=cache,
             augmentation=config.train.augmentation if view else "none",
-            chance=(0, view) if view else None,  # as training asks for them, whatever the seed
+            random_key=(0, view) if view else None,  # as training asks for them, whatever the seed
             batch_size=BATCH,
             workers=config.train.workers,
             progress=title,

@@ -1,19 +1,19 @@
-"""How kernels are compiled: once per machine, without the interpreter's lock, and never a stale one."""
+"""How kernels are compiled: once per machine, without the interpreter's lock, and never reused after a change."""
 
-import hashlib
 import os
 from collections.abc import Callable
 from contextlib import suppress
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 from numba import config, njit
 from numba.core.caching import FunctionCache
 
+from scdh.index.kernels.sources import source_digest
 
-class _ForgivingCache(FunctionCache):
-    """A cache that is full, read-only or damaged costs a compilation, and never the search."""
+
+class _OptionalCache(FunctionCache):
+    """A cache that is full, read-only or damaged costs a compilation; the search still works."""
 
     def load_overload(self, *args: Any) -> Any:
         try:
@@ -29,26 +29,23 @@ class _ForgivingCache(FunctionCache):
 def compiled(function: Callable[..., Any]) -> Any:
     """numba's ``njit`` with a cache on disk, so that only the first use on a machine waits for the compiler.
 
-    numba itself notices only changes of the file that a kernel stands in, not of what it calls in other files; here the
-    cache folder is named after the text of all of them. Where no folder can be written, each process compiles anew.
+    numba itself notices only changes of the file that defines the kernel, not of functions that it calls in other
+    files, so the name of the cache folder is a digest of all these files. Where no folder can be written, or the source
+    cannot be read, each process compiles anew.
     """
     kernel = njit(nogil=True, error_model="numpy")(function)
-    before = config.CACHE_DIR
+    cache_dir = config.CACHE_DIR
     try:
-        config.CACHE_DIR = str(_cache_folder())
-        kernel._cache = _ForgivingCache(function)  # what cache=True does, with our cache
-    except (RuntimeError, OSError, KeyError):
-        pass  # no home and nowhere to write
+        config.CACHE_DIR = str(_cache_folder(function))
+        kernel._cache = _OptionalCache(function)  # as cache=True does, with our class
+    except (RuntimeError, OSError, KeyError, SyntaxError):
+        pass
     finally:
-        config.CACHE_DIR = before
+        config.CACHE_DIR = cache_dir
     return kernel
 
 
-@cache
-def _cache_folder() -> Path:
-    text = hashlib.sha256()
-    package = Path(__file__).parents[2]
-    for file in sorted([*package.rglob("index/**/*.py"), *package.rglob("metrics/**/*.py")]):
-        text.update(file.read_bytes())
+def _cache_folder(function: Callable[..., Any]) -> Path:
     base = config.CACHE_DIR or os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "scdh" / f"kernels-{text.hexdigest()[:16]}"
+    digest = source_digest(function.__module__, Path(function.__code__.co_filename))
+    return Path(base) / "scdh" / f"kernels-{digest[:16]}"

@@ -11,7 +11,9 @@ from contextlib import contextmanager
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from scdh.codes import Codes, check_codes, check_ids, check_metadata
+from scdh.code_arguments import check_ids, check_metadata
+from scdh.code_checks import check_hamming_codes
+from scdh.codes import Codes
 from scdh.errors import CodesError
 from scdh.index.arguments import id_row, whole_number
 from scdh.index.hits import Hits, RaggedHits
@@ -122,7 +124,7 @@ class MilvusIndex:
 
         Only one program at a time should add: between looking for an id and writing it, another could take it.
         """
-        check_codes(codes, "The codes to add", self.bits)
+        check_hamming_codes(codes, "The codes to add", self.bits)
         first = largest_id(self._server) + 1 if ids is None and codes.ids is None else 0
         chosen = _choose_ids(codes, ids, first)
         known = chosen[self.contains(chosen)]
@@ -162,7 +164,7 @@ class MilvusIndex:
 
         ``only`` limits the answer to these ids; those the index does not hold are passed over.
         """
-        check_codes(query_codes, "The queries", self.bits)
+        check_hamming_codes(query_codes, "The queries", self.bits)
         k = whole_number(k, "k", least=1)
         chosen = self._chosen(only)
         width = min(k, len(self) if chosen is None else len(chosen))
@@ -175,7 +177,7 @@ class MilvusIndex:
 
     def within(self, query_codes: Codes, radius: int = 2, *, only: ArrayLike | None = None) -> RaggedHits:
         """All items at a distance of at most ``radius`` from each query, ordered by (distance, id)."""
-        check_codes(query_codes, "The queries", self.bits)
+        check_hamming_codes(query_codes, "The queries", self.bits)
         radius = min(whole_number(radius, "radius", least=0), self.bits)
         chosen = self._chosen(only)
         if chosen is not None and len(chosen) == 0:
@@ -196,7 +198,7 @@ class MilvusIndex:
         return wanted[self.contains(wanted)]
 
     def _to_write(self, codes: Codes, ids: ArrayLike | None) -> tuple[Codes, NDArray[np.int64]]:
-        check_codes(codes, "The codes to write", self.bits)
+        check_hamming_codes(codes, "The codes to write", self.bits)
         return codes, _choose_ids(codes, ids, first=0)
 
     def _write(self, codes: Codes, ids: NDArray[np.int64], compare: bool) -> int:

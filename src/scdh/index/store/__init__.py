@@ -14,7 +14,8 @@ from types import TracebackType
 import numpy as np
 from numpy.typing import ArrayLike
 
-from scdh.codes import Codes, check_codes
+from scdh.code_checks import check_hamming_codes
+from scdh.codes import Codes
 from scdh.errors import CodesError
 from scdh.files import replacing
 from scdh.index.arguments import id_row
@@ -147,7 +148,7 @@ class IndexWriter:
         """Add codes of several sources in one commit: all of them or none."""
         segments = self.segments
         for codes, ids in parts:
-            check_codes(codes, "The codes to add", self.bits)
+            check_hamming_codes(codes, "The codes to add", self.bits)
             segments = added(segments, segment_of(codes, choose_ids(segments, codes, ids)))
         self.commit(segments)
 

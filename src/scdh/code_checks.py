@@ -1,0 +1,24 @@
+"""Codes given to an index or to a score, checked: are they codes, of so many bits, ranked by Hamming distance?"""
+
+from scdh.codes import HAMMING, Codes
+from scdh.errors import CodesError
+
+
+def check_codes(value: object, name: str, bits: int | None = None) -> Codes:
+    """The value itself, which must be ``Codes``, of ``bits`` bits if these are given."""
+    if not isinstance(value, Codes):
+        raise CodesError(f"{name} must be Codes, got {type(value).__name__}; make them with Codes.from_signs(array).")
+    if bits is not None and value.bits != bits:
+        raise CodesError(f"{name} have {value.bits} bits, but {bits} bits were expected.")
+    return value
+
+
+def check_hamming_codes(value: object, name: str, bits: int | None = None) -> Codes:
+    """As ``check_codes``; codes that rank items by another distance than Hamming distance are refused as well."""
+    codes = check_codes(value, name, bits)
+    if codes.ranking != HAMMING:
+        raise CodesError(
+            f"{name} are ranked by {codes.ranking}, not by {HAMMING}, so Hamming distances cannot rank them; "
+            "score the run with `scdh evaluate RUN`."
+        )
+    return codes

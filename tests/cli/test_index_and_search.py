@@ -1,0 +1,121 @@
+"""`scdh index` and `scdh search`, on the codes of digits."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from scdh import Codes, HammingIndex
+from scdh.data.row_names import RowNames
+from scdh.index.store import IndexWriter
+from tests.cli.commands import must, run, run_json
+
+
+def test_search_by_row_by_codes_and_by_model(work: Path) -> None:
+    by_row = run_json(f"search {work}/digits.index --row 7 -k 3 --json")["queries"]
+    assert by_row[0]["query"] == "digits row 7"
+    assert [hit["rank"] for hit in by_row[0]["hits"]] == [1, 2, 3]
+    assert all(hit["id"] != 7 for hit in by_row[0]["hits"])
+    assert {"name", "label"} <= by_row[0]["hits"][0].keys()
+
+    index, queries = HammingIndex.load(work / "digits.index"), Codes.load(work / "queries.codes")
+    expected = index.search(queries, k=4)
+    by_codes = run_json(f"search {work}/digits.index --codes {work}/queries.codes -k 4 --json")["queries"]
+    assert [[hit["id"] for hit in query["hits"]] for query in by_codes] == expected.ids.tolist()
+
+    by_model = run_json(f"search {work}/digits.index --model {work}/runs/digits digits --radius 1 --json")["queries"]
+    ball = index.within(Codes.load(work / "digits.codes"), radius=1)
+    assert [len(query["hits"]) for query in by_model] == ball.counts.tolist()
+
+    table = must(f"search {work}/digits.index --row 7")
+    assert "distance" in table
+    assert "digits row" in table
+    assert "label" in table
+
+
+def test_index_carries_names_over_several_files(work: Path) -> None:
+    must(f"index {work}/queries.codes --out {work}/grown.index")
+    about = run_json(f"index {work}/database.codes --out {work}/grown.index --append --json")
+    index = HammingIndex.load(work / "grown.index")
+    assert about["items"] == len(index) == 1797
+    assert about["bytes"] == (work / "grown.index").stat().st_size
+    items = RowNames.load(work / "grown.index", index.ids, len(index))
+    whole = RowNames.load(work / "digits.codes", np.arange(1797), 1797)
+    assert items is not None
+    assert whole is not None
+    assert all(items.names[i] == whole.names[row] for i, row in enumerate(index.ids))
+    assert all(items.label(i) == whole.label(row) for i, row in enumerate(index.ids))
+    both = run_json(f"index {work}/queries.codes {work}/queries.codes --renumber --out {work}/twice.index --json")
+    assert both["items"] == 600
+
+
+def test_an_append_that_was_killed_half_way_is_done_again(work: Path) -> None:
+    """The items are written before the index, so a kill in between leaves items that the index does not have."""
+    must(f"index {work}/queries.codes --out {work}/killed.index")
+    must(f"index {work}/database.codes --out {work}/complete.index")
+    must(f"index {work}/queries.codes --append --out {work}/complete.index")
+    (work / "killed.index.items.json").write_text((work / "complete.index.items.json").read_text())
+    shown = run_json(f"search {work}/killed.index --row {Codes.load(work / 'queries.codes').ids[0]} -k 1 --json")
+    assert shown["items"] == 300
+    must(f"index {work}/database.codes --append --out {work}/killed.index")
+    assert HammingIndex.load(work / "killed.index").codes == HammingIndex.load(work / "complete.index").codes
+    assert (work / "killed.index.items.json").read_text() == (work / "complete.index.items.json").read_text()
+
+
+def test_an_index_never_gets_the_names_of_another(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    target_file = work / "names.index"
+    must(f"index {work}/queries.codes --out {target_file}")
+    named = (work / "names.index.items.json").read_text()
+    with IndexWriter(target_file):
+        code, _, err = run(f"index {work}/digits.codes --out {target_file}")
+    assert code == 2
+    assert "names.index" in err
+    assert (work / "names.index.items.json").read_text() == named
+    Codes.from_signs(np.ones((3, 32)), ids=np.arange(3)).save(work / "nameless.codes")
+    must(f"index {work}/nameless.codes --out {target_file}")
+    assert "name" not in run_json(f"search {target_file} --row 0 --json")["queries"][0]["hits"][0]
+    assert [file.name for file in work.iterdir() if "names.index" in file.name] == ["names.index"]
+
+
+def test_an_index_can_be_checked_and_searched_by_label(work: Path) -> None:
+    assert run_json(f"index --check {work}/digits.index --json")["sound"]
+    hits = run_json(f"search --index {work}/digits.index --row 7 --label 3 --label 4 -k 5 --json")["queries"][0]["hits"]
+    assert len(hits) == 5
+    assert {hit["label"] for hit in hits} <= {"3", "4"}
+    damaged = bytearray((work / "digits.index").read_bytes())
+    damaged[9000] ^= 1
+    (work / "damaged.index").write_bytes(damaged)
+    code, _, err = run(f"index --check {work}/damaged.index")
+    assert code == 2
+    assert "checksum" in err
+
+
+@pytest.mark.slow
+def test_codes_go_to_milvus_and_can_be_searched(work: Path) -> None:
+    uri = f"milvus:{work}/vectors.db/digits"
+    assert run_json(f"index {work}/digits.codes --to {uri} --json")["sent"] == 1797
+    again = run_json(f"index {work}/digits.codes --to {uri} --json")
+    assert (again["sent"], again["items"]) == (0, 1797)
+    options = f"--codes {work}/queries.codes -k 4 --names {work}/digits.codes --json"
+    in_milvus, in_file = (
+        run_json(f"search --index {uri} {options}"),
+        run_json(f"search {work}/digits.index {options}"),
+    )
+    assert in_milvus["queries"] == in_file["queries"]
+    by_row = run_json(f"search --index {uri} --row 7 --radius 2 --names {work}/digits.codes --label 7 --json")
+    assert by_row["queries"] == run_json(f"search {work}/digits.index --row 7 --radius 2 --label 7 --json")["queries"]
+
+
+def test_many_labels_and_loose_items(tmp_path: Path) -> None:
+    labels = np.zeros((4, 3), np.uint8)
+    labels[[0, 1, 1, 3], [0, 1, 2, 2]] = 1
+    items = RowNames(np.arange(4), ["a", "b [x]", "c", "d"], labels, ["red", "green", "blue"])
+    items.save(tmp_path / "c")
+    again = RowNames.load(tmp_path / "c", None, 4)
+    assert again is not None
+    assert np.array_equal(again.labels, labels)
+    assert again.label(1) == "green, blue"
+    assert again.label(2) == ""
+    assert again.names == items.names
+    other = again.labels_among(["blue", "red", "green", "black"], multi=True)
+    assert other.tolist() == [[0, 1, 0, 0], [1, 0, 1, 0], [0, 0, 0, 0], [1, 0, 0, 0]]

@@ -1,0 +1,79 @@
+"""`scdh train`: settings that suit the data, resuming, and the commands that it prints."""
+
+import shlex
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from scdh.config import load_config
+from scdh.data.row_names import RowNames
+from tests.cli.commands import must, run, run_json
+from tests.data.data_files import write_pictures
+
+
+def test_resume_takes_the_run_s_own_settings(work: Path) -> None:
+    must(f"train --resume --out {work}/runs/digits")
+    must(f"train --preset demo-digits --epochs 10 --resume --out {work}/runs/digits")
+    code, _, err = run(f"train --preset demo-digits --epochs 11 --resume --out {work}/runs/digits")
+    assert code == 2
+    assert "train.epochs (10, not 11)" in err
+
+
+def test_embeddings_get_a_network_for_embeddings(work: Path) -> None:
+    shown = must("train --data digits --bits 16 --epochs 3 --show-config")
+    assert shown.startswith("# digits holds embeddings, so these were chosen: net.backbone=")
+    (work / "again.toml").write_text(shown)
+    again = load_config(file=work / "again.toml")
+    assert again.net.backbone == "features"
+    assert again.net.hidden == [256]
+    assert again.method.bits == 16
+    assert again.train.epochs == 3
+    assert again.train.optimiser == "adamw"
+    assert again.model_dump(mode="json") == run_json("train --data digits --bits 16 --epochs 3 --show-config --json")
+
+
+def test_photos_get_settings_for_a_machine_without_a_gpu(tmp_path: Path) -> None:
+    photos = tmp_path / "photos"
+    write_pictures(photos, [f"apples/{i}.png" for i in range(11)] + [f"pears/{i}.png" for i in range(7)])
+    shown = run_json(f"train --data {photos} --show-config --json")
+    assert shown["net"]["freeze"] is True
+    assert shown["train"]["optimiser"] == "adamw"
+    assert shown["train"]["epochs"] == 60
+    assert shown["method"]["alpha"] == 1.0
+    assert shown["data"]["query_per_class"] == 1  # a fifth of 7
+    whole = run_json(f"train --data {photos} --set net.freeze=false --set data.query_per_class=2 --show-config --json")
+    assert whole["net"]["freeze"] is False
+    assert (whole["train"]["optimiser"], whole["train"]["batch_size"]) == ("adamw", 32)
+    assert whole["data"]["query_per_class"] == 2
+    untrained = run_json(f"train --data {photos} --set net.backbone=small_conv --show-config --json")
+    assert untrained["net"]["freeze"] is False
+    write_pictures(photos, ["plums/0.png"])
+    assert run_json(f"train --data {photos} --show-config --json")["data"]["split"] == "all"
+
+
+def test_the_next_commands_can_be_pasted(tmp_path: Path) -> None:
+    np.save(tmp_path / "my vectors.npy", np.random.default_rng(0).normal(size=(40, 6)))
+    np.save(tmp_path / "labels.npy", np.arange(40) % 2)
+    command = ["train", "--data", f"{tmp_path}/my vectors.npy", "--labels", f"{tmp_path}/labels.npy", "--epochs", "1"]
+    code, out, err = run([*command, "--out", f"{tmp_path}/a run"])
+    assert code == 0, err
+    lines = out.split("Next:\n")[1].splitlines()
+    assert len(lines) == 4
+    for line in lines:
+        code, _, err = run(shlex.split(line)[1:])
+        assert code == 0, err
+    items = RowNames.load(tmp_path / "a run/all.codes", None, 40)
+    assert items is not None
+    assert items.labelled
+    code, out, err = run([*command, "--set", "data.split=all", "--out", f"{tmp_path}/whole"])
+    assert code == 0, err
+    assert "scdh evaluate" not in out
+
+
+def test_default_folder_and_json_of_train(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(work)
+    content = run_json("train --preset demo-digits --epochs 1 --bits 8 --seed 3 --json")
+    assert content["run"] == "runs/digits-scdh-8bit-seed3"
+    assert Path(content["model"], "model.safetensors").exists()
+    assert content["config"]["method"]["bits"] == content["bits"] == 8

@@ -1,0 +1,27 @@
+"""What the tests of comparisons share: small commands, and how folders are read."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+SMALL = "--preset demo-digits --epochs 2 --set net.hidden=[32] --set train.batch_size=128"
+VALIDATION = "--set data.validation_per_class=5"
+EIGHT_BITS = f"scdh mt_scdh itq lsh {SMALL} {VALIDATION} --seeds 0,1 --bits 8"
+TWO_LENGTHS = f"{EIGHT_BITS},16"
+METHODS, BITS, SEEDS = ("scdh", "mt_scdh", "itq", "lsh"), (8, 16), (0, 1)
+CELLS = [f"{method}-{bits}-{seed}" for method in METHODS for bits in BITS for seed in SEEDS]
+
+
+def read_json(path: Path) -> Any:
+    return json.loads(path.read_text("utf-8"))
+
+
+def scores_by_file(out: Path) -> dict[str, Any]:
+    """Scores of all cells by their file."""
+    keys = ("map", "map_best", "map_worst", "precision_at_radius", "empty_balls", "precision_at_k", "protocol")
+    files = sorted((out / "cells").glob("*/scores*.json"))
+    return {f"{file.parent.name}/{file.name}": {key: read_json(file)[key] for key in keys} for file in files}
+
+
+def modification_times(folder: Path) -> dict[str, int]:
+    return {str(file): file.stat().st_mtime_ns for file in sorted(folder.rglob("*")) if file.is_file()}

@@ -1,0 +1,160 @@
+"""Which runs a comparison is made of: settings, refusals, equal times, tuning."""
+
+import csv
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scdh.data.open import open_source
+from scdh.errors import ConfigError, TrainingError
+from scdh.experiments.compare import budget, cell, tuning
+from scdh.experiments.compare.budget import epochs_within
+from scdh.experiments.compare.grid import Grid, split_settings
+from scdh.experiments.compare.page import to_markdown
+from scdh.experiments.compare.results import Budget
+from scdh.experiments.compare.run import compare_methods
+from tests.cli.commands import must, run
+from tests.experiments.comparisons import SMALL, VALIDATION, read_json
+
+pytest.importorskip("matplotlib")
+pytest.importorskip("jinja2")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (f"scdhh {SMALL}", "did you mean 'scdh'"),
+        (f"scdh scdh {SMALL}", "all different"),
+        (f"scdh {SMALL} --bits 8,8", "all different"),
+        (f"scdh {SMALL} --bits 8,x", "--bits"),
+        (f"scdh {SMALL} --bits 0", "--bits"),
+        (f"scdh {SMALL} --seeds -1", "--seeds"),
+        (f"scdh {SMALL} --seconds 3", "not both"),
+        ("scdh --preset demo-digits --set train.epochs=3 --seconds 3", "not both"),
+        ("scdh --preset demo-digits --seconds 0", "--seconds"),
+        (f"scdh {SMALL} --set train.epochs=3", "given twice"),
+        (f"scdh {SMALL} --set train.lr_head=1 --set train.lr_head=2", "given twice"),
+        (f"scdh {SMALL} --topk 0", "--topk"),
+        (f"scdh {SMALL} --target 2", "--target"),
+        (f"scdh {SMALL} --target 0.5", "validation"),
+        (f"scdh {SMALL} --tune train.lr_head", "--tune looks like"),
+        (f"scdh {SMALL} --tune train.lr_head=1,,2", "--tune looks like"),
+        (f"scdh {SMALL} {VALIDATION} --tune train.lr_head=1,1", "different"),
+        (f"scdh {SMALL} --tune train.lr_head=0.1,1", "data.validation_per_class"),
+        (f"scdh {SMALL} {VALIDATION} --tune method.nothing=0.1,1", "method.nothing"),
+        (f"scdh {SMALL} {VALIDATION} --tune train.lr_haed=0.1,1", "did you mean 'train.lr_head'"),
+        (f"scdh {SMALL} {VALIDATION} --tune train.epochs=1,2", "same for every method"),
+        (f"scdh {SMALL} {VALIDATION} --tune train.lr_head=1,2 --set scdh:train.lr_head=1", "set or tuned"),
+        (f"itq {SMALL} {VALIDATION} --tune train.lr_head=1,2", "nothing to tune"),
+        (f"scdh {SMALL} --set dsh:train.lr_head=1", "dsh"),
+        (f"scdh {SMALL} --set scdh:data.train_per_class=5", "same for every method"),
+        (f"scdh {SMALL} --set scdh:method.bits=5", "same for every method"),
+        (f"scdh {SMALL} --set method.bits=5", "--bits"),
+        (f"scdh {SMALL} --set scdh:train.batch_size=8", "same for every method"),
+        (f"scdh mt_scdh {SMALL} --set train.ema=0.9", "train.ema=0"),
+        (f"scdh {SMALL} --set data.split=all", "no queries"),
+        (f"{SMALL}", "Name the methods"),
+        ("scdh", "--data"),
+    ],
+)
+def test_wrong_arguments_are_refused_in_one_sentence(arguments: str, expected: str, tmp_path: Path) -> None:
+    code, _, message = run(f"compare {arguments} --out {tmp_path}/c")
+    assert code == 2
+    assert expected in message
+    assert message.count("\n") == 1
+    assert not list(tmp_path.glob("c/cells/*"))
+
+
+def test_settings_of_one_method_reach_only_it() -> None:
+    common, by_method = split_settings(["train.momentum=0.5", "dsh:train.lr_head=0.3", "data.root=a:b"])
+    assert (common, by_method) == (["train.momentum=0.5", "data.root=a:b"], {"dsh": ["train.lr_head=0.3"]})
+    grid = Grid(("scdh", "dsh"), (8,), (0,), "demo-digits", method_settings={"dsh": {"train.lr_head": 0.3}}).check()
+    rates = [grid.config(name, 8, 0, None).train.lr_head for name in grid.methods]
+    assert rates == [0.002, 0.3]
+
+
+def test_methods_that_cannot_learn_from_such_labels_are_refused_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    grid, source = Grid(("scdh", "dsh"), (8,), (0,), "demo-digits"), open_source("digits")
+    grid.check_labels(source)
+    from scdh.methods.dsh import Dsh
+
+    monkeypatch.setattr(Dsh, "about", replace(Dsh.about, labels=("multi",)))
+    with pytest.raises(ConfigError, match="dsh learns from multi-label data only"):
+        grid.check_labels(source)
+
+
+@pytest.mark.slow
+def test_equal_time_gives_slower_methods_fewer_epochs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    measured: list[str] = []
+
+    def timed(config: Any, *_: Any) -> float:
+        measured.append(config.method.name)
+        if config.method.name == "dsh":
+            raise TrainingError("It diverges.")
+        return {"scdh": 0.01, "ninh": 0.02}[config.method.name]
+
+    monkeypatch.setattr(budget, "seconds_per_step", timed)
+    small = {"train.batch_size": 128, "net.hidden": [32]}
+    grid, source = Grid(("scdh", "ninh", "lsh"), (8,), (0,), "demo-digits", settings=small), open_source("digits")
+    results = compare_methods(grid, source, tmp_path, seconds=0.44)  # 11 steps an epoch
+    assert measured == ["scdh", "ninh"]
+    assert {result.method: result.epochs for result in results.cells} == {"scdh": 4, "ninh": 2, "lsh": None}
+    assert results.budget == Budget(seconds=0.44, epochs=[2, 4], steps=[22, 44])
+    assert epochs_within(grid, source, tmp_path, 0.44, tmp_path) == {("scdh", 8): 4, ("ninh", 8): 2}
+    assert epochs_within(grid, source, tmp_path, 1e-9, tmp_path) == {("scdh", 8): 1, ("ninh", 8): 1}
+    assert len(measured) == 2  # kept
+    other = replace(grid, methods=("dsh",))
+    assert epochs_within(other, source, tmp_path, 0.44, tmp_path) == {("dsh", 8): 30}  # as usual
+    assert "| NINH | 2 |" in to_markdown(results)
+
+
+@pytest.mark.slow
+def test_tuning_goes_by_validation_and_uses_no_query(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    chosen = {"train.epochs": 4, "data.validation_per_class": 5}
+    grid = Grid(("scdh", "lsh"), (8, 12, 16), (3,), "demo-digits", settings=chosen)
+    source, values = open_source("digits"), {"train.lr_head": [1e-9, 0.002, 0.01, 1e30]}
+
+    def poison(*_: Any, **__: Any) -> None:
+        raise AssertionError("queries were scored")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(cell, "score_run", poison)
+        patch.setattr(cell, "score_codes", poison)
+        tuned, results = tuning.tune(grid, source, tmp_path, values, tmp_path / "features", lambda _: None)
+    tried = {trial.values["train.lr_head"]: trial.validation_map or 0.0 for trial in results["scdh"].tried}
+    assert list(tried) == values["train.lr_head"]
+    assert len(set(tried.values())) == 4
+    best = max(tried, key=tried.__getitem__)
+    assert tuned.method_settings == {"scdh": {"train.lr_head": best}}
+    with open(tmp_path / f"tuning/cells/scdh-12-3-train.lr_head={best}/log.csv", newline="") as handle:
+        assert max(float(row["validation_map"]) for row in csv.DictReader(handle)) == tried[best]
+    assert (results["scdh"].bits, results["scdh"].seed) == (12, 3)
+    for folder in (tmp_path / "tuning/cells").iterdir():  # scores that are in the folder for other reasons do not count
+        assert not (folder / "scores.json").exists()
+        (folder / "scores.json").write_text(json.dumps({"map": 0.0 if str(best) in folder.name else 1.0}))
+    assert tuning.tune(grid, source, tmp_path, values, tmp_path / "features", lambda _: None)[1] == results
+
+
+@pytest.mark.slow
+def test_tuned_values_are_used_and_listed(tmp_path: Path) -> None:
+    must(f"compare scdh lsh {SMALL} {VALIDATION} --bits 8 --seeds 0 --tune train.lr_head=1e-9,0.01 --out {tmp_path}/c")
+    content = read_json(tmp_path / "c/compare.json")
+    assert content["configs"]["scdh-8-0"]["train"]["lr_head"] == content["tuned"]["scdh"]["chosen"]["train.lr_head"]
+    for trial in content["tuned"]["scdh"]["tried"]:
+        line = f"| scdh | train.lr\\_head = {trial['values']['train.lr_head']} | "
+        assert line in (tmp_path / "c/compare.md").read_text("utf-8")
+        assert f"{trial['validation_map']:.3f}" in (tmp_path / "c/compare.html").read_text("utf-8")
+
+
+def test_a_broken_plug_in_does_not_hide_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    offer = tmp_path / "bad-0.1.dist-info"
+    offer.mkdir()
+    (offer / "METADATA").write_text("Name: bad\nVersion: 0.1\n")
+    (offer / "entry_points.txt").write_text("[scdh.methods]\nbroken = nowhere:X\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    _, output, notes = run("methods")
+    assert "mt_scdh" in output
+    assert "'broken' of package 'bad' cannot be loaded" in notes

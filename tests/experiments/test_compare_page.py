@@ -1,0 +1,92 @@
+"""Means over seeds, and the page, tables and plots made of them."""
+
+from pathlib import Path
+
+import pytest
+
+from scdh.experiments.compare.page import write_page
+from scdh.experiments.compare.results import CellResult, ComparisonResults
+from scdh.experiments.compare.summary import seconds_to, shared_target, summarise
+from scdh.experiments.compare.tables import format_score
+from tests.experiments.comparisons import read_json
+
+pytest.importorskip("matplotlib")
+pytest.importorskip("jinja2")
+
+
+def result(method: str, seed: int, score: float, *curve: tuple[float, float], failed: str | None = None) -> CellResult:
+    return CellResult(
+        method=method,
+        title=method.upper(),
+        bits=8,
+        seed=seed,
+        cell=f"{method}-8-{seed}",
+        student=False,
+        failed=failed,
+        seconds=3.0,
+        epochs=2,
+        map=score,
+        validation=list(curve),
+    )
+
+
+def test_target_and_times() -> None:
+    slow = result("slow", 0, 0.5, (1.0, 0.3), (2.0, 0.619), (3.0, 0.6))
+    late = result("slow", 1, 0.7, (1.0, 0.1), (4.0, 0.65))
+    fast = result("fast", 0, 0.9, (1.0, 0.7), (2.0, 0.9))
+    fitted, failed = result("fitted", 0, 0.4), result("fast", 1, 0.1, failed="It diverged.")
+    assert shared_target([slow, fast, fitted]) == 0.61
+    assert shared_target([fitted, failed]) is None
+    assert seconds_to(slow, 0.61) == 2.0
+    assert seconds_to(fast, 0.61) == 1.0
+    assert seconds_to(slow, 0.7) is None
+    assert seconds_to(fitted, 0.1) is None
+    assert seconds_to(slow, None) is None
+    rows = {row.method: row for row in summarise([slow, late, fast, fitted, failed], 0.61)}
+    assert list(rows) == ["fast", "slow", "fitted"]
+    assert rows["slow"].seconds_to_target == 3.0
+    assert rows["slow"].map == pytest.approx(0.6)
+    assert rows["slow"].map_std == pytest.approx(0.02**0.5)
+    assert (rows["fast"].runs, rows["fast"].failed, rows["fast"].map_std) == (1, 1, None)
+    assert format_score(rows["fast"], "map") == "0.900 (1 failed)"
+    assert format_score(rows["slow"], "map") == "0.600 ± 0.141"
+    assert (format_score(None, "map"), format_score(summarise([failed], None)[0], "map")) == ("–", "failed")
+    partly = summarise([slow, late], 0.64)[0]
+    assert (partly.seconds_to_target, partly.reached_target) == (None, 1)  # a mean of one of two would mislead
+
+
+@pytest.mark.slow
+def test_results_are_read_back_as_written(compared: Path, tmp_path: Path) -> None:
+    results = ComparisonResults.read(compared)
+    assert results.to_json() == read_json(compared / "compare.json")
+    assert results.write(tmp_path).read_bytes() == (compared / "compare.json").read_bytes()
+
+
+@pytest.mark.slow
+def test_the_page_stands_alone_and_names_stay_names(compared: Path, tmp_path: Path) -> None:
+    content = read_json(compared / "compare.json")
+    content["data"]["name"] = "<script>x</script>|*photos*"
+    content["methods"] += [f"more{n}" for n in range(20)]
+    for n in range(20):  # more methods than colours
+        content["rows"] += [{**row, "method": f"more{n}", "title": f"<M{n}> & $x$"} for row in content["rows"][:2]]
+    files = write_page(ComparisonResults.model_validate(content), tmp_path)
+    page, text = (tmp_path / "compare.html").read_text("utf-8"), (tmp_path / "compare.md").read_text("utf-8")
+    assert "<script" not in page
+    assert "&lt;script&gt;x&lt;/script&gt;|*photos*" in page
+    assert "&lt;script>x&lt;/script>\\|\\*photos\\*" in text
+    assert "&lt;M3&gt; &amp;" in page
+    assert "http" not in page
+    assert page.count("<svg") == 4
+    assert {path.name for path in files} == {
+        *("compare.md", "compare.html", "map.svg", "precision.svg", "validation.svg", "cost.svg")
+    }
+    svg = (tmp_path / "plots/map.svg").read_text("utf-8")
+    assert svg.startswith('<svg xmlns="http://www.w3.org/2000/svg"')
+    assert "var(--" not in svg
+    assert "MT-SCDH (student)" in svg
+    for cut in ({"cells": [], "target": None}, {"rows": [], "cells": [], "definition": None, "target": None}):
+        write_page(
+            ComparisonResults.model_validate(content | cut), tmp_path
+        )  # Nothing to draw is no error, and an old plot is removed.
+        assert not (tmp_path / "plots/validation.svg").exists()
+    assert not list((tmp_path / "plots").iterdir())

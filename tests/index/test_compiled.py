@@ -1,0 +1,110 @@
+"""A compiled kernel is reused only while the text of everything it is compiled from is the same."""
+
+import ast
+import importlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import scdh
+from scdh.index.kernels.sources import _imports, _source_files, source_digest
+
+PACKAGE = Path(scdh.__file__).parent
+PROGRAM = """
+from shapes.kernels.area import area
+print(area(3), sum(area.stats.cache_hits.values()))
+"""
+
+
+def write_package(folder, factor=2, power=2):
+    """A kernel, the function it calls in another folder, and the constant which that one imports from a third."""
+    files = {
+        "shapes/__init__.py": "",
+        "shapes/kernels/__init__.py": "",
+        "shapes/kernels/area.py": (
+            "from scdh.index.kernels.compiled import compiled\n"
+            "from shapes.formulas import square\n"
+            "@compiled\ndef area(x):\n    return square.scaled(x)\n"
+        ),
+        "shapes/formulas/__init__.py": "",
+        "shapes/formulas/square.py": (
+            "from numba import njit\n"
+            "from ..constants import FACTOR\n"
+            f"@njit\ndef scaled(x):\n    return FACTOR * x ** {power}\n"
+        ),
+        "shapes/constants.py": f"FACTOR = {factor}\n",
+    }
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not path.exists() or path.read_text() != text:
+            path.write_text(text)
+
+
+def run_kernel(folder):
+    """The kernel's result in a new process, and how many times it came from the cache."""
+    environment = {
+        **os.environ,
+        "NUMBA_CACHE_DIR": str(folder / "cache"),
+        "PYTHONPATH": os.pathsep.join([str(folder), str(PACKAGE.parent)]),
+    }
+    output = subprocess.run(
+        [sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True, check=True
+    )
+    return [int(value) for value in output.stdout.split()]
+
+
+def test_a_kernel_is_compiled_again_when_a_file_it_depends_on_changes(tmp_path):
+    write_package(tmp_path)
+    assert run_kernel(tmp_path) == [18, 0]
+    assert run_kernel(tmp_path) == [18, 1]
+    write_package(tmp_path, power=3)
+    assert run_kernel(tmp_path) == [54, 0]
+    write_package(tmp_path, power=3, factor=5)
+    assert run_kernel(tmp_path) == [135, 0]
+    (tmp_path / "shapes/formulas/circle.py").write_text("PI = 3\n")  # not imported by the kernel
+    assert run_kernel(tmp_path) == [135, 1]
+
+
+@pytest.mark.parametrize(
+    ("module", "imported"),
+    [
+        ("index.kernels.scanning", {"index.kernels.vectors", "index.kernels.compiled", "index.kernels.sources"}),
+        ("index.kernels.counting", {"index.kernels.scanning", "index.kernels.sliced", "index.kernels.vectors"}),
+        ("metrics.level_kernels", {"metrics.harmonic", "index.kernels.compiled"}),
+    ],
+)
+def test_the_files_of_kernels_are_found_where_they_are(module, imported):
+    name = f"scdh.{module}"
+    file = Path(importlib.import_module(name).__file__)
+    files = _source_files(name, file)
+    assert {f"scdh.{one}" for one in imported} | {name} <= set(files)
+    assert all(path.is_file() and path.is_relative_to(PACKAGE) for path in files.values())
+    assert len(files) < 10
+    assert source_digest(name, file) == source_digest(name, file)
+
+
+def test_imports_are_read_as_the_parser_reads_them():
+    for file in PACKAGE.rglob("*.py"):
+        nodes = list(ast.walk(ast.parse(file.read_bytes())))
+        modules = {(node.module or "", node.level) for node in nodes if isinstance(node, ast.ImportFrom)}
+        modules |= {(alias.name, 0) for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+        assert modules <= set(_imports(file.read_bytes())), file
+
+
+@pytest.mark.parametrize(
+    ("text", "imports"),
+    [
+        ("import a.b", {("a", 0), ("a.b", 0)}),
+        ("from . import a", {("", 1), ("a", 1)}),
+        ("if x:\n    from ..a import (  # why\n        b,\n        c as d,\n    )", {("a", 2), ("a.b", 2), ("a.c", 2)}),
+        ("from a import (b,  # (why)\n c)", {("a", 0), ("a.b", 0), ("a.c", 0)}),
+        ("from a import \\\n    b", {("a", 0), ("a.b", 0)}),
+        ('"""Text\nfrom a book."""\nimport c', {("c", 0)}),
+    ],
+)
+def test_import_statements_of_all_forms_are_read(text, imports):
+    assert set(_imports(text.encode())) == imports

@@ -1,0 +1,60 @@
+import numpy as np
+import pytest
+
+from scdh.codes import Codes
+from scdh.index import HammingIndex, Hits, QueryHits, RaggedHits
+
+IDS = np.array([[5, 7, 2], [1, 3, 9]])
+DISTANCES = np.array([[0, 1, 1], [2, 2, 4]], dtype=np.int32)
+
+
+def both():
+    """The same three hits of each of two queries in both forms."""
+    return Hits(IDS, DISTANCES), RaggedHits(np.array([3, 3]), IDS.ravel(), DISTANCES.ravel())
+
+
+@pytest.mark.parametrize("hits", both())
+def test_one_query_at_a_time(hits):
+    assert len(hits) == 2
+    for query in (0, 1, -1, -2, np.int64(1)):
+        one = hits[query]
+        assert isinstance(one, QueryHits)
+        assert len(one) == 3
+        assert one.ids.tolist() == IDS[query].tolist()
+        assert one.distances.tolist() == DISTANCES[query].tolist()
+        assert one.distances.dtype == np.int32
+        assert list(one) == list(zip(IDS[query].tolist(), DISTANCES[query].tolist(), strict=True))
+    assert [list(one) for one in hits] == [list(hits[0]), list(hits[1])]
+    assert all(type(value) is int for value in next(iter(hits[0])))
+
+
+@pytest.mark.parametrize("hits", both())
+def test_indexes_are_refused_as_lists_refuse_them(hits):
+    for query in (2, -3, 100):
+        with pytest.raises(IndexError, match=f"Query {query} is outside of 2 queries"):
+            hits[query]
+    for query in (0.0, "0", None):
+        with pytest.raises(TypeError):
+            hits[query]
+
+
+def test_queries_without_hits():
+    hits = RaggedHits(np.array([0, 2, 0]), np.array([4, 6]), np.array([1, 1], dtype=np.int32))
+    assert [list(one) for one in hits] == [[], [(4, 1), (6, 1)], []]
+    none = Hits(np.empty((2, 0), np.int64), np.empty((2, 0), np.int32))
+    assert [len(one) for one in none] == [0, 0]
+    with pytest.raises(IndexError):
+        Hits(np.empty((0, 3), np.int64), np.empty((0, 3), np.int32))[0]
+    with pytest.raises(IndexError):
+        RaggedHits(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int32))[-1]
+
+
+def test_a_search_gives_hits_of_each_query():
+    codes = Codes.from_bits([[0, 0, 0], [1, 1, 1], [0, 0, 1]])
+    index = HammingIndex(codes, ids=[30, 10, 20])
+    assert list(index.search(codes, k=2)[0]) == [(30, 0), (20, 1)]
+    assert [list(one) for one in index.within(codes, radius=1)] == [
+        [(30, 0), (20, 1)],
+        [(10, 0)],
+        [(20, 0), (30, 1)],
+    ]
