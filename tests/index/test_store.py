@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from scdh.codes import Codes
 from scdh.errors import CodesError
 from scdh.index import store
-from scdh.index.segments import Segment, added, removed, segment_of
-from scdh.index.store import IndexWriter, newer, read_index, write_index
+from scdh.index.segments import Segment, add_segment, make_segment, remove_ids
+from scdh.index.store import IndexWriter, is_newer, read_index, write_index
 from scdh.index.store import files as store_files
 from scdh.index.store import format as store_format
 from scdh.index.store.format import BODY_AT, SLOTS_AT, Manifest, Pen, Slot
@@ -41,7 +41,7 @@ def filled(path, bits=13, commits=4):
     with IndexWriter(path, bits=bits, metadata={"model": "abc"}) as writer:
         for i in range(commits):
             codes, ids = some_codes(30 + i, bits, i), np.arange(30 + i) * (1 + i % 2) + 1000 * i
-            segment = segment_of(codes, ids)
+            segment = make_segment(codes, ids)
             writer.commit((*writer.segments, segment))
             apply(model, "add", ids, codes.packed)
         for gone in ([0, 5], [1002, 1004, 1006]):
@@ -89,9 +89,9 @@ def test_any_history_equals_a_dict(tmp_path_factory, bits, unused, steps):
                 apply(model, "add", ids, codes.packed)
             elif kind == "several":
                 ids = rng.choice(free, size=len(codes), replace=False)
-                segments = added(writer.segments, segment_of(codes, ids))
+                segments = add_segment(writer.segments, make_segment(codes, ids))
                 gone = rng.permutation(sorted({*model, *ids.tolist()}))[:2]
-                writer.commit(removed(segments, gone))
+                writer.commit(remove_ids(segments, gone))
                 apply(model, "add", ids, codes.packed)
                 apply(model, "remove", gone, None)
             elif kind == "remove":
@@ -118,7 +118,7 @@ def test_any_history_equals_a_dict(tmp_path_factory, bits, unused, steps):
 @pytest.mark.parametrize("bits", LENGTHS)
 def test_whole_files(tmp_path, bits):
     codes, ids = some_codes(50, bits), np.arange(50)[::-1] * 3
-    segments = removed([segment_of(codes, ids), segment_of(codes, np.arange(1000, 1050))], np.array([3, 1001]))
+    segments = remove_ids([make_segment(codes, ids), make_segment(codes, np.arange(1000, 1050))], np.array([3, 1001]))
     write_index(tmp_path / "new" / "index", bits, {"model": "ä"}, segments)
     stored = read_index(tmp_path / "new" / "index")
     assert content(stored) == {**as_dict(codes[:48], ids[:48]), **as_dict(codes[49:], ids[49:])} | as_dict(
@@ -132,9 +132,9 @@ def test_whole_files(tmp_path, bits):
     first = (tmp_path / "new" / "index").read_bytes()
     write_index(tmp_path / "new" / "index", bits, {"model": "ä"}, stored.segments)
     assert (tmp_path / "new" / "index").read_bytes() == first
-    assert not newer(tmp_path / "new" / "index", stored)
+    assert not is_newer(tmp_path / "new" / "index", stored)
     write_index(tmp_path / "new" / "index", bits, None, [])
-    assert newer(tmp_path / "new" / "index", stored)
+    assert is_newer(tmp_path / "new" / "index", stored)
     assert len(read_index(tmp_path / "new" / "index")) == 0
 
 
@@ -146,12 +146,12 @@ def test_a_reader_keeps_its_state_while_the_writer_goes_on(tmp_path, monkeypatch
     inodes = {path.stat().st_ino}
     with IndexWriter(path) as writer:
         for i in range(30):
-            assert not newer(path, snapshots[-1][1])
+            assert not is_newer(path, snapshots[-1][1])
             model = dict(snapshots[-1][0])
             gone = np.array(sorted(model))[:: 2 + i % 3]
             writer.remove(gone)
             apply(model, "remove", gone, None)
-            assert newer(path, snapshots[-1][1])
+            assert is_newer(path, snapshots[-1][1])
             codes = some_codes(50 + i, 13, i)
             ids = np.arange(len(codes)) + 10_000 * (i + 1)
             writer.add(codes, ids)
@@ -331,7 +331,7 @@ def test_what_is_on_disk_is_not_written_again(tmp_path):
         writer.add(some_codes(50_000, 64), np.arange(50_000) * 2)
         words, ids, size = writer.segments[0].words, writer.segments[0].ids, path.stat().st_size
         writer.remove([4, 8])
-        writer.commit((*writer.segments, segment_of(some_codes(10, 64), np.arange(10) + 10**6)))
+        writer.commit((*writer.segments, make_segment(some_codes(10, 64), np.arange(10) + 10**6)))
         assert path.stat().st_size < size + 2000
         assert writer.segments[0].words is words
         assert writer.segments[0].ids is ids
@@ -350,7 +350,7 @@ def test_damage_is_not_carried_into_a_new_file(tmp_path, monkeypatch):
     path = tmp_path / "index"
     with IndexWriter(path, bits=64) as writer:
         writer.add(some_codes(1000, 64))
-        writer.commit((*writer.segments, segment_of(some_codes(2000, 64), np.arange(5000, 7000))))
+        writer.commit((*writer.segments, make_segment(some_codes(2000, 64), np.arange(5000, 7000))))
         at = writer._arrays.extent_of(writer.segments[0].words).at
         with open(path, "r+b") as handle:
             handle.seek(at)
@@ -399,8 +399,8 @@ def test_a_crash_at_any_step_leaves_the_old_or_the_new_state(tmp_path, unused, n
             count = crash_at(patch, call)
             try:
                 with IndexWriter(path, bits=13) as writer:
-                    segments = removed(writer.segments, gone)
-                    writer.commit(added(segments, segment_of(codes, np.arange(9) + 9000)))
+                    segments = remove_ids(writer.segments, gone)
+                    writer.commit(add_segment(segments, make_segment(codes, np.arange(9) + 9000)))
                     finished = True
             except Crash:
                 pass
@@ -450,7 +450,7 @@ def test_power_cuts_with_lost_and_torn_writes(tmp_path, monkeypatch):
             for name, logged in (("write", write), ("fsync", fsync), ("ftruncate", ftruncate)):
                 patch.setattr(os, name, logged)
             with IndexWriter(path) as writer:
-                writer.commit((*writer.segments[-3:], segment_of(codes, ids)))
+                writer.commit((*writer.segments[-3:], make_segment(codes, ids)))
                 after = content(writer)
         cut = rng.randrange(len(log) + 1)
         if rng.random() < 0.5:  # the last write is the one of the slot; the sync after it may not be reached
@@ -495,7 +495,7 @@ def test_a_full_disk_keeps_the_old_state_and_the_writer(tmp_path, unused):
             return real(handle, data)
 
         patch.setattr(os, "write", write)
-        segments = (*writer.segments, segment_of(codes, np.arange(40) * 3 - 500))
+        segments = (*writer.segments, make_segment(codes, np.arange(40) * 3 - 500))
         for _ in range(2):
             with pytest.raises(CodesError, match="index could not be written and keeps its last state: No space left"):
                 writer.commit(segments)
@@ -543,7 +543,7 @@ def test_a_failure_in_the_last_step_ends_the_writer(tmp_path, monkeypatch):
         (lambda writer, codes: writer.remove([0, 99]), "holds no id 99"),
         (lambda writer, codes: writer.remove([1, 1]), "id 1 is given more than once"),
         (lambda writer, codes: writer.remove([[1]]), "one row"),
-        (lambda writer, codes: writer.commit([segment_of(some_codes(2, 64), np.arange(2))]), "12 bits hold uint16"),
+        (lambda writer, codes: writer.commit([make_segment(some_codes(2, 64), np.arange(2))]), "12 bits hold uint16"),
         (lambda writer, codes: writer.commit([Segment(np.zeros((1, 2), np.uint16), np.array([2, 1]))]), "ascending"),
         (lambda writer, codes: writer.commit([Segment(np.zeros((1, 2), np.uint16), np.array([2]))]), "as many int64"),
         (lambda writer, codes: writer.commit([Segment(np.zeros((1, 2), np.uint16), 2**63 - 1)]), "fit into 64 bits"),

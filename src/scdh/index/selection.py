@@ -11,26 +11,26 @@ from scdh.index.segments import Segment
 
 
 def all_ids(segments: tuple[Segment, ...]) -> NDArray[np.int64]:
-    """In ascending order."""
-    return np.sort(np.concatenate([np.empty(0, np.int64), *(part.alive_ids() for part in segments)]))
+    """The ids of all segments in ascending order."""
+    return np.sort(np.concatenate([np.empty(0, np.int64), *(segment.alive_ids() for segment in segments)]))
 
 
-def selection(segments: tuple[Segment, ...], only: ArrayLike | None) -> list[Segment]:
-    """The segments that have something to find; ``alive`` of each says which rows may be found.
+def select_rows(segments: tuple[Segment, ...], only: ArrayLike | None) -> list[Segment]:
+    """The segments with rows that may be found; ``alive`` of each says which rows these are.
 
-    ``only`` is ids (those that are not there are passed over) or a boolean mask over all ids.
+    ``only`` is ids (those that no segment holds are ignored) or a boolean mask over all ids.
     """
     if only is None:
-        return [part for part in segments if len(part)]
+        return [segment for segment in segments if len(segment)]
     wanted = _wanted_ids(segments, np.asarray(only))
-    parts = []
-    for part in segments:
-        rows = part.rows_of(wanted)
-        allowed = np.zeros(part.rows, np.bool_)
+    selected = []
+    for segment in segments:
+        rows = segment.rows_of(wanted)
+        allowed = np.zeros(segment.rows, np.bool_)
         allowed[rows[rows >= 0]] = True
         if allowed.any():
-            parts.append(Segment(part.words, part.ids, allowed))
-    return parts
+            selected.append(Segment(segment.words, segment.ids, allowed))
+    return selected
 
 
 def _wanted_ids(segments: tuple[Segment, ...], only: NDArray[Any]) -> NDArray[np.int64]:

@@ -19,7 +19,7 @@ from scdh.codes import Codes
 from scdh.errors import CodesError
 from scdh.files import replacing
 from scdh.index.arguments import id_row
-from scdh.index.segments import Segment, added, choose_ids, refuse_repeated, removed, segment_of
+from scdh.index.segments import Segment, add_segment, choose_ids, make_segment, refuse_repeated, remove_ids
 from scdh.index.store import files
 from scdh.index.store.arrays import StoredArrays, StoredIndex, checked_segments, read_state
 from scdh.index.store.format import SLOT_BYTES, SLOTS_AT, Manifest, Pen, aligned, read_header, write_at
@@ -46,8 +46,8 @@ def has_torn_header(path: str | os.PathLike[str]) -> bool:
         return bool(read_header(handle, path).broken)
 
 
-def newer(path: str | os.PathLike[str], than: StoredIndex) -> bool:
-    """Is there another state by now, be it committed or written over the file? Reads two headers of 64 bytes."""
+def is_newer(path: str | os.PathLike[str], than: StoredIndex) -> bool:
+    """Whether the file has another state than this one, committed or saved over it; reads two headers of 64 bytes."""
     with files.opened(path) as handle:
         return read_header(handle, path).slot != than.slot
 
@@ -149,14 +149,14 @@ class IndexWriter:
         segments = self.segments
         for codes, ids in parts:
             check_hamming_codes(codes, "The codes to add", self.bits)
-            segments = added(segments, segment_of(codes, choose_ids(segments, codes, ids)))
+            segments = add_segment(segments, make_segment(codes, choose_ids(segments, codes, ids)))
         self.commit(segments)
 
     def remove(self, ids: ArrayLike) -> None:
         """Remove these ids; if one of them is unknown or given twice, nothing is removed."""
         gone = id_row(ids)
         refuse_repeated(gone)
-        self.commit(removed(self.segments, gone))
+        self.commit(remove_ids(self.segments, gone))
 
     def commit(self, segments: Sequence[Segment]) -> None:
         """Make these segments the state of the file; that no id is in two of them is for the caller to see to.
