@@ -22,7 +22,7 @@ from scdh.index.kernels.distances import packed_rows, word_columns
 from scdh.index.search import queries
 from scdh.index.search.planner import Planner, check_method
 from scdh.index.segments import Segment, add_segment, choose_ids, make_segment, refuse_repeated, remove_ids
-from scdh.index.selection import all_ids, select_rows
+from scdh.index.selection import all_ids, gather_words, select_rows
 
 if TYPE_CHECKING:
     from scdh.index.store import StoredArrays, StoredIndex
@@ -92,18 +92,8 @@ class HammingIndex:
             CodesError: if the index does not hold one of the ids.
         """
         wanted = id_row(ids)
-        words = word_columns(Codes(np.zeros((len(wanted), -(-self.bits // 8)), np.uint8), self.bits))
-        known = np.zeros(len(wanted), np.bool_)
-        for segment in self._segments:
-            rows = segment.rows_of(wanted)
-            in_segment = rows >= 0
-            words[:, in_segment] = segment.words[:, rows[in_segment]]
-            known |= in_segment
-        if not known.all():
-            ids = self.ids
-            span = f"its {len(ids)} ids go from {ids[0]} to {ids[-1]}" if len(ids) else "it is empty"
-            raise CodesError(f"The index holds no id {wanted[~known][0]}; {span}.")
-        return Codes(packed_rows(words, self.bits), self.bits, wanted, self._metadata)
+        packed = packed_rows(gather_words(self._segments, wanted, self.bits), self.bits)
+        return Codes(packed, self.bits, wanted, self._metadata)
 
     def __len__(self) -> int:
         return sum(len(segment) for segment in self._segments)

@@ -1,12 +1,14 @@
-"""Which rows of which segments a search may find."""
+"""Choosing rows of segments by id."""
 
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from scdh.codes import Codes
 from scdh.errors import CodesError
 from scdh.index.arguments import id_row
+from scdh.index.kernels.distances import word_columns
 from scdh.index.segments import Segment
 
 
@@ -31,6 +33,22 @@ def select_rows(segments: tuple[Segment, ...], only: ArrayLike | None) -> list[S
         if allowed.any():
             selected.append(Segment(segment.words, segment.ids, allowed))
     return selected
+
+
+def gather_words(segments: tuple[Segment, ...], ids: NDArray[np.int64], bits: int) -> NDArray[Any]:
+    """The codes of these ids as words [words of a code, ids]; refused if an id is unknown."""
+    words = word_columns(Codes(np.zeros((len(ids), -(-bits // 8)), np.uint8), bits))
+    known = np.zeros(len(ids), np.bool_)
+    for segment in segments:
+        rows = segment.rows_of(ids)
+        in_segment = rows >= 0
+        words[:, in_segment] = segment.words[:, rows[in_segment]]
+        known |= in_segment
+    if not known.all():
+        held = all_ids(segments)
+        span = f"its {len(held)} ids go from {held[0]} to {held[-1]}" if len(held) else "it is empty"
+        raise CodesError(f"The index holds no id {ids[~known][0]}; {span}.")
+    return words
 
 
 def _wanted_ids(segments: tuple[Segment, ...], only: NDArray[Any]) -> NDArray[np.int64]:
