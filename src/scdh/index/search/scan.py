@@ -180,7 +180,7 @@ def _nearest_by_numpy(words: NDArray[Any], queries: NDArray[Any], k: int, bits: 
             pairs = np.flatnonzero(block < limit.astype(block.dtype)[:, None])
             if pairs.size:
                 new = _keys(block, pairs, np.arange(first, first + block_rows), bits, total)
-                # The query is the first part of the key, so one sort orders all queries; each keeps its first ``width``.
+                # Keys begin with the query, so one sort orders all queries; each keeps its first ``width``.
                 merged = np.sort(np.concatenate([best.ravel(), new]))
                 sizes = width + np.bincount(pairs // block.shape[1], minlength=len(best))
                 best = merged[(np.cumsum(sizes) - sizes)[:, None] + np.arange(width)]
