@@ -624,7 +624,7 @@ GOOD = {"rows": 4, "words": [8192, 8, zlib.crc32(bytes(8))], "ids": 0, "removed"
         ({"bits": 0}, "whole number"),
         ({"bits": True}, "whole number"),
         ({"bits": "12"}, "whole number"),
-        ({"bits": 17}, "lie in words of uint32, not 'uint16'"),
+        ({"bits": 17}, "are words of uint32, not 'uint16'"),
         ({"metadata": {"a": 1}}, "Metadata keys and values must be text"),
         ({"segments": None}, "makes no sense"),
         ({"segments": [{}]}, "'rows'"),
