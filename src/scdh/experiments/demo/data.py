@@ -79,7 +79,7 @@ class DemoData:
     def hash_outputs(
         self, hasher: Hasher, source: Source, rows: np.ndarray, **_: Any
     ) -> Iterable[tuple[np.ndarray, np.ndarray]]:
-        """As :func:`scdh.runs.encoding.hash_outputs_of_rows`, from the features; ``rows`` are the queries or the database."""
+        """As ``runs.encoding.hash_outputs_of_rows``, from the features; ``rows`` are the queries or the database."""
         is_query = np.array_equal(rows, self.protocol.query)
         return [(rows, self.outputs(hasher, self.query_features if is_query else self.database_features))]
 
