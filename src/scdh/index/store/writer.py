@@ -26,14 +26,12 @@ UNUSED_BYTES = 16 << 20
 class IndexWriter:
     """The one writer of an index file; a context manager that closes the file at its end.
 
-    Each ``add``, ``remove`` and ``commit`` is durable when it returns; if the process is killed before, it has happened
-    as a whole or not at all.
+    Each ``add``, ``remove`` and ``commit`` is durable when it returns; after a kill it has happened wholly or not at all.
 
     Args:
         path: the file, which is created if it does not exist.
         bits: the number of bits of each code. Needed for a new file; for an existing one it must be the same.
-        metadata: text by name, such as the fingerprint of the model, saved in a new file; an existing file must have
-            the same values.
+        metadata: text by name, saved in a new file; an existing file must have the same values.
 
     Raises:
         CodesError: if another writer has the file open, it is damaged, or its bits or metadata differ.
@@ -116,11 +114,7 @@ class IndexWriter:
         self.commit(segments)
 
     def remove(self, ids: ArrayLike) -> None:
-        """Remove the items with these ids, int64 [m] or one id, in one commit.
-
-        Raises:
-            CodesError: if an id is unknown or given twice; then nothing is removed.
-        """
+        """Remove the items with these ids, int64 [m] or one id, in one commit; an unknown or repeated id is refused."""
         removed_ids = id_row(ids)
         refuse_repeated(removed_ids)
         self.commit(remove_ids(self.segments, removed_ids))
