@@ -83,14 +83,7 @@ class HammingIndex:
         return self.codes_of(self.ids)
 
     def codes_of(self, ids: ArrayLike) -> Codes:
-        """The codes of some items, in the order of the ids.
-
-        Args:
-            ids: int64 [m] in any order, or one id.
-
-        Raises:
-            CodesError: if the index does not hold one of the ids.
-        """
+        """The codes of the items with these ids, int64 [m] or one id, in their order; unknown ids are refused."""
         wanted = id_row(ids)
         packed = packed_rows(gather_words(self._segments, wanted, self.bits), self.bits)
         return Codes(packed, self.bits, wanted, self._metadata)

@@ -121,14 +121,7 @@ class MilvusIndex:
         return np.isin(wanted, known_ids(self._server, wanted))
 
     def codes_of(self, ids: ArrayLike) -> Codes:
-        """The codes of some items, in the order of the ids.
-
-        Args:
-            ids: int64 [m] in any order, or one id.
-
-        Raises:
-            CodesError: if the index does not hold one of the ids.
-        """
+        """The codes of the items with these ids, int64 [m] or one id, in their order; unknown ids are refused."""
         wanted = id_row(ids)
         stored_ids, packed = known_codes(self._server, np.unique(wanted), self.bits)
         missing = ~np.isin(wanted, stored_ids)
@@ -179,11 +172,7 @@ class MilvusIndex:
         return write_codes(self._server, *self._check_codes(codes, ids), compare=len(self) > 0)
 
     def remove(self, ids: ArrayLike) -> None:
-        """Remove the items with these ids, int64 [m] or one id.
-
-        Raises:
-            CodesError: if an id is unknown or given twice; then nothing is removed.
-        """
+        """Remove the items with these ids, int64 [m] or one id; refused as a whole if one is unknown or given twice."""
         removed_ids = id_row(ids)
         refuse_repeated(removed_ids)
         unknown = removed_ids[~self.contains(removed_ids)]
