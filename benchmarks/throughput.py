@@ -98,7 +98,7 @@ def training(source: Source, rows: np.ndarray, size: int, repeats: int) -> dict[
 
 
 def encoding(source: Source, rows: np.ndarray, size: int, repeats: int) -> list[dict[str, float | str]]:
-    """Against the plain network, and against one with batch-norm folded away as our own encoding has it."""
+    """Against the plain network, and against one with batch-norm folded into convolutions, as in scdh's encoding."""
     config = load_config(overrides={"net.image_size": size})
     hasher, _ = Hasher.build(config, source.label_names, source.multi_label, None)
     net = hasher.network.channels_last().eval()

@@ -192,7 +192,7 @@ class Hasher:
         if progress:
             total = len(items) if hasattr(items, "__len__") else None
             batches = track(batches, total or 0, "encoding", "items", lambda batch: len(batch.rows))
-        return self.encode_batches(batches)
+        return self.encode_outputs(run_network(self.encoder(), batches, self.method.hash_outputs))
 
     def encode_rows(
         self,
@@ -210,20 +210,19 @@ class Hasher:
         )
         return self.encode_outputs(outputs)
 
-    def encode_batches(self, batches: Iterable[Batch], network: Network | None = None) -> Codes:
-        """Codes of batches, by this model's network or another one of its method."""
-        network = network or self.encoder()
-        return self.encode_outputs(run_network(network, batches, self.method.hash_outputs))
+    def encode_outputs(self, outputs: Iterable[tuple[np.ndarray, np.ndarray]], network: Network | None = None) -> Codes:
+        """Codes of (rows [B], u [B, r]) pairs, with the row numbers as ids.
 
-    def encode_outputs(self, outputs: Iterable[tuple[np.ndarray, np.ndarray]]) -> Codes:
-        """Codes of (rows [B], u [B, r]) pairs, with the row numbers as ids."""
-        pieces = [Codes.from_signs(self.method.signs(self.network, u), ids=rows) for rows, u in outputs]
+        Args:
+            outputs: what :meth:`hash_outputs_of_rows` gives.
+            network: the network that gave them, where it is not this model's own.
+        """
+        network = network or self.network
+        metadata = {} if self.method.ranking == HAMMING else {RANKING: self.method.ranking}
+        pieces = [Codes.from_signs(self.method.signs(network, u), rows, metadata) for rows, u in outputs]
         if not pieces:
-            return Codes.from_signs(np.zeros((0, self.bits), np.float32), ids=np.zeros(0, np.int64))
-        codes = Codes.concatenate(pieces)
-        if self.method.ranking == HAMMING:
-            return codes
-        return Codes(codes.packed, codes.bits, codes.ids, {**codes.metadata, RANKING: self.method.ranking})
+            return Codes.from_signs(np.zeros((0, self.bits), np.float32), np.zeros(0, np.int64), metadata)
+        return Codes.concatenate(pieces)
 
     def hash_outputs(self, items: Any, *, batch_size: int = 128, workers: int | None = None) -> np.ndarray:
         """u float32 [n, r], the real outputs whose signs are the codes; ``items`` as for :meth:`encode`."""

@@ -17,13 +17,15 @@ from scdh.data.protocol import Protocol
 from scdh.data.row_names import RowNames
 from scdh.data.source import Source
 from scdh.errors import CodesError, DataError
-from scdh.evaluation import Scores, evaluate
+from scdh.evaluation import evaluate
 from scdh.files import replacing
 from scdh.hasher import Hasher
 from scdh.losses import quantization_loss
+from scdh.metrics.scores import RankingScores
 from scdh.runs.encoding import named_codes
 from scdh.runs.folder import NetworkName, RunFolder
 from scdh.runs.protocol import source_of
+from scdh.runs.ranking import KeptOutputs, score_ranking
 from scdh.runs.summary import summarise
 from scdh.versions import versions
 
@@ -55,7 +57,7 @@ class RunScores:
     run: RunFolder
     part: str
     network: NetworkName | None
-    scores: Scores
+    scores: RankingScores
     protocol: Protocol
     source_name: str
     config: RunConfig
@@ -163,7 +165,17 @@ def score_run(
     database = queries if is_validation else encoded("database", protocol.database)
     encoding_seconds = round(time.perf_counter() - started, 3)
     started = time.perf_counter()
-    scores = _score(hasher, source, queries, database, is_validation, options)
+    scores = score_ranking(
+        hasher,
+        queries.codes,
+        queries.u,
+        source.labels[queries.rows],
+        database.codes,
+        source.labels[database.rows],
+        leave_one_out=is_validation,
+        progress=sys.stderr.isatty(),
+        **options.for_evaluate(source.name),
+    )
     result = RunScores(
         run=run,
         part=part,
@@ -195,33 +207,27 @@ def _encode_or_reuse(
     codes = None if needs_outputs else _kept_codes(file, metadata, count, "l_q" if _has_l_q(hasher) else "model")
     if codes is not None:
         return _EncodedPart(codes, float(codes.metadata["l_q"]) if _has_l_q(hasher) else None)
-    watched = _OutputStatistics(outputs, _norm(hasher), keep=needs_outputs)
-    codes, names = named_codes(hasher, source, watched)
-    metadata |= {"l_q": f"{watched.l_q:.6f}"} if _has_l_q(hasher) else {}
+    kept = KeptOutputs(hasher, outputs)
+    measured = _MeasuredOutputs(kept, _norm(hasher))
+    codes, names = named_codes(hasher, source, measured)
+    metadata |= {"l_q": f"{measured.l_q:.6f}"} if _has_l_q(hasher) else {}
     codes = Codes(codes.packed, codes.bits, codes.ids, {**codes.metadata, **metadata})
     names.save(file)
     codes.save(file)
-    return _EncodedPart(
-        codes,
-        float(metadata["l_q"]) if _has_l_q(hasher) else None,
-        np.concatenate(watched.outputs) if needs_outputs else None,
-    )
+    return _EncodedPart(codes, float(metadata["l_q"]) if _has_l_q(hasher) else None, kept.u)
 
 
-class _OutputStatistics:
+class _MeasuredOutputs:
     """Passes (rows, u) batches on, and adds up l_q: how far real outputs are from the corners of the cube."""
 
-    def __init__(self, batches: Iterable[tuple[np.ndarray, np.ndarray]], p: float, keep: bool) -> None:
-        self.batches, self.p, self.keep = batches, p, keep
+    def __init__(self, batches: Iterable[tuple[np.ndarray, np.ndarray]], p: float) -> None:
+        self.batches, self.p = batches, p
         self.total, self.count = 0.0, 0
-        self.outputs: list[np.ndarray] = []
 
     def __iter__(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         for rows, u in self.batches:
             self.total += float(quantization_loss(torch.from_numpy(u), self.p)) * len(rows)
             self.count += len(rows)
-            if self.keep:
-                self.outputs.append(u)
             yield rows, u
 
     @property
@@ -237,24 +243,6 @@ def _has_l_q(hasher: Hasher) -> bool:
 def _norm(hasher: Hasher) -> float:
     """p of l_q, where the method has one; else the paper's."""
     return float(getattr(hasher.method.settings, "p", 3.0))
-
-
-def _score(
-    hasher: Hasher,
-    source: Source,
-    queries: _EncodedPart,
-    database: _EncodedPart,
-    leave_one_out: bool,
-    options: ScoreOptions,
-) -> Scores:
-    query_labels, database_labels = source.labels[queries.rows], source.labels[database.rows]
-    arguments = options.for_evaluate(source.name)
-    arguments["progress"] = sys.stderr.isatty()
-    if hasher.method.ranking == HAMMING:
-        return evaluate(
-            queries.codes, query_labels, database.codes, database_labels, leave_one_out=leave_one_out, **arguments
-        )
-    raise DataError("own ranking: see below")
 
 
 def _score_kept_codes(

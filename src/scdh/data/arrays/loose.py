@@ -1,4 +1,4 @@
-"""Loose items that someone hands over (paths, PIL images, arrays, embeddings) as a source without labels."""
+"""A list of paths, PIL images, arrays or embeddings as a source without labels."""
 
 import os
 import pathlib
@@ -16,7 +16,12 @@ from scdh.label_arrays import no_labels
 
 
 class ItemsSource(Source):
-    """``start`` is the position of the first item in a longer stream, so that messages count from its beginning."""
+    """A list of items to encode.
+
+    Args:
+        items: paths, PIL images or uint8 arrays [H, W] or [H, W, 3]; or embeddings, as vectors or an array [n, d].
+        start: position of the first item in a longer stream, so that messages count from its beginning.
+    """
 
     kind: Literal["images", "features"]
 

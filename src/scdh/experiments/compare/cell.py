@@ -64,7 +64,7 @@ class CellRunner:
             if not file.exists():
                 return False
             definition = json.loads(file.read_text("utf-8"))["definition"]
-            if any(definition[key] != value for key, value in expected.items()):
+            if any(definition.get(key, value) != value for key, value in expected.items()):
                 return False
         return True
 
