@@ -10,12 +10,16 @@ import pytest
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
+TESTS = Path(__file__).parent
+
+
 def group_of(file: Path) -> str:
     """One process runs the tests of a file, or of a folder with fixtures of its own: what they share is made once."""
-    has_fixtures = (file.parent / "conftest.py").exists() and file.parent != Path(__file__).parent
-    return str(file.parent if has_fixtures else file)
+    has_fixtures = (file.parent / "conftest.py").exists() and file.parent != TESTS
+    return (file.parent if has_fixtures else file).relative_to(TESTS).as_posix()
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Groups with many slow tests come first, so that no process is left with a long one at the end."""
     slow = Counter(group_of(item.path) for item in items if item.get_closest_marker("slow"))

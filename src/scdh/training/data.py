@@ -179,7 +179,5 @@ class TrainingData:
         outputs = KeptOutputs(self.hasher, run_network(net, batches, self.hasher.method.hash_outputs))
         codes = self.hasher.encode_outputs(outputs, net)
         labels = self.batch_source.labels[codes.ids]
-        scores = score_ranking(
-            self.hasher, codes, outputs.u, labels, codes, labels, network=net, leave_one_out=True
-        )
+        scores = score_ranking(self.hasher, codes, outputs.u, labels, codes, labels, network=net, leave_one_out=True)
         return scores.map
