@@ -12,7 +12,6 @@ from scdh.estimator import HashTransformer
 from scdh.methods.declared import declared
 from tests.methods.harness import METHODS
 
-
 ESTIMATORS = [
     scdh.SCDHTransformer(bits=16, epochs=2),
     HashTransformer("dsh", bits=16, epochs=2, settings={"margin": 8.0}),
