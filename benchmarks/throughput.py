@@ -23,6 +23,7 @@ from scdh.data.open import open_source
 from scdh.data.source import Source
 from scdh.hasher import Hasher
 from scdh.methods.base import START, MethodData
+from scdh.runs.encoding import encode_rows
 from scdh.training.device import make_accelerator
 from scdh.training.loop import TrainingStep, train_epochs
 from scdh.training.optim import build_optimiser
@@ -113,7 +114,7 @@ def encoding(source: Source, rows: np.ndarray, size: int, repeats: int) -> list[
                 rival(inputs)
 
     return [
-        _compare(what, len(rows), partial(bare, rival), lambda: hasher.encode_rows(source, rows), repeats)
+        _compare(what, len(rows), partial(bare, rival), lambda: encode_rows(hasher, source, rows), repeats)
         for what, rival in (
             (f"encoding, {size}², rival plain", net),
             (f"encoding, {size}², rival folded too", hasher.encoder()),

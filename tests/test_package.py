@@ -51,7 +51,7 @@ LAYERS = [
     ["evaluation", "data"],
     ["nets"],
     ["methods"],
-    ["encode"],
+    ["encode", "model_folder"],
     ["hasher"],
     ["runs"],
     ["training"],

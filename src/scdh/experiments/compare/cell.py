@@ -57,14 +57,13 @@ class CellRunner:
 
     def _has_scores(self, run: RunFolder) -> bool:
         """Also checks their definition: another --topk, or `scdh evaluate`, may have left other scores."""
-        expected = self.options.for_evaluate(self.source.name)
         networks: tuple[NetworkName | None, ...] = (None, "student") if run.has_student else (None,)
         for network in networks:
             file = run.scores(network=network)
             if not file.exists():
                 return False
             definition = json.loads(file.read_text("utf-8"))["definition"]
-            if any(definition.get(key, value) != value for key, value in expected.items()):
+            if not self.options.agree_with(definition, self.source.name):
                 return False
         return True
 
