@@ -44,8 +44,12 @@ def test_codes_of_an_evaluation_are_kept(work: Path) -> None:
 def test_evaluating_files_gives_the_run_s_scores(work: Path) -> None:
     run_scores = run_json(f"evaluate {work}/runs/digits --json")
     files = run_json(f"evaluate --queries {work}/queries.codes --database {work}/database.codes --json")
-    for name in ("map", "map_best", "map_worst", "precision_at_radius", "precision_at_k", "definition", "l_q"):
-        assert files[name] == run_scores[name]
+    kept = f"{work}/runs/digits/codes"
+    kept_files = run_json(f"evaluate --queries {kept}/query.codes --database {kept}/database.codes --json")
+    for name in ("map", "map_best", "map_worst", "precision_at_radius", "precision_at_k", "definition"):
+        assert files[name] == kept_files[name] == run_scores[name]
+    assert kept_files["l_q"] == run_scores["l_q"]  # of codes that a scoring made
+    assert "l_q" not in files  # `scdh encode` computes no loss
     table = must(f"evaluate --queries {work}/queries.codes --database {work}/database.codes --topk 100")
     assert "MAP@100, ties expected" in table
     assert "precision within radius 2" in table

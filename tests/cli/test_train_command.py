@@ -77,3 +77,27 @@ def test_default_folder_and_json_of_train(work: Path, monkeypatch: pytest.Monkey
     assert content["run"] == "runs/digits-scdh-8bit-seed3"
     assert Path(content["model"], "model.safetensors").exists()
     assert content["config"]["method"]["bits"] == content["bits"] == 8
+
+
+@pytest.mark.parametrize("method", ["itq", "lsh"])
+def test_a_fitted_method_is_trained_and_used_like_any_other(method: str, tmp_path: Path) -> None:
+    trained, content = (
+        tmp_path / "run",
+        run_json(f"train --preset demo-digits --method {method} --bits 16 --out {tmp_path}/run --json"),
+    )
+    assert Path(content["model"], "model.safetensors").exists()
+    assert {path.name for path in trained.iterdir()} == {"config.json", "protocol.json", "model"}
+    scores = run_json(f"evaluate {trained} --json")
+    assert 0.2 < scores["map"] < 0.8
+    assert "l_q" not in scores
+    must(f"encode {trained} digits --out {tmp_path}/all.codes")
+    must(f"encode {trained} digits --part query --out {tmp_path}/query.codes")
+    must(f"encode {trained} digits --part database --out {tmp_path}/database.codes")
+    files = run_json(f"evaluate --queries {tmp_path}/query.codes --database {tmp_path}/database.codes --json")
+    assert files["map"] == scores["map"]
+    must(f"index {tmp_path}/all.codes --out {tmp_path}/all.index")
+    by_model = run_json(f"search {tmp_path}/all.index --model {trained} digits -k 1 --json")["queries"]
+    assert len(by_model) == 1797
+    assert all(query["hits"][0]["distance"] == 0 for query in by_model)
+    code, _, err = run(f"train --resume --out {trained}")
+    assert code == 0, err
