@@ -3,9 +3,11 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+# One process per core; tests/conftest.py says which tests share one.
+PYTEST := $(BIN)/python -m pytest --numprocesses auto --dist loadgroup --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint bench clean
+.PHONY: help setup demo check test lint bench clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -28,8 +30,11 @@ lint: $(READY)  ## style and types
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 
-test: lint  ## style, types and all tests
-	@$(BIN)/python -m pytest
+check: lint  ## style, types and the fast tests; about a minute
+	@$(PYTEST) -m "not slow"
+
+test: lint  ## style, types and all tests, on all cores
+	@$(PYTEST)
 
 bench: $(READY)  ## speed as ratios to named rivals, written to benchmarks/RESULTS.md
 	@$(BIN)/python -m benchmarks.run

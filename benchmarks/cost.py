@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from benchmarks.report import PER_EPOCH, PER_STEP
-from benchmarks.timing import Row, Table, say, take_turns
+from benchmarks.timing import Row, Table, print_row, take_turns
 from scdh.losses import contrastive_loss, pair_likelihood_loss, scul, triplet_hinge_loss, triplet_ranking_loss
 
 STEP_GROWTH, EPOCH_GROWTH = "How the cost of a step grows", "How the cost of an epoch grows"
@@ -67,10 +67,10 @@ def measure(plan: Plan) -> list[Table]:
     per_epoch, ends = _grow(plan, _per_epoch(plan), plan.sizes, plan.classes[0], "an epoch")
     shared = (
         f"{plan.bits} bits, forward and backward; the plain sum over every triplet is forward only, in float64. "
-        f"Medians of at most {plan.turns} turns. Where nothing stands, a call would have taken more than "
+        f"Medians of at most {plan.turns} turns. Where there is no figure, a call would have taken more than "
         f"{plan.longest:g} s; the last that were measured: "
     )
-    early = "; ".join(f"with {name} {_listed(found)}" for name, found in stops.items())
+    early = "; ".join(f"with {name} {_listed(last)}" for name, last in stops.items())
     return [
         Table(STEP_GROWTH, _about_steps(plan), _step_growth(plan, per_step)),
         Table(EPOCH_GROWTH, _about_epochs(plan), _epoch_growth(plan, per_epoch)),
@@ -171,13 +171,15 @@ def _grow(
         works = {loss.name: loss.work(u.clone(), y, classes) for loss in going}
         for work in works.values():
             work(0)
-        found = take_turns(works, most=plan.turns, least=min(3, plan.turns), seconds=1.0, window=plan.window, pause=0.0)
-        for name, seconds in found.items():
+        least = min(3, plan.turns)
+        medians = take_turns(works, most=plan.turns, least=least, seconds=1.0, window=plan.window, pause=0.0)
+        for name, seconds in medians.items():
             times[name][size] = seconds
-        say("cost", {"what": what, "size": size, **{f"{name}, ms": 1e3 * spent for name, spent in found.items()}})
+        milliseconds = {f"{name}, ms": 1e3 * seconds for name, seconds in medians.items()}
+        print_row("cost", {"what": what, "size": size, **milliseconds})
         if at + 1 < len(sizes):
             growth = sizes[at + 1] / size
-            slow = [loss for loss in going if found[loss.name] * growth**loss.power > plan.longest]
+            slow = [loss for loss in going if medians[loss.name] * growth**loss.power > plan.longest]
             slow = [loss for loss in slow if loss.name != "SCUL"]  # the others are compared with it
             stops |= {loss.name: size for loss in slow}
             going = [loss for loss in going if loss not in slow]
@@ -193,7 +195,9 @@ def _rows(unit: str, by_classes: Mapping[int, Mapping[str, Times]]) -> list[Row]
     for classes, times in by_classes.items():
         for size in times["SCUL"]:
             row: Row = {"classes": classes, unit: size}
-            rows.append(row | {f"{name}, ms": _or_missing(found.get(size), 1e3) for name, found in times.items()})
+            for name, by_size in times.items():
+                row[f"{name}, ms"] = 1e3 * by_size[size] if size in by_size else MISSING
+            rows.append(row)
     return rows
 
 
@@ -218,24 +222,22 @@ def _growth(loss: Loss, times: Mapping[str, Times], compared_at: Sequence[int]) 
         "from sizes": MISSING if fit is None else f"{fit[1][0]:,} … {fit[1][-1]:,}",
     }
     for size in compared_at:
-        own, ours = times[loss.name].get(size), times["SCUL"].get(size)
-        row[f"times SCUL's at {size:,}"] = MISSING if own is None or ours is None else f"{own / ours:.3g}"
+        seconds, scul_seconds = times[loss.name].get(size), times["SCUL"].get(size)
+        row[f"times SCUL's at {size:,}"] = (
+            MISSING if None in (seconds, scul_seconds) else f"{seconds / scul_seconds:.3g}"
+        )
     return row
-
-
-def _or_missing(seconds: float | None, factor: float) -> float | str:
-    return MISSING if seconds is None else factor * seconds
 
 
 def _about_steps(plan: Plan) -> str:
     return (
-        "These are different losses, so there are no results to compare; tests hold each against its slow twin. B is "
+        "These are different losses, so there are no results to compare; tests compare each with a slow version. B is "
         f"the batch, C the classes, r = {plan.bits} bits. DSH sees the pairs of the batch, DPSH those of the batch and "
         f"n = {plan.stored:,} stored outputs, NINH all triplets of the batch by sorted running sums, and the last one "
         "adds up every triplet one anchor at a time, as the paper writes it. The measured exponent is the slope in "
-        "log-log over the upper half of the sizes; it lies below theory where fixed costs of a call still weigh, and "
-        "above where tensors outgrow the caches. SCUL pays C where pairs pay B: with more classes than rows in a "
-        "batch it is the dearer one."
+        "log-log over the upper half of the sizes; it is below theory where fixed costs of a call still matter, and "
+        "above where tensors outgrow the caches. The cost of SCUL grows with C, that of pairs with B: with more "
+        "classes than rows in a batch SCUL is slower."
     )
 
 

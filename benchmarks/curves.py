@@ -1,4 +1,4 @@
-"""Pictures of the kept results: how time grows with the database, the batch and the data, and how speed depends on the
+"""Figures of the stored results: how time grows with the database, the batch and the data, and how speed depends on the
 code length."""
 
 from pathlib import Path
@@ -20,7 +20,7 @@ _COSTS = {
     "all triplets, sorted": _PURPLE,
     "every triplet": _OTHER,
 }
-_WIDTHS = {"cost": 6.2}  # inches a panel; labels at the ends of lines need room
+_WIDTHS = {"cost": 6.2}  # inches a panel; labels at the ends of lines need space
 _STYLE = {
     "axes.spines.top": False,
     "axes.spines.right": False,
@@ -35,7 +35,7 @@ _STYLE = {
 
 
 def draw(results: Results, folder: Path) -> list[Path]:
-    """Those pictures for which there are rows."""
+    """Draw the figures for which there are rows; returns their files."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -115,7 +115,7 @@ def _draw_evaluation(axis: Any, rows: list[Row]) -> None:
 
 
 def _draw_steps(axis: Any, rows: list[Row]) -> None:
-    """The rivals at the fewest classes only: theirs hardly depends on them."""
+    """The rivals with the fewest classes only, since their cost hardly depends on classes."""
     few, many = min(row["classes"] for row in rows), max(row["classes"] for row in rows)
     fewest = [row for row in rows if row["classes"] == few]
     lines = {f"SCUL, {few} classes": (_points(fewest, "batch", "SCUL, ms"), _OURS, "-")}
@@ -150,11 +150,11 @@ def _label_ends(axis: Any, ends: dict[str, Any]) -> None:
     to those whose line ends early."""
     (left, right), (low, high) = axis.get_xlim(), axis.get_ylim()
     step = (high / low) ** 0.075
-    place = high
+    height = high
     for name, ((x, y), colour) in sorted(ends.items(), key=lambda end: -end[1][0][1]):
-        place = min(y, place / step)
+        height = min(y, height / step)
         line = {"arrowstyle": "-", "color": colour, "linewidth": 0.8, "linestyle": ":", "shrinkA": 0, "shrinkB": 3}
-        beside = (right * (right / left) ** 0.02, place)
+        beside = (right * (right / left) ** 0.02, height)
         axis.annotate(name, (x, y), beside, va="center", color=colour, fontsize=9, arrowprops=line)
 
 

@@ -15,7 +15,7 @@ from benchmarks.agreement import between, same_values
 from benchmarks.argsort_way import ArgsortWay
 from benchmarks.made_up import class_labels, clustered, label_sets, uniform
 from benchmarks.report import AGAINST, FIRST_CALL, GROWTH
-from benchmarks.timing import Row, Table, say, take_turns
+from benchmarks.timing import Row, Table, print_row, take_turns
 from benchmarks.warm import load_kernels
 from scdh.codes import Codes
 from scdh.evaluation import evaluate
@@ -79,7 +79,7 @@ def measure(plan: Plan, threads: int) -> list[Table]:
             f"`np.argsort`), timed on {plan.rival_queries} queries or fewer and scaled to all. Calls shorter than "
             "0.1 s are repeated for so long, as the rival's loop runs about that long. Ours is the whole of "
             "`scdh.evaluate`: expected, best and worst order of ties, and precision within radius 2. For each query "
-            "the rival's value lies between our worst and best, and with a stable sort it equals our "
+            "the rival's value is between our worst and best, and with a stable sort it equals our "
             '`ties="order"` to 10⁻⁶. Codes are made up in the shape of the CIFAR-10 and NUS-WIDE protocols.',
             against,
         ),
@@ -89,7 +89,7 @@ def measure(plan: Plan, threads: int) -> list[Table]:
     tables.append(
         Table(
             FIRST_CALL,
-            "Each in a process of its own that evaluates once and then says its peak memory; kernels were compiled on "
+            "Each in a new process that evaluates once and then reports its peak memory; kernels were compiled on "
             "this machine before and need loading only. The largest is the ImageNet protocol in shape. The rival runs "
             "afterwards on a few queries and is scaled; one label per item it compares directly, as one-hot labels of "
             "1,000 classes would take gigabytes. Results are compared as above.",
@@ -102,7 +102,7 @@ def measure(plan: Plan, threads: int) -> list[Table]:
 def _compare(protocol: Protocol, plan: Plan) -> Row:
     queries, query_labels, database, labels = protocol.data()
     if not protocol.many_labels:
-        # One-hot, as the rival's repositories keep labels; ours takes the numbers.
+        # One-hot, as in public hashing repositories; scdh takes the numbers.
         hot = np.eye(protocol.classes, dtype=np.float32)
         rival_labels = hot[query_labels], hot[labels]
     else:
@@ -139,7 +139,7 @@ def _compare(protocol: Protocol, plan: Plan) -> Row:
         "worst … best": f"{scores.per_query['ap_worst'][:count].mean():.4f} … "
         f"{scores.per_query['ap_best'][:count].mean():.4f}",
     }
-    say("evaluation", row)
+    print_row("evaluation", row)
     return row
 
 
@@ -150,5 +150,5 @@ def _first_call(protocol: Protocol, threads: int, plan: Plan) -> Row:
     if done.returncode != 0:
         raise RuntimeError(f"{' '.join(command)} failed:\n{done.stderr}")
     row: Row = json.loads(done.stdout)
-    say("evaluation", row)
+    print_row("evaluation", row)
     return row

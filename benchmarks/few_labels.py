@@ -1,7 +1,7 @@
 """MT-SCDH against SCDH as labels become fewer: ``python -m benchmarks.few_labels``.
 
 Digits as 64 numbers and photos of groceries (both come with packages), so many labels a class, all other training rows
-without label; equal steps, several seeds; MAP of queries that were never looked at before. Runs can be stopped and
+without label; equal steps, several seeds; MAP of queries that no setting was chosen by. Runs can be stopped and
 resumed. Settings were chosen on rows held out of the training part, not on queries: see docs/semi_supervised.md.
 """
 
@@ -67,10 +67,10 @@ def draw(rows: list[dict[str, Any]], path: Path) -> None:
         for title, colour in COLOURS.items():
             line = [row for row in rows if (row["data"], row["title"]) == (name, title)]
             means, spread = [row["map"] for row in line], [row["map_std"] or 0.0 for row in line]
-            where = [row["labels"] for row in line]
-            axes.errorbar(where, means, spread, color=colour, lw=2, marker="o", ms=4, capsize=3, label=title)
+            counts = [row["labels"] for row in line]
+            axes.errorbar(counts, means, spread, color=colour, lw=2, marker="o", ms=4, capsize=3, label=title)
         axes.set(xscale="log", title=name, xlabel="labels a class", ylabel="MAP, 32 bits")
-        axes.set_xticks(where, [str(count) for count in where])
+        axes.set_xticks(counts, [str(count) for count in counts])
         axes.minorticks_off()
         axes.grid(alpha=0.3)
         axes.spines[["top", "right"]].set_visible(False)

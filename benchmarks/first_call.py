@@ -21,14 +21,14 @@ from scdh.index import set_threads
 def measure(protocol: Protocol, threads: int, rival_queries: int) -> Row:
     set_threads(threads)
     data, topk = protocol.data(), protocol.topk
-    held = sum(part.packed.nbytes for part in data[::2]) + sum(part.nbytes for part in data[1::2])
+    data_bytes = sum(part.packed.nbytes for part in data[::2]) + sum(part.nbytes for part in data[1::2])
     before = _peak_bytes()
     start = time.perf_counter()
     scores = evaluate(*data, topk=topk)
     spent = time.perf_counter() - start
     peak = _peak_bytes()
 
-    # The rival comes after memory was asked for: it takes more.
+    # After the peak was read, since the rival needs more memory.
     few = data[0][:rival_queries], data[1][:rival_queries]
     rival = ArgsortWay(*few, *data[2:])
     with threadpool_limits(threads):
@@ -48,7 +48,7 @@ def measure(protocol: Protocol, threads: int, rival_queries: int) -> Row:
         "scdh, s": spent,
         "times faster": rival_spent / spent,
         "scdh, G pairs/s": protocol.queries * protocol.items / spent / 1e9,
-        "codes and labels, MB": held / 1e6,
+        "codes and labels, MB": data_bytes / 1e6,
         "peak before, MB": before / 1e6,
         "peak, MB": peak / 1e6,
     }
@@ -61,5 +61,5 @@ def _peak_bytes() -> int:
 
 
 if __name__ == "__main__":
-    fields, *counts = (json.loads(word) for word in sys.argv[1:])
+    fields, *counts = (json.loads(argument) for argument in sys.argv[1:])
     print(json.dumps(measure(Protocol(**fields), *counts)))

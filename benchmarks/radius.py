@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from benchmarks import faiss_rival
-from benchmarks.agreement import Disagreement, found_all, same_nearest, same_within, same_within_ours
+from benchmarks.agreement import Disagreement, has_all_rows, same_hits, same_nearest, same_within
 from benchmarks.made_up import PLANTED, planted, uniform
 from benchmarks.report import BUILD, NEAREST, WITHIN
-from benchmarks.timing import Row, Table, one_at_a_time, say, take_turns
+from benchmarks.timing import Row, Table, one_at_a_time, print_row, take_turns
 from benchmarks.warm import load_kernels
 from scdh.codes import Codes
 from scdh.index import HammingIndex, set_threads
@@ -29,7 +29,7 @@ class Plan:
     sizes: tuple[int, ...] = (10_000, 100_000, 1_000_000, 10_000_000)
     # All settings of faiss are tried up to this size; beyond it the first, which gains with size and builds slowly.
     try_settings_up_to: int = 1_000_000
-    batches: int = 5  # each turn asks other queries: asked again, everything would be in the processor's cache
+    batches: int = 5  # each turn has other queries: for the same ones everything would be in the processor's cache
     queries: int = 1000  # of one batch; up to 100 queries faiss takes one thread only
     scanned: int = 100  # of these, for the scan
     warm: bool = True
@@ -45,22 +45,22 @@ def measure(plan: Plan, threads: int) -> list[Table]:
         load_kernels(64)
     within, nearest, build = [], [], []
     for size in plan.sizes:
-        # Small databases have no room for what is planted around that many queries.
+        # Small databases are too small for items planted around that many queries.
         queries = min(plan.queries, size // (4 * len(PLANTED) * plan.batches))
-        database, asked, rows = planted(size, 64, plan.batches * queries, seed=1)
+        database, query_codes, rows = planted(size, 64, plan.batches * queries, seed=1)
         ours, ours_built = _build(lambda codes=database: _prepared(codes))
         setting = faiss_rival.RADIUS_2_SETTINGS[0]
         if size <= plan.try_settings_up_to:
-            setting = _fastest_setting(database, asked[:queries])
+            setting = _fastest_setting(database, query_codes[:queries])
         rival, rival_built = _build(lambda codes=database, setting=setting: faiss_rival.multi_hash(codes, setting))
         build.append(_build_row(database, setting, ours_built, rival_built))
-        within += _within(ours, rival, setting, asked, rows, plan)
+        within += _within(ours, rival, setting, query_codes, rows, plan)
         del rival
         if size == max(plan.sizes):
             scanned = min(plan.scanned, queries)
             flat = faiss_rival.flat(database, 64)
             for what, way, few in (
-                (f"{len(PLANTED)} items within 2 bits", "tables", asked[: plan.batches * scanned]),
+                (f"{len(PLANTED)} items within 2 bits", "tables", query_codes[: plan.batches * scanned]),
                 ("nothing near", "auto", uniform(plan.batches * scanned, 64, seed=2)),
             ):
                 nearest.append(_nearest(what, way, ours, flat, few, plan.batches))
@@ -68,11 +68,11 @@ def measure(plan: Plan, threads: int) -> list[Table]:
         Table(
             WITHIN,
             f"64-bit uniform codes with {len(PLANTED)} items planted within 2 bits of each query. "
-            "Rivals: our own scan, and `faiss.IndexBinaryMultiHash(64, nhash, b)` with the fastest setting found "
+            "Rivals: our own scan, and `faiss.IndexBinaryMultiHash(64, nhash, b)` with the fastest setting "
             "(named as nhash×b, nflip) among those that find everything within 2 bits: "
             f"{'; '.join(_name(one) for one in faiss_rival.RADIUS_2_SETTINGS)}. All are tried on up to "
-            f"{plan.try_settings_up_to:,} items; beyond that, where building takes long, the first is taken. "
-            "Every turn asks other queries. All three give the same items and distances, with all planted ones.",
+            f"{plan.try_settings_up_to:,} items; beyond that, where building takes long, the first is used. "
+            "Every turn has other queries. All three give the same items and distances, with all planted ones.",
             within,
         ),
         Table(
@@ -90,17 +90,17 @@ def measure(plan: Plan, threads: int) -> list[Table]:
 
 
 def _within(
-    ours: HammingIndex, rival: Any, setting: tuple[int, int, int], asked: Codes, rows: np.ndarray, plan: Plan
+    ours: HammingIndex, rival: Any, setting: tuple[int, int, int], query_codes: Codes, rows: np.ndarray, plan: Plan
 ) -> list[Row]:
-    queries = len(asked) // plan.batches
+    queries = len(query_codes) // plan.batches
     scanned = min(plan.scanned, queries)
-    batches = [asked[at * queries : (at + 1) * queries] for at in range(plan.batches)]
+    batches = [query_codes[at * queries : (at + 1) * queries] for at in range(plan.batches)]
     for at, batch in enumerate(batches):
         hits = ours.within(batch, RADIUS, by="tables")
         same_within(hits, *faiss_rival.within(rival, batch.packed, RADIUS))
-        found_all(hits, rows[at * queries : (at + 1) * queries])
+        has_all_rows(hits, rows[at * queries : (at + 1) * queries])
         if at == 0:
-            same_within_ours(ours.within(batch[:scanned], RADIUS, by="tables"), ours.within(batch[:scanned], by="scan"))
+            same_hits(ours.within(batch[:scanned], RADIUS, by="tables"), ours.within(batch[:scanned], by="scan"))
     works: dict[str, Callable[[int], object]] = {
         "scan": lambda turn: ours.within(batches[turn % plan.batches][:scanned], RADIUS, by="scan"),
         "faiss": lambda turn: faiss_rival.within(rival, batches[turn % plan.batches].packed, RADIUS),
@@ -108,7 +108,7 @@ def _within(
     }
     times = take_turns(works, most=2 * plan.batches)
     times = {name: spent / (scanned if name == "scan" else queries) for name, spent in times.items()}
-    singles = [asked[at] for at in range(min(200, len(asked)))]
+    singles = [query_codes[at] for at in range(min(200, len(query_codes)))]
     alone = one_at_a_time(
         {
             "scan": lambda at: ours.within(singles[at], RADIUS, by="scan"),
@@ -129,14 +129,14 @@ def _within(
             "faster than the scan": seconds["scan"] / seconds["tables"],
             "faster than faiss": seconds["faiss"] / seconds["tables"],
         }
-        say("radius", row)
+        print_row("radius", row)
         result.append(row)
     return result
 
 
-def _nearest(what: str, way: str, ours: HammingIndex, flat: Any, asked: Codes, batches: int) -> Row:
-    queries, k = len(asked) // batches, len(PLANTED)
-    parts = [asked[at * queries : (at + 1) * queries] for at in range(batches)]
+def _nearest(what: str, way: str, ours: HammingIndex, flat: Any, query_codes: Codes, batches: int) -> Row:
+    queries, k = len(query_codes) // batches, len(PLANTED)
+    parts = [query_codes[at * queries : (at + 1) * queries] for at in range(batches)]
     for part in parts:
         hits, scan = ours.search(part, k, by=way), ours.search(part, k, by="scan")
         same_nearest(hits, *flat.search(part.packed, k))
@@ -161,24 +161,24 @@ def _nearest(what: str, way: str, ours: HammingIndex, flat: Any, asked: Codes, b
         "faster than the scan": times["scan"] / times["tables"],
         "faster than faiss flat": times["faiss"] / times["tables"],
     }
-    say("radius", row)
+    print_row("radius", row)
     return row
 
 
-def _fastest_setting(database: Codes, asked: Codes) -> tuple[int, int, int]:
+def _fastest_setting(database: Codes, query_codes: Codes) -> tuple[int, int, int]:
     spent = {}
     for setting in faiss_rival.RADIUS_2_SETTINGS:
         index, times = faiss_rival.multi_hash(database, setting), []
         for _ in range(4):
             start = time.perf_counter()
-            faiss_rival.within(index, asked.packed, RADIUS)
+            faiss_rival.within(index, query_codes.packed, RADIUS)
             times.append(time.perf_counter() - start)
         spent[setting] = statistics.median(times[1:])
     return min(spent, key=lambda setting: spent[setting])
 
 
 def _prepared(codes: Codes) -> HammingIndex:
-    """Few codes get no tables by ``prepare``, as scanning them is faster; asked for, they get them all the same."""
+    """With few codes ``prepare`` builds no tables, as a scan is faster; ``by="tables"`` builds them anyway."""
     index = HammingIndex(codes)
     index.prepare()
     index.within(codes[:1], 0, by="tables")
@@ -186,18 +186,18 @@ def _prepared(codes: Codes) -> HammingIndex:
 
 
 def _build(make: Callable[[], Any]) -> tuple[Any, tuple[float, int]]:
-    _give_back_memory()
+    _release_freed_memory()
     before, start = _resident_bytes(), time.perf_counter()
-    made = make()
+    index = make()
     spent = time.perf_counter() - start
-    _give_back_memory()
-    return made, (spent, max(0, _resident_bytes() - before))
+    _release_freed_memory()
+    return index, (spent, max(0, _resident_bytes() - before))
 
 
-def _give_back_memory() -> None:
-    """What was freed earlier and still belongs to the process would hide what the next one takes."""
+def _release_freed_memory() -> None:
+    """Return freed memory to the system, since it would hide what the next object needs."""
     gc.collect()
-    with contextlib.suppress(OSError, AttributeError):  # other C libraries have no such thing
+    with contextlib.suppress(OSError, AttributeError):  # other C libraries have no malloc_trim
         ctypes.CDLL("libc.so.6").malloc_trim(0)
 
 
@@ -217,7 +217,7 @@ def _build_row(codes: Codes, setting: tuple[int, int, int], ours: tuple[float, i
         "faiss, MB": rival[1] / 1e6,
         "scdh, MB": ours[1] / 1e6,
     }
-    say("radius", row)
+    print_row("radius", row)
     return row
 
 

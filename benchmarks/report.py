@@ -1,4 +1,4 @@
-"""Results are kept as JSON, so that one section can be run again alone; RESULTS.md is made from it, never typed."""
+"""Results are stored as JSON, so that one section can be run again alone; RESULTS.md is generated from it."""
 
 import json
 import os
@@ -13,7 +13,7 @@ from benchmarks.timing import Row, Table, cell
 from scdh.experiments.pages.markdown import markdown_table
 from scdh.files import replacing
 
-# In the order of the report; the first word is what ``--only`` takes.
+# In the order of the report; the keys are the values of ``--only``.
 SECTIONS = {
     "search": "Exact search against faiss",
     "radius": "Near neighbours: tables against the scan and against faiss",
@@ -33,15 +33,15 @@ Results = dict[str, dict[str, Any]]
 
 
 def machine() -> str:
-    """What the numbers depend on."""
+    """Processor and versions, on which the numbers depend."""
     model, flags = platform.processor() or platform.machine(), ""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
-        found = dict(line.split(":", 1) for line in reversed(lines) if ":" in line)
-        facts = {name.strip(): value.strip() for name, value in found.items()}
-        model, flags = facts.get("model name", model), facts.get("flags", "")
+        fields = dict(line.split(":", 1) for line in reversed(lines) if ":" in line)
+        fields = {name.strip(): value.strip() for name, value in fields.items()}
+        model, flags = fields.get("model name", model), fields.get("flags", "")
     except OSError:
-        pass  # other systems keep it elsewhere; the short name is good enough
+        pass  # other systems have no such file; the short name is enough
     vectors = "AVX-512" if "avx512f" in flags else "AVX2" if "avx2" in flags else "neither AVX-512 nor AVX2 seen"
     vectors += " with vector popcount" if "avx512_vpopcntdq" in flags else ""
     versions = ", ".join(f"{name} {_version(name)}" for name in ("numpy", "numba", "faiss-cpu", "torch", "scdh"))
@@ -54,7 +54,7 @@ def load(folder: Path) -> Results:
 
 
 def keep(folder: Path, section: str, tables: list[Table], threads: int, quick: bool) -> Results:
-    """Put one section in place of its older run, and write all of it out."""
+    """Replace one section by a new run, and write the file."""
     results = load(folder)
     results[section] = {
         "when": date.today().isoformat(),
@@ -106,4 +106,4 @@ def _version(package: str) -> str:
     try:
         return version(package)
     except PackageNotFoundError:
-        return "not there"
+        return "not installed"

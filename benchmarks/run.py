@@ -1,6 +1,6 @@
-"""``make bench``: run the benchmarks, keep their rows in results.json, and write RESULTS.md and the pictures from it.
+"""``make bench``: run the benchmarks, store their rows in results.json, and write RESULTS.md and the figures from it.
 
-Sections that are not run keep their older rows. ``--quick`` is for looking: it keeps nothing unless told where (--out).
+Sections that are not run keep their older rows. ``--quick`` stores nothing unless --out names a folder.
 """
 
 import argparse
@@ -17,12 +17,12 @@ from scdh.index import thread_count
 _HERE = Path(__file__).parent
 
 
-def main(words: list[str] | None = None) -> None:
+def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", nargs="+", choices=list(report.SECTIONS), help="sections to run (default: all)")
     parser.add_argument("--quick", action="store_true", help="smaller sizes and fewer turns, in about a minute")
-    parser.add_argument("--threads", type=int, help="for us, faiss and BLAS (default: the cores there are)")
-    parser.add_argument("--out", type=Path, help="folder for results, report and pictures (default: where they belong)")
+    parser.add_argument("--threads", type=int, help="for scdh, faiss and BLAS (default: all cores)")
+    parser.add_argument("--out", type=Path, help="folder for results, report and figures (default: the project's)")
     parser.add_argument("--imagenet", type=int, help="queries of the ImageNet protocol (0: leave it out)")
     data = parser.add_argument_group("section data")
     data.add_argument("--data", help="a source of images (default: made-up 32×32 JPEGs)")
@@ -30,7 +30,7 @@ def main(words: list[str] | None = None) -> None:
     data.add_argument("--size", type=int, default=128)
     data.add_argument("--images", type=int, help="default: 640, quick 128")
     data.add_argument("--repeats", type=int, help="default: 5, quick 1")
-    options = parser.parse_args(words)
+    options = parser.parse_args(arguments)
     threads = options.threads or thread_count()
 
     with tempfile.TemporaryDirectory() as scratch:
@@ -40,7 +40,7 @@ def main(words: list[str] | None = None) -> None:
         for section in options.only or report.SECTIONS:
             start = time.perf_counter()
             tables = measure(section, options, threads)
-            # Kept after each section: what a later one breaks must not cost the earlier ones.
+            # Stored after each section, so that a failure in a later one does not lose the earlier ones.
             results = report.keep(folder, section, tables, threads, options.quick)
             print(f"[{section}] done in {time.perf_counter() - start:.0f} s", file=sys.stderr, flush=True)
         curves.draw(results, figures)

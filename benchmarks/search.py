@@ -8,7 +8,7 @@ from benchmarks import faiss_rival
 from benchmarks.agreement import in_order, same_nearest, true_distances
 from benchmarks.made_up import clustered, uniform
 from benchmarks.report import BATCH, SINGLE
-from benchmarks.timing import Row, Table, one_at_a_time, say, take_turns
+from benchmarks.timing import Row, Table, one_at_a_time, print_row, take_turns
 from benchmarks.warm import load_kernels
 from scdh.codes import Codes
 from scdh.index import HammingIndex, set_threads
@@ -49,12 +49,12 @@ class Pair:
         self.ours, self.rival = HammingIndex(database), faiss_rival.flat(database, self.width)
 
     def many(self, queries: Codes, k: int, turns: int) -> Row:
-        asked = faiss_rival.padded(queries, self.width)
+        padded_queries = faiss_rival.padded(queries, self.width)
         self.check(queries, k)
-        way = faiss_rival.choose_way(self.rival, asked, k)
+        way = faiss_rival.choose_way(self.rival, padded_queries, k)
         times = take_turns(
             {
-                "faiss": lambda _turn: self.rival.search(asked, k),
+                "faiss": lambda _turn: self.rival.search(padded_queries, k),
                 "scdh": lambda _turn: self.ours.search(queries, k, by="scan"),
             },
             most=turns,
@@ -74,17 +74,17 @@ class Pair:
             "scdh, G distances/s": pairs / times["scdh"] / 1e9,
             "times faster": times["faiss"] / times["scdh"],
         }
-        say("search", row)
+        print_row("search", row)
         return row
 
     def one(self, queries: Codes, k: int, threads: int) -> Row:
-        asked = faiss_rival.padded(queries, self.width)
+        padded_queries = faiss_rival.padded(queries, self.width)
         singles = [queries[at] for at in range(len(queries))]
         self.check(queries, k)
-        way = faiss_rival.choose_way(self.rival, asked[:1], k)
+        way = faiss_rival.choose_way(self.rival, padded_queries[:1], k)
         times = one_at_a_time(
             {
-                "faiss": lambda at: self.rival.search(asked[at : at + 1], k),
+                "faiss": lambda at: self.rival.search(padded_queries[at : at + 1], k),
                 "scdh": lambda at: self.ours.search(singles[at], k, by="scan"),
             },
             range(len(queries)),
@@ -99,7 +99,7 @@ class Pair:
             "scdh, ms": 1e3 * times["scdh"],
             "times faster": times["faiss"] / times["scdh"],
         }
-        say("search", row)
+        print_row("search", row)
         return row
 
     def check(self, queries: Codes, k: int) -> None:

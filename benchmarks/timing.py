@@ -1,6 +1,6 @@
-"""How rivals are timed: they take turns in one process, so that other work on the machine hits both.
+"""How rivals are timed: they take turns in one process, so that other work on the machine slows down both.
 
-Each row ends in a ratio of medians. ``say`` keeps the person in front of the screen informed.
+Each row ends in a ratio of medians.
 """
 
 import statistics
@@ -11,27 +11,28 @@ from dataclasses import dataclass
 
 Row = dict[str, float | int | str]
 
-# Idle threads of OpenMP (some milliseconds) and of OpenBLAS (2^26 ticks, some 30 ms) spin after a call, and would be
-# charged to whoever comes next.
+# Idle threads of OpenMP (some milliseconds) and of OpenBLAS (2^26 ticks, some 30 ms) spin after a call, and would
+# be counted as time of the next call.
 _PAUSE = 0.1
 
 
 @dataclass
 class Table:
-    """One table of the report; ``about`` says what is compared with what."""
+    """One table of the report; ``about`` is the text above it."""
 
     heading: str
     about: str
     rows: list[Row]
 
 
-def say(section: str, row: Row) -> None:
-    shown = ", ".join(f"{name} {cell(value)}" for name, value in row.items())
-    print(f"[{section}] {shown}", file=sys.stderr, flush=True)
+def print_row(section: str, row: Row) -> None:
+    """Show a row on the screen as soon as it is measured."""
+    text = ", ".join(f"{name} {cell(value)}" for name, value in row.items())
+    print(f"[{section}] {text}", file=sys.stderr, flush=True)
 
 
 def cell(value: float | int | str) -> str:
-    """Three digits are what a timing is good for; counts are shown whole."""
+    """Three digits of a measured value, all digits of a count."""
     if isinstance(value, float):
         return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
     return f"{value:,}" if isinstance(value, int) else value
@@ -46,12 +47,15 @@ def take_turns(
     window: float = 0.0,
     pause: float = _PAUSE,
 ) -> dict[str, float]:
-    """Median seconds of each work, which is told the number of its turn.
+    """Median seconds of each work, a function of the number of its turn.
 
-    Quick works get up to ``most`` turns, slow ones fewer: none is begun after ``seconds``, apart from the ``least``.
-    The caller has warmed all of them up. A work that takes less than ``window`` seconds is repeated within its turn for
-    so long, and the mean counts: after the pause a processor needs some milliseconds to be at its speed again, which
-    a long work does not feel. Works that all run on the same threads need no ``pause``.
+    Args:
+        works: by name; each has been called before, so that nothing is loaded or compiled while it is timed.
+        most, least: numbers of turns; after ``seconds`` no more than ``least`` turns are begun.
+        seconds: see above.
+        window: a work that takes less than this is repeated within its turn until the time is over, and the mean
+            counts: after the pause a processor needs some milliseconds to reach its speed.
+        pause: seconds between works; works that all run on the same threads need none.
     """
     times: dict[str, list[float]] = {name: [] for name in works}
     begun = time.perf_counter()

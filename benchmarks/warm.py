@@ -1,5 +1,5 @@
-"""Kernels in charge before anything is timed: small work goes through numpy until enough of it has come, and a median
-over both would say nothing. What the first call of a process costs has rows of its own."""
+"""Load the compiled kernels before anything is timed: a process starts with numpy for small work and switches to
+kernels later, and a median over both would mean nothing. The first call of a process is timed separately."""
 
 import numpy as np
 
@@ -20,5 +20,5 @@ def load_kernels(bits: int) -> None:
     index.prepare()
     index.search(queries[:1], 1, by="tables")
     index.within(queries[:1], 0, by="tables")
-    for _ in range(3):  # its last step, over levels of ties, is a kernel of its own and takes over a little later
+    for _ in range(3):  # the kernel of its last step, over levels of ties, is loaded a little later
         evaluate(queries, np.zeros(len(queries)), database, np.zeros(_ROWS))

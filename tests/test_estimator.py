@@ -20,6 +20,7 @@ def digits():
     return X[order], y[order]
 
 
+@pytest.mark.slow
 def test_digits_are_found_again(digits):
     X, y = digits
     estimator = scdh.SCDHTransformer(bits=32, random_state=0).fit(X[:1497], y[:1497])
@@ -29,6 +30,7 @@ def test_digits_are_found_again(digits):
     assert scores.map > 0.94
 
 
+@pytest.mark.slow
 def test_names_and_many_labels(digits):
     X, y = digits
     names = np.array(["even", "odd"])[y % 2]

@@ -10,6 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from scdh import __version__
+from tests.cli.commands import must
+
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "scdh"
 
@@ -57,7 +60,7 @@ LAYERS = [
     ["evaluation", "data"],
     ["nets"],
     ["methods"],
-    ["encode"],
+    ["encode", "model_folder"],
     ["hasher"],
     ["runs"],
     ["training"],
@@ -92,33 +95,49 @@ def test_imports_go_only_downward():
     assert wrong == []
 
 
+def test_files_stay_short():
+    lines = {file.relative_to(SOURCE): len(file.read_text("utf-8").splitlines()) for file in SOURCE.rglob("*.py")}
+    assert {str(file): count for file, count in lines.items() if count > 300} == {}
+
+
+def folders(root):
+    return {path.name for path in root.iterdir() if path.is_dir() and (path / "__init__.py").exists()}
+
+
+def test_the_tests_of_a_folder_are_in_a_folder_of_its_name():
+    others = {"benchmarks", "legacy", "reference"}  # speed, files of earlier versions, and slow equivalents
+    assert folders(ROOT / "tests") - others == folders(SOURCE)
+
+
 def blocks(document, language):
-    return re.findall(rf"```{language}\n(.*?)```", (ROOT / document).read_text(), re.DOTALL)
+    return re.findall(rf"```{language}\n(.*?)```", (ROOT / document).read_text("utf-8"), re.DOTALL)
 
 
-def test_the_python_of_the_readme_runs(tmp_path):
-    code = "\n".join(blocks("README.md", "python"))
-    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-
-
-def test_the_python_of_the_page_on_search_runs(tmp_path):
-    code = "\n".join(blocks("docs/search.md", "python"))
-    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+@pytest.mark.slow
+@pytest.mark.parametrize("document", ["README.md", "docs/search.md"])
+def test_the_python_of_a_document_runs(document, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code = "\n".join(blocks(document, "python"))
+    assert code
+    exec(compile(code, document, "exec"), {"__name__": "__main__"})
 
 
 DOCUMENTS = [("README.md", 5), ("docs/compare.md", 3), ("docs/semi_supervised.md", 3)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("document", "least"), DOCUMENTS)
-def test_the_commands_of_a_document_run(document, least, tmp_path):
+def test_the_commands_of_a_document_run(document, least, tmp_path, monkeypatch):
     """Every `scdh …` line of its console blocks, in order, in one folder; `make` is what runs this test."""
-    script = os.path.join(os.path.dirname(sys.executable), "scdh")
+    monkeypatch.chdir(tmp_path)
     lines = [line for block in blocks(document, "console") for line in block.replace("\\\n", " ").splitlines()]
     commands = [line.removeprefix("$ ") for line in lines if line.startswith("$ scdh ")]
     assert len(commands) >= least
     for command in commands:
-        words = [script, *shlex.split(command, comments=True)[1:]]
-        done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True)
-        assert done.returncode == 0, f"{command}\n{done.stderr}"
+        must(shlex.split(command, comments=True)[1:])
+
+
+def test_the_program_is_installed():
+    script = os.path.join(os.path.dirname(sys.executable), "scdh")
+    done = subprocess.run([script, "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout == f"scdh {__version__}\n"

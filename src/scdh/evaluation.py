@@ -1,7 +1,5 @@
-"""Codes and labels in, scores out; every score carries the definition it was computed by."""
+"""Codes or distances and labels in, scores out; every score carries the definition it was computed by."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -10,94 +8,21 @@ from numpy.typing import ArrayLike, NDArray
 from scdh.code_checks import check_hamming_codes
 from scdh.codes import Codes
 from scdh.errors import ConfigError, DataError, unknown_name
+from scdh.metrics.definition import TIES, describe
 from scdh.metrics.histograms import distance_histograms
-from scdh.metrics.labels import check_labels
+from scdh.metrics.labels import Relevance, check_labels
 from scdh.metrics.ordered import ordered_average_precision
 from scdh.metrics.radius import check_radius, precision_within_radius
 from scdh.metrics.ranking import DENOMINATORS, average_precisions, check_topk
-from scdh.metrics.returned import precision_at_k, precision_recall_by_radius, recall_at_k
+from scdh.metrics.real_distances import DistanceSource, check_distances, score_distances
+from scdh.metrics.scores import RankingScores, ReturnedCurves, ReturnedHistograms, Scores
 from scdh.progress import count_progress
 
-TIES = ("expected", "best", "worst", "order")
-_TIE_WORDS = {
-    "expected": "the mean over all orders of tied items",
-    "best": "the best order of tied items",
-    "worst": "the worst order of tied items",
-    "order": "tied items in the order of the database rows",
-}
-_DENOMINATOR_WORDS = {
-    "hits": "the relevant items in the top k",
-    "relevant": "all relevant items",
-    "min(k, relevant)": "the smaller of k and all relevant items",
-}
+__all__ = ["TIES", "RankingScores", "Scores", "evaluate", "evaluate_distances"]
 
-
-@dataclass(frozen=True, eq=False)
-class Scores:
-    """The scores of one ranking, and how they are defined.
-
-    ``map`` is for the order of ties that was asked for; ``map_best`` and ``map_worst`` bound what any order
-    could give. ``empty_balls`` is the share of queries with nothing within the radius; such a query scores 0
-    in ``precision_at_radius``. ``per_query`` holds float64 arrays of one value per query: ``ap``,
-    ``ap_best``, ``ap_worst``, ``precision_at_radius``, ``ball_size`` and ``relevant`` (how many items are
-    relevant).
-    """
-
-    map: float
-    map_best: float
-    map_worst: float
-    precision_at_radius: float
-    empty_balls: float
-    per_query: dict[str, NDArray[np.float64]] = field(repr=False)
-    definition: dict[str, Any] = field(repr=False)
-    _items: NDArray[np.integer] = field(repr=False)
-    _relevant: NDArray[np.integer] = field(repr=False)
-
-    def precision_at_k(self, k: int | Sequence[int] | NDArray[np.integer]) -> Any:
-        """Mean share of relevant items in the first k, expected over ties; an array if k is a list."""
-        return self._mean_at(precision_at_k, k)
-
-    def recall_at_k(self, k: int | Sequence[int] | NDArray[np.integer]) -> Any:
-        """Mean share of the relevant items that the first k hold, expected over ties."""
-        return self._mean_at(recall_at_k, k)
-
-    def precision_recall_curve(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Mean precision and recall of all items within radius 0, 1, … bits, an array of each."""
-        return precision_recall_by_radius(self._items, self._relevant)
-
-    def _mean_at(self, measure: Any, k: Any) -> Any:
-        if np.ndim(k) == 0:
-            return float(measure(self._items, self._relevant, k).mean())
-        return np.array([measure(self._items, self._relevant, one).mean() for one in k], dtype=np.float64)
-
-    def to_dict(self, per_query: bool = False) -> dict[str, Any]:
-        """Ready for JSON; with ``per_query`` the values of each query too, as lists."""
-        result: dict[str, Any] = {
-            "map": self.map,
-            "map_best": self.map_best,
-            "map_worst": self.map_worst,
-            "precision_at_radius": self.precision_at_radius,
-            "empty_balls": self.empty_balls,
-            "definition": dict(self.definition),
-        }
-        if per_query:
-            result["per_query"] = {name: values.tolist() for name, values in self.per_query.items()}
-        return result
-
-    def __str__(self) -> str:
-        about = self.definition
-        name = "MAP" if about["topk"] is None else f"MAP@{about['topk']}"
-        ball = f"precision, radius {about['radius']}"
-        rows = [
-            (name, f"{self.map:.4f}", f"ties: {about['ties']}"),
-            (f"{name}, best ties", f"{self.map_best:.4f}", ""),
-            (f"{name}, worst ties", f"{self.map_worst:.4f}", ""),
-            (ball, f"{self.precision_at_radius:.4f}", f"empty balls: {100 * self.empty_balls:.1f} %"),
-        ]
-        width = max(len(row[0]) for row in rows)
-        lines = [f"{label:<{width}}  {value}  {note}".rstrip() for label, value, note in rows]
-        lines.append(f"{about['queries']} queries, {about['database']} items, {about['bits']} bits")
-        return "\n".join([*lines, about["words"]])
+# Always computed: the expected value and its bounds.
+BOUNDS = ("expected", "best", "worst")
+Floats = NDArray[np.float64]
 
 
 def evaluate(
@@ -115,16 +40,30 @@ def evaluate(
 ) -> Scores:
     """Score the ranking of the database by Hamming distance to each query.
 
-    Labels are whole numbers [n] (−1: unlabelled) or multi-hot [n, C]; a shared label makes an item relevant.
+    An item is relevant to a query if they share a label. A query without a hit scores 0 and stays in the mean.
 
-    - ``topk``: only the first k items count; None means the whole ranking.
-    - ``denominator``: what average precision is divided by: "hits", "relevant" or "min(k, relevant)".
-    - ``radius``: of the ball for ``precision_at_radius``.
-    - ``ties``: "expected" (over all orders of tied items), "best", "worst", or "order" (the order of the
-      database rows: the classic number, which changes when the database is shuffled).
-    - ``leave_one_out``: the queries are the database, and no query finds its own row.
+    Args:
+        query_codes: q codes.
+        query_labels: int [q], −1 for unlabelled; or multi-hot [q, C], a row of zeros for unlabelled.
+        database_codes: n codes of the same bits.
+        database_labels: int [n] or multi-hot [n, C], the same kind as for the queries.
+        topk: only the first k items count; None means the whole ranking.
+        denominator: what average precision is divided by: "hits" (the relevant items in the top k), "relevant" (all
+            relevant items) or "min(k, relevant)".
+        radius: of the ball for ``precision_at_radius``, in bits.
+        ties: the order of items at the same distance that ``map`` is for: "expected" (the mean over all orders),
+            "best", "worst", or "order" (the order of the database rows: the classic number, which changes when the
+            database is shuffled).
+        leave_one_out: the queries are the database, and no query finds its own row.
+        progress: whether to show a progress bar on a terminal.
 
-    A query without a hit scores 0 and stays in the mean.
+    Returns:
+        ``Scores``, with their definition and the values of each query.
+
+    Raises:
+        CodesError: if the codes differ in bits, or are not ranked by Hamming distance.
+        DataError: if labels do not fit, or there is no query or no item.
+        ConfigError: if an option has a value that is not described here.
 
     >>> codes = Codes.from_bits([[0, 0], [0, 1], [1, 1]])
     >>> scores = evaluate(codes[:1], [4], codes, [4, 9, 4])
@@ -133,17 +72,8 @@ def evaluate(
     """
     check_hamming_codes(query_codes, "query_codes")
     check_hamming_codes(database_codes, "database_codes", query_codes.bits)
-    if len(query_codes) == 0 or len(database_codes) == 0:
-        raise DataError(
-            "There must be at least one query and one database item to score, "
-            f"got {len(query_codes)} queries and {len(database_codes)} items."
-        )
-    check_topk(topk)
+    _check_options(len(query_codes), len(database_codes), topk, denominator, ties)
     check_radius(radius)
-    if denominator not in DENOMINATORS:
-        raise ConfigError(unknown_name("denominator", denominator, DENOMINATORS))
-    if ties not in TIES:
-        raise ConfigError(unknown_name("order of ties", ties, TIES))
     query_labels = check_labels(query_labels, len(query_codes), "query_labels")
     database_labels = check_labels(database_labels, len(database_codes), "database_labels")
     if leave_one_out:
@@ -155,64 +85,129 @@ def evaluate(
     with count_progress(pairs, "scoring", "pairs", visible=progress) as advance:
         items, relevant = distance_histograms(*data, leave_one_out=leave_one_out, advance=advance)
         options: dict[str, Any] = {"topk": topk, "denominator": denominator}
-        expected, best, worst = average_precisions(items, relevant, ("expected", "best", "worst"), **options)
-        # The last digit of a float must not put the mean outside of its bounds.
-        best, worst = np.maximum(best, expected), np.minimum(worst, expected)
+        scores = dict(zip(BOUNDS, average_precisions(items, relevant, BOUNDS, **options), strict=True))
         if ties == "order":
-            ap = ordered_average_precision(
+            scores["order"] = ordered_average_precision(
                 *data, items, relevant, leave_one_out=leave_one_out, advance=advance, **options
             )
-        else:
-            ap = {"expected": expected, "best": best, "worst": worst}[ties]
 
+    per_query = _per_query(scores, ties)
     precision, sizes = precision_within_radius(items, relevant, radius)
-    small = np.int32 if len(database_codes) <= np.iinfo(np.int32).max else np.int64
+    count_type = np.int32 if len(database_codes) <= np.iinfo(np.int32).max else np.int64
     return Scores(
-        map=float(ap.mean()),
-        map_best=float(best.mean()),
-        map_worst=float(worst.mean()),
+        **_means(per_query),
         precision_at_radius=float(precision.mean()),
         empty_balls=float(np.mean(sizes == 0)),
         per_query={
-            "ap": ap,
-            "ap_best": best,
-            "ap_worst": worst,
+            **per_query,
             "precision_at_radius": precision,
             "ball_size": sizes.astype(np.float64),
             "relevant": relevant.sum(axis=1).astype(np.float64),
         },
-        definition={
-            "topk": None if topk is None else int(topk),
-            "denominator": denominator,
-            "radius": int(radius),
-            "ties": ties,
-            "leave_one_out": bool(leave_one_out),
-            "queries": len(query_codes),
-            "database": len(database_codes),
-            "bits": database_codes.bits,
-            "classes": None if database_labels.ndim == 1 else int(database_labels.shape[1]),
-            "words": _words(topk, denominator, radius, ties, leave_one_out),
-        },
-        _items=items.astype(small),
-        _relevant=relevant.astype(small),
+        definition=describe(
+            topk=topk,
+            denominator=denominator,
+            ties=ties,
+            leave_one_out=leave_one_out,
+            labels=(query_labels, database_labels),
+            radius=radius,
+            bits=database_codes.bits,
+        ),
+        _returned=ReturnedHistograms(items.astype(count_type), relevant.astype(count_type)),
     )
 
 
-def _words(topk: int | None, denominator: str, radius: int, ties: str, leave_one_out: bool) -> str:
-    """The definition as a reader would want it under a table."""
-    part = "the whole ranking" if topk is None else f"the first {topk} items"
-    over = "all relevant items" if topk is None else _DENOMINATOR_WORDS[denominator]
-    own = ", its own row left out" if leave_one_out else ""
-    return (
-        f"Items are ranked by Hamming distance to each query{own}, and are relevant if they share a label. "
-        f"MAP is the mean over all queries of the average precision of {part}, divided by {over}, "
-        f"for {_TIE_WORDS[ties]}; a query without a hit scores 0. "
-        f"Precision within radius {radius} is 0 for a query with no item there."
+def evaluate_distances(
+    distances: DistanceSource,
+    query_labels: ArrayLike,
+    database_labels: ArrayLike,
+    *,
+    topk: int | None = None,
+    denominator: str = "hits",
+    ties: str = "expected",
+    leave_one_out: bool = False,
+    distance_name: str = "the given distance",
+    progress: bool = False,
+) -> RankingScores:
+    """Score the ranking of the database by distances of any kind: real numbers, smaller is nearer.
+
+    The definitions are those of ``evaluate``; items are tied if their distances from the query are equal to the
+    last digit. For Hamming distances the scores are those of ``evaluate``.
+
+    Args:
+        distances: real numbers [q, n]; or a function that gives those of some queries, [len, n] for the slice
+            ``rows`` of queries, so that the whole table need not be in memory. None may be NaN.
+        query_labels: int [q], −1 for unlabelled; or multi-hot [q, C], a row of zeros for unlabelled.
+        database_labels: int [n] or multi-hot [n, C], the same kind as for the queries.
+        topk: as for ``evaluate``.
+        denominator: as for ``evaluate``.
+        ties: as for ``evaluate``.
+        leave_one_out: the queries are the database (q = n), and no query finds its own row.
+        distance_name: what the distance is called in the text of the definition.
+        progress: whether to show a progress bar on a terminal.
+
+    Returns:
+        ``RankingScores``, which has no precision within a radius: that is for Hamming distances.
+
+    Raises:
+        DataError: if distances or labels do not fit together, or there is no query or no item.
+        ConfigError: if an option has a value that is not described here.
+
+    >>> scores = evaluate_distances([[0.1, 0.5, 0.7]], [4], [4, 9, 4], distance_name="cosine distance")
+    >>> round(scores.map, 4), scores.precision_at_k(1)
+    (0.8333, 1.0)
+    """
+    if not callable(distances):
+        distances = check_distances(distances)
+    query_count, item_count = (None, None) if callable(distances) else distances.shape
+    query_labels = check_labels(query_labels, query_count, "query_labels")
+    database_labels = check_labels(database_labels, item_count, "database_labels")
+    _check_options(len(query_labels), len(database_labels), topk, denominator, ties)
+    if leave_one_out and not np.array_equal(query_labels, database_labels):
+        raise DataError("With leave_one_out the queries are the database itself, but their labels differ.")
+
+    relevance = Relevance(query_labels, database_labels)
+    pairs = len(query_labels) * len(database_labels)
+    with count_progress(pairs, "scoring", "pairs", visible=progress) as advance:
+        scored = score_distances(
+            distances,
+            relevance,
+            topk=topk,
+            denominator=denominator,
+            ties=TIES if ties == "order" else BOUNDS,
+            leave_one_out=leave_one_out,
+            advance=advance,
+        )
+    per_query = _per_query(scored.average_precisions, ties)
+    return RankingScores(
+        **_means(per_query),
+        per_query={**per_query, "relevant": scored.relevant.astype(np.float64)},
+        definition=describe(
+            topk=topk,
+            denominator=denominator,
+            ties=ties,
+            leave_one_out=leave_one_out,
+            labels=(query_labels, database_labels),
+            distance=distance_name,
+        ),
+        _returned=ReturnedCurves(scored.precision_sums / len(query_labels), scored.recall_sums / len(query_labels)),
     )
+
+
+def _check_options(queries: int, items: int, topk: int | None, denominator: str, ties: str) -> None:
+    if queries == 0 or items == 0:
+        raise DataError(
+            f"There must be at least one query and one database item to score, got {queries} queries and {items} items."
+        )
+    check_topk(topk)
+    if denominator not in DENOMINATORS:
+        raise ConfigError(unknown_name("denominator", denominator, DENOMINATORS))
+    if ties not in TIES:
+        raise ConfigError(unknown_name("order of ties", ties, TIES))
 
 
 def _refuse_other_rows(query: Codes, query_labels: Any, database: Codes, database_labels: Any) -> None:
-    """Leaving "the own row" out makes sense only if row i is the same item on both sides."""
+    """A query can leave out its own row only if row i is the same item on both sides."""
     if len(query) != len(database):
         raise DataError(
             "With leave_one_out the queries are the database itself, "
@@ -220,3 +215,15 @@ def _refuse_other_rows(query: Codes, query_labels: Any, database: Codes, databas
         )
     if not np.array_equal(query.packed, database.packed) or not np.array_equal(query_labels, database_labels):
         raise DataError("With leave_one_out the queries are the database itself, but codes or labels differ.")
+
+
+def _per_query(average_precisions: dict[str, Floats], ties: str) -> dict[str, Floats]:
+    expected = average_precisions["expected"]
+    # The last digit of a float must not put the expected value outside of its bounds.
+    best, worst = np.maximum(average_precisions["best"], expected), np.minimum(average_precisions["worst"], expected)
+    return {"ap": {**average_precisions, "best": best, "worst": worst}[ties], "ap_best": best, "ap_worst": worst}
+
+
+def _means(per_query: dict[str, Floats]) -> dict[str, float]:
+    names = {"map": "ap", "map_best": "ap_best", "map_worst": "ap_worst"}
+    return {name: float(per_query[key].mean()) for name, key in names.items()}

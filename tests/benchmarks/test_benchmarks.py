@@ -45,29 +45,30 @@ def measured(module, plan):
     return {table.heading: table for table in tables}
 
 
+@pytest.mark.slow
 def test_sections_give_rows_a_report_and_pictures(tmp_path):
-    found = {"search": measured(search, SEARCH), "radius": measured(radius, RADIUS)}
-    found["evaluation"], found["cost"] = measured(evaluation, EVALUATION), measured(cost, COST)
+    tables_of = {"search": measured(search, SEARCH), "radius": measured(radius, RADIUS)}
+    tables_of["evaluation"], tables_of["cost"] = measured(evaluation, EVALUATION), measured(cost, COST)
     # By size, by other k, by other bits, clustered; single queries by size and with one thread.
-    assert len(found["search"][report.BATCH].rows) == 2 + 1 + 2 + 1
-    assert len(found["search"][report.SINGLE].rows) == 2 + 1
-    assert {"faiss, ms", "scdh, ms", "times faster"} <= set(found["search"][report.BATCH].rows[0])
-    assert {"faster than the scan", "faster than faiss"} <= set(found["radius"][report.WITHIN].rows[0])
-    assert {"faiss, s", "scdh, s", "faiss, MB", "scdh, MB"} <= set(found["radius"][report.BUILD].rows[0])
-    assert len(found["radius"][report.NEAREST].rows) == 2
-    assert {"argsort way, s", "scdh, s", "times faster"} <= set(found["evaluation"][report.AGAINST].rows[0])
-    assert {"peak, MB", "scdh, G pairs/s"} <= set(found["evaluation"][report.FIRST_CALL].rows[0])
+    assert len(tables_of["search"][report.BATCH].rows) == 2 + 1 + 2 + 1
+    assert len(tables_of["search"][report.SINGLE].rows) == 2 + 1
+    assert {"faiss, ms", "scdh, ms", "times faster"} <= set(tables_of["search"][report.BATCH].rows[0])
+    assert {"faster than the scan", "faster than faiss"} <= set(tables_of["radius"][report.WITHIN].rows[0])
+    assert {"faiss, s", "scdh, s", "faiss, MB", "scdh, MB"} <= set(tables_of["radius"][report.BUILD].rows[0])
+    assert len(tables_of["radius"][report.NEAREST].rows) == 2
+    assert {"argsort way, s", "scdh, s", "times faster"} <= set(tables_of["evaluation"][report.AGAINST].rows[0])
+    assert {"peak, MB", "scdh, G pairs/s"} <= set(tables_of["evaluation"][report.FIRST_CALL].rows[0])
 
-    assert len(found["cost"][report.PER_STEP].rows) == 2 * 3
-    assert len(found["cost"][cost.STEP_GROWTH].rows) == 2 * 5
-    assert [row["items"] for row in found["cost"][report.PER_EPOCH].rows] == [20, 40, 80]
-    assert {"times SCUL's at 8", "times SCUL's at 16"} <= set(found["cost"][cost.STEP_GROWTH].rows[0])
+    assert len(tables_of["cost"][report.PER_STEP].rows) == 2 * 3
+    assert len(tables_of["cost"][cost.STEP_GROWTH].rows) == 2 * 5
+    assert [row["items"] for row in tables_of["cost"][report.PER_EPOCH].rows] == [20, 40, 80]
+    assert {"times SCUL's at 8", "times SCUL's at 16"} <= set(tables_of["cost"][cost.STEP_GROWTH].rows[0])
 
-    for section, tables in found.items():
+    for section, tables in tables_of.items():
         results = report.keep(tmp_path, section, list(tables.values()), 1, quick=True)
     assert {path.name for path in curves.draw(results, tmp_path)} == set(report.FIGURES.values())
     text = report.write(tmp_path, results, tmp_path)
-    assert all(table.about in text for tables in found.values() for table in tables.values())
+    assert all(table.about in text for tables in tables_of.values() for table in tables.values())
     assert "](search_speed.png)" in text
 
 
@@ -127,8 +128,8 @@ def nearest():
 def test_nearest_must_agree(nearest):
     hits, queries, database = nearest
     shuffled = np.random.default_rng(0).permutation(20)
-    theirs = hits.distances[:, shuffled], hits.ids[:, shuffled]
-    agreement.same_nearest(hits, *theirs)
+    rival = hits.distances[:, shuffled], hits.ids[:, shuffled]
+    agreement.same_nearest(hits, *rival)
     agreement.in_order(hits)
     agreement.true_distances(hits, queries, database)
 
@@ -142,7 +143,7 @@ def test_nearest_must_agree(nearest):
     farther[0, -1] += 1
     with pytest.raises(agreement.Disagreement, match="distances"):
         agreement.same_nearest(hits, farther, hits.ids)
-    with pytest.raises(agreement.Disagreement, match="distance that is said"):
+    with pytest.raises(agreement.Disagreement, match="another distance than the one returned"):
         agreement.true_distances(Hits(hits.ids, farther), queries, database)
     with pytest.raises(agreement.Disagreement, match="ordered"):
         agreement.in_order(Hits(hits.ids[:, ::-1], hits.distances))
@@ -155,14 +156,14 @@ def test_within_must_agree():
     assert hits.distances.tolist() == made_up.PLANTED.tolist() * 5
     limits = np.arange(0, 60, 10)
     agreement.same_within(hits, limits, hits.distances, hits.ids)
-    agreement.found_all(hits, rows)
+    agreement.has_all_rows(hits, rows)
     with pytest.raises(agreement.Disagreement, match="items within"):
         agreement.same_within(hits, limits, hits.distances, hits.ids + 1)
     with pytest.raises(agreement.Disagreement, match="numbers"):
         agreement.same_within(hits, np.array([0, 9, 20, 30, 40, 50]), hits.distances, hits.ids)
     nothing = RaggedHits(np.zeros(5, np.int64), hits.ids[:0], hits.distances[:0])
     with pytest.raises(agreement.Disagreement, match="planted"):
-        agreement.found_all(nothing, rows)
+        agreement.has_all_rows(nothing, rows)
 
 
 @pytest.mark.parametrize("setting", faiss_rival.RADIUS_2_SETTINGS)

@@ -9,6 +9,7 @@ from benchmarks import few_labels
 pytest.importorskip("matplotlib")
 
 
+@pytest.mark.slow
 def test_rows_and_picture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(few_labels, "STEPS", {"train.epoch_steps": 5, "train.epochs": 2})
     rows = few_labels.run("digits", tmp_path, (0, 1), (2, 5))

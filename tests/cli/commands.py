@@ -1,25 +1,28 @@
-"""Commands run in this process, for tests."""
+"""Commands run in this process, for all tests: a process of its own would import torch again, which takes seconds."""
 
 import io
 import json
+import subprocess
+import sys
+from collections.abc import Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from typing import Any
 
 from scdh.cli import main
 
 
-def run(command: str | list[str]) -> tuple[int, str, str]:
+def run(command: str | Sequence[str]) -> tuple[int, str, str]:
     """Exit code, standard output and standard error of one command, run in this process."""
     out, err = io.StringIO(), io.StringIO()
     with redirect_stdout(out), redirect_stderr(err):
         try:
-            main(command.split() if isinstance(command, str) else command)
+            main(command.split() if isinstance(command, str) else list(command))
         except SystemExit as ending:
             code = ending.code if isinstance(ending.code, int) else 0
     return code, out.getvalue(), err.getvalue()
 
 
-def must(command: str) -> str:
+def must(command: str | Sequence[str]) -> str:
     """Standard output of a command that must succeed."""
     code, out, err = run(command)
     if code:
@@ -27,6 +30,14 @@ def must(command: str) -> str:
     return out
 
 
-def run_json(command: str) -> Any:
+def run_json(command: str | Sequence[str]) -> Any:
     """The one JSON document that a command prints."""
     return json.loads(must(command))
+
+
+def run_on_two_processes(arguments: Sequence[str]) -> None:
+    """Run a command that must succeed as ``torchrun`` does, with two processes on this machine."""
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2", "-m", "scdh"]
+    done = subprocess.run([*launcher, *arguments], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(f"scdh {' '.join(arguments)} ended with {done.returncode}: {done.stderr}")

@@ -65,6 +65,7 @@ def test_validation_rows_are_scored_among_themselves(work: Path) -> None:
     assert not (work / "held/scores.json").exists()
 
 
+@pytest.mark.slow
 def test_curves_are_drawn(work: Path) -> None:
     must(f"evaluate {work}/runs/digits --curves {work}/curves.png")
     assert (work / "curves.png").read_bytes().startswith(b"\x89PNG")
@@ -114,6 +115,7 @@ def test_help_has_examples(name: str) -> None:
     assert shown.count(f"scdh {name}") >= 2
 
 
+@pytest.mark.slow
 def test_examples_on_digits_run(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Examples whose files exist here; those that train take too long, some need downloads."""
     monkeypatch.chdir(work)
@@ -137,6 +139,7 @@ def test_examples_on_digits_run(work: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert tried >= 12
 
 
+@pytest.mark.slow
 def test_light_commands_do_not_load_torch(work: Path) -> None:
     commands = [
         "--help",

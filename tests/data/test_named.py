@@ -138,7 +138,7 @@ def test_imagenet_folders(tmp_path: Path) -> None:
 
 def test_imagenet_flat_validation(tmp_path: Path) -> None:
     write_pictures(tmp_path, ["train/n02/a.JPEG", "train/n01/b.JPEG", "val/v1.JPEG", "val/v2.JPEG"])
-    with pytest.raises(DataError, match="2 validation pictures of ImageNet lie outside class folders"):
+    with pytest.raises(DataError, match="2 validation images of ImageNet are outside class folders"):
         open_source("imagenet1k", root=tmp_path)
     (tmp_path / "LOC_val_solution.csv").write_text("ImageId,PredictionString\nv2,n01 1 2 3 4\nv1,n02 5 6 7 8\n")
     source = open_source("imagenet1k", root=tmp_path)

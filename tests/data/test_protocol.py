@@ -76,7 +76,7 @@ def test_multi_label_quota_gives_published_sizes(seed: int, labels: int) -> None
 
 
 def test_rows_are_taken_for_the_rarest_label() -> None:
-    """Label 1 is only found beside label 0; counting its rows for label 0 would leave it short."""
+    """Label 1 occurs only beside label 0; counting its rows for label 0 would leave it short."""
     hot = np.array([[1, 1]] * 4 + [[1, 0]] * 40, np.uint8)
     for seed in range(20):
         p = Protocol.draw(hot, query_per_class=4, seed=seed, name="m")
@@ -189,8 +189,8 @@ def test_few_labels_are_nested_and_at_most(sizes: list[int], multi: bool, seed: 
     if multi:
         hot = np.eye(len(sizes), dtype=np.uint8)[labels]
         labels = hot | (np.random.default_rng(seed).random(hot.shape) < 0.2).astype(np.uint8)
-    rows, nobody = np.arange(len(labels)), np.empty(0, np.int64)
-    whole = Protocol("whole", seed, rows, nobody, rows, nobody)
+    rows, no_rows = np.arange(len(labels)), np.empty(0, np.int64)
+    whole = Protocol("whole", seed, rows, no_rows, rows, no_rows)
     more = data.draw(st.integers(1, 13))
     fewer = data.draw(st.integers(1, more))
     large, small = (whole.keep_labels(labels, count, seed=seed) for count in (more, fewer))
@@ -230,10 +230,10 @@ def test_few_labels_change_name_and_fingerprint_and_nothing_else() -> None:
 
 @pytest.mark.parametrize("split", ["draw", "given", "all"])
 def test_a_run_with_few_labels(split: str) -> None:
-    words = np.array(["train"] * 50 + ["test"] * 10)
+    parts = np.array(["train"] * 50 + ["test"] * 10)
     labels = np.append(np.arange(50) % 2, np.arange(10) % 2)
     labels[:6] = -1
-    source = ArraySource(np.eye(60, dtype=np.float32), labels, split=None if split == "draw" else words)
+    source = ArraySource(np.eye(60, dtype=np.float32), labels, split=None if split == "draw" else parts)
     chosen = {"data.split": split, "data.query_per_class": 5, "data.labelled_per_class": 4}
     p = protocol_of(load_config(overrides=chosen), source)
     assert np.bincount(labels[p.train]).tolist() == [4, 4]
@@ -243,16 +243,16 @@ def test_a_run_with_few_labels(split: str) -> None:
 
 
 def test_rows_that_stand_apart_without_label_are_searched() -> None:
-    words = np.array(["train"] * 4 + ["test"] * 2 + ["unlabelled"] * 3)
-    source = ArraySource(np.eye(9, dtype=np.float32), np.array([0, 1, 0, 1, 0, 1, -1, -1, -1]), split=words)
+    parts = np.array(["train"] * 4 + ["test"] * 2 + ["unlabelled"] * 3)
+    source = ArraySource(np.eye(9, dtype=np.float32), np.array([0, 1, 0, 1, 0, 1, -1, -1, -1]), split=parts)
     p = protocol_of(load_config(), source)
     assert (p.database.tolist(), p.unlabelled.tolist()) == ([0, 1, 2, 3, 6, 7, 8], [6, 7, 8])
 
 
 def test_from_split() -> None:
-    words = np.array(["train"] * 8 + ["test"] * 3 + ["val"] * 2)
+    parts = np.array(["train"] * 8 + ["test"] * 3 + ["val"] * 2)
     labels = np.array([0, 1] * 4 + [0, 1, -1] + [0, 1])
-    source = ArraySource(np.eye(13, dtype=np.float32), labels, split=words)
+    source = ArraySource(np.eye(13, dtype=np.float32), labels, split=parts)
     p = Protocol.from_split(source, validation="val")
     assert p.query.tolist() == [8, 9]
     assert p.validation.tolist() == [11, 12]

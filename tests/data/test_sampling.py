@@ -65,24 +65,24 @@ def test_an_epoch_is_one_pass_over_the_unlabelled(
     assert known >= 1 <= free
     assert known + free == batch_size
     chosen: dict = {"batch_size": batch_size, "seed": seed, "epoch": epoch, "balanced": balanced}
-    order, times = epoch_batches(labels, rows, unlabelled=others, labelled_share=share, steps=steps, **chosen)
+    order, earlier_uses = epoch_batches(labels, rows, unlabelled=others, labelled_share=share, steps=steps, **chosen)
     count = steps_per_epoch(labelled, batch_size, unlabelled, share, steps)
-    assert order.shape == times.shape == (count, batch_size)
+    assert order.shape == earlier_uses.shape == (count, batch_size)
     assert count == (steps or max(1, unlabelled // free))
 
-    came = np.bincount(order[:, known:].ravel(), minlength=len(labels))
-    assert came[rows].sum() == 0
-    assert came[others].max() - came[others].min() <= 1
+    uses = np.bincount(order[:, known:].ravel(), minlength=len(labels))
+    assert uses[rows].sum() == 0
+    assert uses[others].max() - uses[others].min() <= 1
     if steps is None and unlabelled >= free:
-        assert came[others].max() == 1
-        assert (came[others] == 0).sum() == unlabelled % free
-    came = np.bincount(order[:, :known].ravel(), minlength=len(labels))
-    assert came[others].sum() == 0
+        assert uses[others].max() == 1
+        assert (uses[others] == 0).sum() == unlabelled % free
+    uses = np.bincount(order[:, :known].ravel(), minlength=len(labels))
+    assert uses[others].sum() == 0
     if not balanced:
-        assert came[rows].max() - came[rows].min() <= 1
+        assert uses[rows].max() - uses[rows].min() <= 1
 
     seen: dict[int, int] = {}
-    for row, before in zip(order.ravel().tolist(), times.ravel().tolist(), strict=True):
+    for row, before in zip(order.ravel().tolist(), earlier_uses.ravel().tolist(), strict=True):
         assert before == seen.get(row, 0)  # an augmentation must differ each time a row comes
         seen[row] = before + 1
 
@@ -92,13 +92,13 @@ def test_an_epoch_is_one_pass_over_the_unlabelled(
 def test_steps_set_the_length_of_an_epoch(n: int, batch_size: int, steps: int, seed: int) -> None:
     chosen: dict = {"batch_size": batch_size, "seed": seed, "epoch": 3}
     usual, _ = epoch_batches(np.zeros(n, np.int64), np.arange(n), **chosen)
-    order, times = epoch_batches(np.zeros(n, np.int64), np.arange(n), steps=steps, **chosen)
+    order, earlier_uses = epoch_batches(np.zeros(n, np.int64), np.arange(n), steps=steps, **chosen)
     assert order.shape == (steps, min(batch_size, n))
     shared = min(steps, len(usual))
     assert np.array_equal(order[:shared], usual[:shared])
-    came = np.bincount(order.ravel(), minlength=n)
-    assert came.max() - came.min() <= 1
-    assert times.max() == came.max() - 1
+    uses = np.bincount(order.ravel(), minlength=n)
+    assert uses.max() - uses.min() <= 1
+    assert earlier_uses.max() == uses.max() - 1
 
 
 def test_balanced_evens_out_the_labelled_part() -> None:
@@ -127,9 +127,9 @@ def test_pictures_come_in_two_views_and_change_each_time() -> None:
     pixels = np.random.default_rng(0).integers(0, 256, (N, 12, 12, 3), dtype=np.uint8)
     source = ArraySource(pixels, LABELS)
     chosen: dict = {"preprocess": Preprocess(8), "augmentation": "strong", "views": 2, "steps": 6}
-    found = batches(source, **chosen)
-    assert equal(found, batches(source, **chosen, workers=1))
-    again = torch.cat([b.inputs[b.rows == 4] for b in found] + [b.other_views[0][b.rows == 4] for b in found])
+    result = batches(source, **chosen)
+    assert equal(result, batches(source, **chosen, workers=1))
+    again = torch.cat([b.inputs[b.rows == 4] for b in result] + [b.other_views[0][b.rows == 4] for b in result])
     assert len(again) >= 4
     assert len({image.numpy().tobytes() for image in again}) == len(again)
 
@@ -144,10 +144,10 @@ def test_no_label_of_an_unlabelled_row_ever_reaches_a_batch(form: str) -> None:
     hidden = labels.copy()
     hidden[OTHERS] = -1 if form == "single" else 0
     for changes in ({}, {"balanced": True}, {"steps": 7}):
-        found = batches(plain, **changes)
-        assert equal(found, batches(vectors(poisoned), **changes))
-        assert equal(found, batches(vectors(hidden), **changes))
-        for batch in found:
+        result = batches(plain, **changes)
+        assert equal(result, batches(vectors(poisoned), **changes))
+        assert equal(result, batches(vectors(hidden), **changes))
+        for batch in result:
             assert np.isin(batch.rows[:4], KNOWN).all()
             assert np.isin(batch.rows[4:], OTHERS).all()
             assert torch.equal(batch.labels[:4], torch.from_numpy(labels)[batch.rows[:4]])
@@ -156,8 +156,8 @@ def test_no_label_of_an_unlabelled_row_ever_reaches_a_batch(form: str) -> None:
 
 
 def test_no_unlabelled_row_is_the_usual_epoch() -> None:
-    source, nobody = vectors(), np.empty(0, np.int64)
-    assert equal(batches(source, unlabelled=nobody), batches(source, unlabelled=None))
+    source, no_rows = vectors(), np.empty(0, np.int64)
+    assert equal(batches(source, unlabelled=no_rows), batches(source, unlabelled=None))
     assert steps_per_epoch(10, 4) == steps_per_epoch(10, 4, 0, 0.5) == 2
     assert steps_per_epoch(0, 4, 5) == 0
     assert steps_per_epoch(10, 4, 0, 0.5, 7) == 7
@@ -198,11 +198,11 @@ def test_cached_versions_of_vectors() -> None:
     versions = [np.full((N, 2), v, np.float32) + np.arange(N, dtype=np.float32)[:, None] / 100 for v in range(3)]
     source = ViewedFeatures(versions, LABELS, ["a", "b", "c"])
     assert np.array_equal(source.features, versions[0])
-    found = batches(source, views=2, steps=40)
-    assert equal(found, batches(source, views=2, steps=40))
+    result = batches(source, views=2, steps=40)
+    assert equal(result, batches(source, views=2, steps=40))
     shared = [batches(source, views=2, steps=40, rank=rank, world=2) for rank in range(2)]
     numbers = []
-    for step, batch in enumerate(found):
+    for step, batch in enumerate(result):
         for view, inputs in enumerate((batch.inputs, *batch.other_views)):
             version = inputs[:, 0].floor().long()
             numbers.append((view, version))
@@ -221,4 +221,5 @@ def test_cached_versions_of_vectors() -> None:
 def test_the_python_of_the_page_on_data_runs() -> None:
     code = "\n".join(re.findall(r"```python\n(.*?)```", DATA.read_text("utf-8"), re.DOTALL))
     assert "keep_labels" in code
+    assert "make_protocol" in code
     exec(compile(code, str(DATA), "exec"), {})

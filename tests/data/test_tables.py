@@ -184,13 +184,13 @@ def test_large_parquet_goes_through_datasets(tmp_path: Path, monkeypatch: pytest
 def test_hub_name(monkeypatch: pytest.MonkeyPatch) -> None:
     datasets = pytest.importorskip("datasets")
     features = datasets.Features({"img": datasets.Image(), "label": datasets.ClassLabel(names=["x", "y"])})
-    asked: list[tuple[str, str | None]] = []
+    requests: list[tuple[str, str | None]] = []
 
     def part(labels: list[int]) -> "datasets.Dataset":
         return datasets.Dataset.from_dict({"img": [picture(i) for i in labels], "label": labels}, features=features)
 
     def load(name: str, split: str | None = None) -> object:
-        asked.append((name, split))
+        requests.append((name, split))
         parts = {"train": part([0, 1, 1]), "validation": part([1])}
         return parts[split] if split else datasets.DatasetDict(parts)
 
@@ -202,7 +202,7 @@ def test_hub_name(monkeypatch: pytest.MonkeyPatch) -> None:
     assert source.label_names == ["x", "y"]
     assert source.image(3).size == (20, 16)
     assert len(open_source("hf:someone/birds:train")) == 3
-    assert asked == [("someone/birds", None), ("someone/birds", "train")]
+    assert requests == [("someone/birds", None), ("someone/birds", "train")]
     with pytest.raises(DataError, match="'someone/birds:test' cannot be loaded"):
         open_source("hf:someone/birds:test")
 

@@ -21,6 +21,7 @@ pytest.importorskip("matplotlib")
 pytest.importorskip("jinja2")
 
 
+@pytest.mark.slow
 def test_numbers_are_those_of_the_cells(compared: Path) -> None:
     results = read_json(compared / "compare.json")
     assert {path.name for path in (compared / "cells").iterdir()} == set(CELLS)
@@ -43,6 +44,7 @@ def test_numbers_are_those_of_the_cells(compared: Path) -> None:
     assert len(splits) == len(SEEDS)  # all methods and lengths of a seed have one split
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cell", ["scdh-16-0", "mt_scdh-8-1", "itq-16-1"])
 def test_evaluate_agrees_with_the_table(compared: Path, cell: str) -> None:
     entries = [entry for entry in read_json(compared / "compare.json")["cells"] if entry["cell"] == cell]
@@ -54,6 +56,7 @@ def test_evaluate_agrees_with_the_table(compared: Path, cell: str) -> None:
             assert network[key] == entry[key]
 
 
+@pytest.mark.slow
 def test_a_second_call_does_nothing(compared: Path) -> None:
     before, results = modification_times(compared / "cells"), read_json(compared / "compare.json")
     code, out, _ = run(f"compare {TWO_LENGTHS} --out {compared} --json")
@@ -62,6 +65,7 @@ def test_a_second_call_does_nothing(compared: Path) -> None:
     assert modification_times(compared / "cells") == before
 
 
+@pytest.mark.slow
 def test_other_scores_in_a_cell_do_not_get_into_the_table(compared: Path) -> None:
     results, log = read_json(compared / "compare.json"), (compared / "cells/scdh-8-0/log.csv").stat().st_mtime_ns
     must(f"evaluate {compared}/cells/scdh-8-0 --topk 10")
@@ -73,6 +77,7 @@ def test_other_scores_in_a_cell_do_not_get_into_the_table(compared: Path) -> Non
     assert (compared / "cells/scdh-8-0/log.csv").stat().st_mtime_ns == log  # scored again, not trained again
 
 
+@pytest.mark.slow
 def test_a_folder_of_another_comparison_is_refused(compared: Path) -> None:
     before = modification_times(compared)
     code, _, message = run(f"compare {TWO_LENGTHS} --set train.lr_head=0.5 --out {compared}")
@@ -84,6 +89,7 @@ def test_a_folder_of_another_comparison_is_refused(compared: Path) -> None:
     assert modification_times(compared) == before
 
 
+@pytest.mark.slow
 def test_a_run_that_fails_leaves_the_others(tmp_path: Path) -> None:
     """SCDH diverges; ITQ cannot give more bits than there are features."""
     diverges = "--set scdh:train.lr_head=1e30 --set scdh:train.lr_trunk=1e30"
@@ -104,6 +110,7 @@ def test_a_run_that_fails_leaves_the_others(tmp_path: Path) -> None:
     assert modification_times(tmp_path / "c/cells") == before  # what failed would fail again
 
 
+@pytest.mark.slow
 def test_every_trained_run_has_as_many_steps(tmp_path: Path) -> None:
     few = "--preset demo-digits --epochs 3 --set train.batch_size=16 --set data.labelled_per_class=5"
     must(f"compare scdh mt_scdh dsh {few} --bits 8 --seeds 0,1 --out {tmp_path}/c")
@@ -117,6 +124,7 @@ def test_every_trained_run_has_as_many_steps(tmp_path: Path) -> None:
     assert results["data"]["unlabelled"] == 1497 - 50
 
 
+@pytest.mark.slow
 def test_a_finished_cell_can_be_resumed_as_a_run(compared: Path) -> None:
     run_folder = compared / "cells" / "scdh-8-0"
     weights, logged = ((run_folder / name).read_bytes() for name in ("model/model.safetensors", "log.csv"))
@@ -125,6 +133,7 @@ def test_a_finished_cell_can_be_resumed_as_a_run(compared: Path) -> None:
     assert (run_folder / "log.csv").read_bytes() == logged
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cell", ["itq-8-0", "lsh-16-1"])
 def test_a_fitted_cell_is_a_run_with_a_model_and_no_log(compared: Path, cell: str) -> None:
     folder = compared / "cells" / cell
@@ -139,6 +148,7 @@ def test_a_fitted_cell_is_a_run_with_a_model_and_no_log(compared: Path, cell: st
     assert entry["validation"] == []
 
 
+@pytest.mark.slow
 def test_warnings_name_their_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each run shows its own warning, also where another one has shown the same text."""
     monkeypatch.setattr(CollapseWatch, "_centre_problem", lambda *_: "The centres are collapsing")
@@ -149,6 +159,7 @@ def test_warnings_name_their_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert all("The centres are collapsing; " in line for line in lines)
 
 
+@pytest.mark.slow
 def test_warnings_of_the_data_name_the_run(tmp_path: Path) -> None:
     np.savez(tmp_path / "one.npz", features=np.random.default_rng(0).normal(size=(40, 6)), labels=np.zeros(40, int))
     command = f"lsh dsh --data {tmp_path}/one.npz --bits 8 --seeds 0 --epochs 1 --set data.query_per_class=5"
@@ -169,6 +180,7 @@ def test_warnings_of_the_data_name_the_run(tmp_path: Path) -> None:
     assert all(line.startswith("Warning: dsh-8-0: ") for line in bad)
 
 
+@pytest.mark.slow
 def test_a_frozen_network_sees_each_image_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Once a seed here: without pretrained weights each seed has a trunk of its own, which must not be mixed up."""
     write_pictures(tmp_path, [f"photos/{kind}/{n}.png" for kind in "ab" for n in range(10)])

@@ -89,6 +89,7 @@ def test_methods_that_cannot_learn_from_such_labels_are_refused_first(monkeypatc
         grid.check_labels(source)
 
 
+@pytest.mark.slow
 def test_equal_time_gives_slower_methods_fewer_epochs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     measured: list[str] = []
 
@@ -113,6 +114,7 @@ def test_equal_time_gives_slower_methods_fewer_epochs(tmp_path: Path, monkeypatc
     assert "| NINH | 2 |" in to_markdown(results)
 
 
+@pytest.mark.slow
 def test_tuning_goes_by_validation_and_uses_no_query(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     chosen = {"train.epochs": 4, "data.validation_per_class": 5}
     grid = Grid(("scdh", "lsh"), (8, 12, 16), (3,), "demo-digits", settings=chosen)
@@ -139,6 +141,7 @@ def test_tuning_goes_by_validation_and_uses_no_query(tmp_path: Path, monkeypatch
     assert tuning.tune(grid, source, tmp_path, values, tmp_path / "features", lambda _: None)[1] == results
 
 
+@pytest.mark.slow
 def test_tuned_values_are_used_and_listed(tmp_path: Path) -> None:
     must(f"compare scdh lsh {SMALL} {VALIDATION} --bits 8 --seeds 0 --tune train.lr_head=1e-9,0.01 --out {tmp_path}/c")
     content = read_json(tmp_path / "c/compare.json")

@@ -55,12 +55,14 @@ def test_target_and_times() -> None:
     assert (partly.seconds_to_target, partly.reached_target) == (None, 1)  # a mean of one of two would mislead
 
 
+@pytest.mark.slow
 def test_results_are_read_back_as_written(compared: Path, tmp_path: Path) -> None:
     results = ComparisonResults.read(compared)
     assert results.to_json() == read_json(compared / "compare.json")
     assert results.write(tmp_path).read_bytes() == (compared / "compare.json").read_bytes()
 
 
+@pytest.mark.slow
 def test_the_page_stands_alone_and_names_stay_names(compared: Path, tmp_path: Path) -> None:
     content = read_json(compared / "compare.json")
     content["data"]["name"] = "<script>x</script>|*photos*"

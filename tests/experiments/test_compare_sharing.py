@@ -47,6 +47,7 @@ main(sys.argv[2:])
 """
 
 
+@pytest.mark.slow
 def test_killed_resumed_and_shared_it_comes_out_the_same(
     compared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -75,6 +75,7 @@ def cells(page: str) -> list[list[str]]:
     return [[re.sub(r"<.*?>", "", cell) for cell in re.findall(r"<td>(.*?)</td>", row, re.DOTALL)] for row in rows]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("data", ["digits", "groceries"])
 def test_table_shows_the_scores_that_were_saved(data: str, request: pytest.FixtureRequest) -> None:
     page, results = read(request.getfixturevalue(data))
@@ -94,6 +95,7 @@ def test_table_shows_the_scores_that_were_saved(data: str, request: pytest.Fixtu
     assert results["definition"]["codes"]["words"] in page
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("data", ["digits", "groceries"])
 def test_page_is_whole_in_itself(data: str, request: pytest.FixtureRequest) -> None:
     page, _ = read(request.getfixturevalue(data))
@@ -111,6 +113,7 @@ def test_page_is_whole_in_itself(data: str, request: pytest.FixtureRequest) -> N
     assert page.count("✗") - 1 == page.count('class="hit no"')
 
 
+@pytest.mark.slow
 def test_digits_are_learned(digits: Path) -> None:
     _, results = read(digits)
     maps = {(row["method"], row["bits"]): row["map"] for row in results["scores"]}
@@ -118,6 +121,7 @@ def test_digits_are_learned(digits: Path) -> None:
     assert maps["SCDH", 32] > maps["LSH", 32] + 0.25
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("data", "bits"), [("digits", 32), ("groceries", 16)])
 def test_what_is_left_behind_can_be_searched(data: str, bits: int, request: pytest.FixtureRequest) -> None:
     out = request.getfixturevalue(data)
@@ -137,6 +141,7 @@ def test_what_is_left_behind_can_be_searched(data: str, bits: int, request: pyte
         assert per_query[name].mean() == pytest.approx(row["map"])
 
 
+@pytest.mark.slow
 def test_index_holds_the_codes_of_the_model(digits: Path) -> None:
     model, index = scdh.Hasher.load(digits / "model-32"), scdh.HammingIndex.load(digits / "database-32.index")
     again = model.encode(open_source("digits").features[index.ids])

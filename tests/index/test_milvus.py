@@ -21,8 +21,9 @@ from scdh.errors import CodesError, ConfigError
 from scdh.index import HammingIndex, milvus
 from scdh.index.milvus import MilvusIndex, is_milvus_uri
 from scdh.index.milvus import contents as milvus_contents
-from scdh.index.milvus import ranks as milvus_ranks
+from scdh.index.milvus import rankings as milvus_rankings
 from scdh.index.milvus import server as milvus_server
+from scdh.index.milvus import writing as milvus_writing
 from scdh.index.milvus.uri import parse_uri
 
 grpc = pytest.importorskip("grpc")
@@ -77,13 +78,14 @@ def assert_same(found, expected):
         assert ours.tolist() == theirs.tolist()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("limits", [(16_384, 1_024), (16, 4)], ids=["as_they_are", "tiny"])
 @pytest.mark.parametrize("bits", LENGTHS)
 def test_answers_are_those_of_the_exact_index(uri, bits, limits, monkeypatch):
     """With tiny limits every way to complete an answer is walked: full levels, halves of halves."""
-    monkeypatch.setattr(milvus_ranks, "MOST_HITS", limits[0])
+    monkeypatch.setattr(milvus_rankings, "MOST_HITS", limits[0])
     monkeypatch.setattr(milvus, "MOST_HITS", limits[0])
-    monkeypatch.setattr(milvus_ranks, "FIRST_HITS", limits[1])
+    monkeypatch.setattr(milvus_rankings, "FIRST_HITS", limits[1])
     codes, asked, some = random_codes(240, bits, 1, random_ids(240, 3)), random_codes(5, bits, 2), random_ids(100, 4)
     exact = HammingIndex(codes)
     with MilvusIndex.create(uri, bits) as index:
@@ -97,6 +99,7 @@ def test_answers_are_those_of_the_exact_index(uri, bits, limits, monkeypatch):
         assert_same(index.within(asked, bits // 3, only=some), exact.within(asked, bits // 3, only=some))
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     bits=st.integers(1, 9),
@@ -106,8 +109,8 @@ def test_answers_are_those_of_the_exact_index(uri, bits, limits, monkeypatch):
     seed=st.integers(0, 99),
 )
 def test_any_small_codes_are_ranked_exactly(uri, monkeypatch, bits, rows, k, most, seed):
-    monkeypatch.setattr(milvus_ranks, "MOST_HITS", most)
-    monkeypatch.setattr(milvus_ranks, "FIRST_HITS", 3)
+    monkeypatch.setattr(milvus_rankings, "MOST_HITS", most)
+    monkeypatch.setattr(milvus_rankings, "FIRST_HITS", 3)
     codes = Codes.from_bits((np.array(rows)[:, None] >> np.arange(bits)) & 1, random_ids(len(rows), seed))
     with MilvusIndex.create(uri, bits) as index:
         index.load(codes)
@@ -116,6 +119,7 @@ def test_any_small_codes_are_ranked_exactly(uri, monkeypatch, bits, rows, k, mos
     drop(uri)
 
 
+@pytest.mark.slow
 def test_a_level_beyond_the_largest_answer_is_completed(uri):
     """20,000 equal codes: Milvus gives 16,384 of them, in its own choice."""
     codes = Codes(np.zeros((20_000, 1), np.uint8), 8, np.random.default_rng(0).permutation(20_000))
@@ -258,7 +262,7 @@ PASSING = [
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("error", PASSING, ids=["unavailable", "rate", "late"])
 def test_passing_trouble_is_waited_out(uri, monkeypatch, error, after):
-    monkeypatch.setattr(milvus, "BATCH_ROWS", 7)
+    monkeypatch.setattr(milvus_writing, "BATCH_ROWS", 7)
     codes = random_codes(100, 12, 9)
     with MilvusIndex.create(uri, 12) as index:
         index._server.client = stumbling = Stumbling(index._server.client, error, after)
@@ -310,6 +314,7 @@ def test_loading_sends_only_what_is_missing_or_different(uri):
         assert index.codes_of(codes.ids) == codes
 
 
+@pytest.mark.slow
 def test_a_killed_load_is_continued(tmp_path):
     address = f"milvus:{tmp_path}/killed.db/photos"
     script = f"""
@@ -350,7 +355,7 @@ def test_collections_of_others_and_wrong_lengths_are_refused(uri, file):
         MilvusIndex.create_or_open(uri, 13)
     with pytest.raises(CodesError, match="bits must be a whole number of at least 1, got 0"):
         MilvusIndex.create(uri, 0)
-    with pytest.raises(CodesError, match="metadata key 'bits' is kept"):
+    with pytest.raises(CodesError, match="metadata key 'bits' is reserved"):
         MilvusIndex.create(uri, 12, {"bits": "13"})
     for description, words in (
         ("", "is not an index of scdh"),
@@ -381,7 +386,7 @@ def test_collections_of_others_and_wrong_lengths_are_refused(uri, file):
 )
 def test_addresses_of_servers(text, shown, url, database, token):
     found = parse_uri(text)
-    assert (found.shown, found.url, found.database, found.token, found.file) == (shown, url, database, token, None)
+    assert (found.text, found.url, found.database, found.token, found.file) == (shown, url, database, token, None)
     assert not token or token not in repr(found)
 
 
@@ -456,6 +461,7 @@ def test_a_wrong_password(monkeypatch):
         server.stop(None)
 
 
+@pytest.mark.slow
 def test_a_file_that_is_open_elsewhere_or_no_database(file, tmp_path):
     script = f"from scdh.index.milvus import MilvusIndex; MilvusIndex.open('milvus:{file}/keeps_the_file_open')"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
@@ -489,6 +495,7 @@ def test_nothing_heavy_is_imported_before_it_is_needed():
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"
 
 
+@pytest.mark.slow
 def test_the_python_of_the_page_runs(tmp_path):
     code = "\n".join(re.findall(r"```python\n(.*?)```", (ROOT / "docs/milvus.md").read_text(), re.DOTALL))
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)

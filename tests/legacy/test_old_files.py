@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from scdh import Codes, HammingIndex, Hasher
-from tests.cli.bad_input_table import must, run
+from tests.cli.commands import must, run, run_json
 
 FILES = Path(__file__).parent / "files"
 EXPECTED = json.loads((FILES / "expected.json").read_text("utf-8"))
@@ -47,7 +47,7 @@ def test_models_give_the_same_codes(method: str) -> None:
 def test_runs_have_the_same_scores(name: str, codes: str, files: Path) -> None:
     if codes == "encoded anew":
         shutil.rmtree(files / "runs" / name / "codes", ignore_errors=True)
-    scores = json.loads(must(f"evaluate runs/{name} --json"))
+    scores = run_json(f"evaluate runs/{name} --json")
     expected = dict(EXPECTED["scores"][name])
     if "student_map" in expected:
         assert scores["student"]["map"] == pytest.approx(expected.pop("student_map"), abs=1e-6)
@@ -86,18 +86,18 @@ def test_indexes_have_the_same_hits(name: str, files: Path) -> None:
     assert nearest.distances.tolist() == hits["distances"]
     assert ball.counts.tolist() == hits["within_counts"]
     assert ball.ids.tolist() == hits["within_ids"]
-    by_codes = json.loads(must(f"search index/{name}.index --codes index/query.codes -k 3 --json"))
+    by_codes = run_json(f"search index/{name}.index --codes index/query.codes -k 3 --json")
     assert by_codes["queries"][: len(expected["search"])] == expected["search"]
-    by_row = json.loads(must(f"search index/{name}.index --row {queries.ids[0]} -k 5 --json"))
+    by_row = run_json(f"search index/{name}.index --row {queries.ids[0]} -k 5 --json")
     assert by_row["queries"] == expected["search_by_row"]
 
 
 def test_an_index_takes_more_codes(files: Path) -> None:
     before = HammingIndex.load("index/changed.index")
-    about = json.loads(must("index index/query.codes --append --renumber --out index/changed.index --json"))
+    about = run_json("index index/query.codes --append --renumber --out index/changed.index --json")
     index = HammingIndex.load("index/changed.index", verify=True)
     assert about["items"] == len(index) == len(before) + len(Codes.load("index/query.codes"))
-    hits = json.loads(must(f"search index/changed.index --row {index.ids.max()} -k 1 --json"))["queries"][0]["hits"]
+    hits = run_json(f"search index/changed.index --row {index.ids.max()} -k 1 --json")["queries"][0]["hits"]
     assert hits[0]["distance"] == 0
     assert hits[0]["name"]
 
@@ -117,6 +117,7 @@ def compare_command(*methods: str) -> list[str]:
     return ["compare", *methods, *EXPECTED["compare_options"], "--out", "compared"]
 
 
+@pytest.mark.slow
 def test_a_comparison_goes_on(files: Path) -> None:
     cells = {name: files / "compared" / "cells" / name for name in CELLS}
     old = {path: path.read_bytes() for cell in cells.values() for path in cell.rglob("*") if path.is_file()}
@@ -135,10 +136,10 @@ def test_a_comparison_goes_on(files: Path) -> None:
 @pytest.mark.parametrize("cell", CELLS)
 def test_cells_of_a_comparison_are_evaluated(cell: str, files: Path) -> None:
     old = json.loads((files / "compared" / "cells" / cell / "scores.json").read_text())
-    scores = json.loads(must(f"evaluate compared/cells/{cell} --json"))
+    scores = run_json(f"evaluate compared/cells/{cell} --json")
     for key in ("map", "map_best", "map_worst", "precision_at_radius", "precision_at_k"):
         assert scores[key] == pytest.approx(old[key], abs=1e-6), key
     old["definition"]["words"] = scores["definition"]["words"]  # a text for readers, which may be made clearer
     assert scores["definition"] == old["definition"]
-    at_100 = json.loads(must(f"evaluate compared/cells/{cell} --topk 100 --json"))
+    at_100 = run_json(f"evaluate compared/cells/{cell} --topk 100 --json")
     assert at_100["definition"]["topk"] == 100

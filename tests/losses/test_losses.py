@@ -169,9 +169,9 @@ def test_multilabel_bound_equals_its_slow_twin():
     rng = np.random.default_rng(1)
     y = (rng.random((9, 5)) < 0.4).astype(int)
     h, centres = rng.normal(size=(9, 7)), rng.normal(size=(5, 7))
-    ours = losses.multilabel_upper_bound(h, y, centres, p=0.4)
-    theirs = slow.multilabel_upper_bound(h.tolist(), y.tolist(), centres.tolist(), 0.4, slow.g_hinge, 1.0)
-    assert ours == pytest.approx(theirs)
+    fast = losses.multilabel_upper_bound(h, y, centres, p=0.4)
+    expected = slow.multilabel_upper_bound(h.tolist(), y.tolist(), centres.tolist(), 0.4, slow.g_hinge, 1.0)
+    assert fast == pytest.approx(expected)
     assert losses.triplet_ranking_loss(h, y) == pytest.approx(slow.triplet(h.tolist(), y.tolist(), slow.g_hinge, 1.0))
 
 

@@ -41,7 +41,8 @@ exec(sys.argv[1])
 
 
 def python(*words, folder):
-    environment = {**os.environ, "PYTHONPATH": str(folder / "site")}
+    paths = [str(folder / "site"), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
     done = subprocess.run([sys.executable, *words], cwd=folder, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, f"{words[-1]}\n{done.stdout}\n{done.stderr}"
     return done.stdout
@@ -62,6 +63,7 @@ def page_folder(tmp_path_factory):
     return folder, dict(part.split("\n", 1) for part in said)
 
 
+@pytest.mark.slow
 def test_the_page_runs_as_it_stands(page_folder):
     folder, said = page_folder
     tested = "python -m pytest -q test_linear_code.py"
@@ -79,6 +81,7 @@ def test_the_example_keeps_to_the_rules_it_states():
     assert max(map(len, FILES["linear_code.py"].splitlines())) <= 120
 
 
+@pytest.mark.slow
 def test_a_model_without_its_method_says_what_is_missing(page_folder, monkeypatch):
     folder, _ = page_folder
     assert "linear_code" not in method_names()

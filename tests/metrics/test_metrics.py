@@ -32,6 +32,7 @@ def histograms(levels):
     return np.array([[len(level) for level in levels]]), np.array([[sum(level) for level in levels]])
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(
     levels=small_rankings,
@@ -202,6 +203,7 @@ def test_histograms_equal_counting_one_by_one(bits, many, loops, classes, monkey
         assert relevant[i].tolist() == [sum(level) for level in levels]
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(
     seed=st.integers(0, 10**6),

@@ -13,7 +13,7 @@ from scdh.errors import CodesError, ConfigError, DataError
 if TYPE_CHECKING:
     from scdh.codes import Codes
     from scdh.data.row_names import RowNames
-    from scdh.evaluation import Scores
+    from scdh.metrics.scores import RankingScores
 
 EXAMPLES = (
     "scdh evaluate runs/digits",
@@ -101,7 +101,7 @@ def evaluate(
             print_line(f"Curves: {curves}.")
 
 
-def _score_files(queries: Path, database: Path, options: dict[str, Any]) -> tuple[dict[str, Any], "Scores"]:
+def _score_files(queries: Path, database: Path, options: dict[str, Any]) -> tuple[dict[str, Any], "RankingScores"]:
     from scdh.cli.same_model import check_same_model
     from scdh.data.row_names import label_union
     from scdh.evaluation import evaluate as score
@@ -152,27 +152,40 @@ def _read_topk(text: str | None) -> int | None:
     return int(text)
 
 
-def _print_scores(content: dict[str, Any], scores: "Scores") -> None:
+def _radius_rows(scores: "RankingScores") -> list[tuple[str, float]]:
+    """Precision within a radius is defined for Hamming distances only."""
+    from scdh.metrics.scores import Scores
+
+    if not isinstance(scores, Scores):
+        return []
+    return [
+        (f"precision within radius {scores.definition['radius']}", scores.precision_at_radius),
+        ("share of queries with nothing in that radius", scores.empty_balls),
+    ]
+
+
+def _print_scores(content: dict[str, Any], scores: "RankingScores") -> None:
     definition = scores.definition
-    radius = definition["radius"]
     name = "MAP" if definition["topk"] is None else f"MAP@{definition['topk']}"
     rows = [
         (f"{name}, ties {definition['ties']}", scores.map),
         (f"{name}, best order of ties", scores.map_best),
         (f"{name}, worst order of ties", scores.map_worst),
-        (f"precision within radius {radius}", scores.precision_at_radius),
-        ("share of queries with nothing in that radius", scores.empty_balls),
+        *_radius_rows(scores),
         *((f"precision@{k}", precision) for k, precision in content["precision_at_k"].items()),
     ]
     if "l_q" in content:
         rows.append(("l_q of the query outputs", content["l_q"]))
-    title = f"{definition['queries']:,} queries, {definition['database']:,} items, {definition['bits']} bits"
+    bits = f", {definition['bits']} bits" if "bits" in definition else ""
+    title = f"{definition['queries']:,} queries, {definition['database']:,} items{bits}"
     print_table(("score", "value"), [(label, f"{value:.4f}") for label, value in rows], title=title, right=("value",))
     print_line(definition["words"])
     if "student" in content:
         both = (content, content["student"])
         maps = " and ".join(f"{network['map']:.4f}" for network in both)
-        precisions = " and ".join(f"{network['precision_at_radius']:.4f}" for network in both)
-        print_line(f"Teacher (above) and student: {name} {maps}, precision within radius {radius} {precisions}.")
+        radius = definition.get("radius")
+        precisions = " and ".join(f"{network['precision_at_radius']:.4f}" for network in both if radius is not None)
+        within = "" if radius is None else f", precision within radius {radius} {precisions}"
+        print_line(f"Teacher (above) and student: {name} {maps}{within}.")
     if "run" in content:
         print_line(f"Written to {Path(content['run']) / content['file']} and {content['per_query']} beside it.")

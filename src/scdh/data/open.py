@@ -1,6 +1,4 @@
-"""One word or path → a source. Names known to `scdh datasets` come first; write ./digits for a folder of that
-name.
-"""
+"""A name or a path → a source. Names listed by `scdh datasets` come first; write ./digits for a folder of that name."""
 
 import glob
 from pathlib import Path
@@ -24,95 +22,121 @@ def open_source(
     label_column: str | None = None,
     labels: str | Path | None = None,
 ) -> Source:
-    """``root`` is where a named data set lies (default ``data``), or what paths in a table are relative to.
+    """Open images or embeddings of any kind. An option that the kind of data cannot use is refused.
 
-    ``image_column`` and ``label_column`` ("a", "a,b", "none") choose columns of tables; ``labels`` is the
-    .npy file that belongs to .npy embeddings. An option that the given kind of data cannot use is refused.
+    ======================================  ============================================================================
+    spec                                    what it opens
+    ======================================  ============================================================================
+    ``digits``, ``cifar10``, …              a data set listed by `scdh datasets`
+    ``photos/``                             a folder of images, ``photos/<class>/*.jpg``, optionally below ``train/``,
+                                            ``val/`` and ``test/``
+    ``shop.parquet``, a glob, or a folder   tables with an image column (Hugging Face image, bytes or paths) and labels
+    ``shop.csv``                            a table with a column of image paths and labels
+    ``vectors.npz``                         embeddings ``X`` [n, d] with ``y`` [n] or 0/1 [n, C], and ``label_names``
+    ``vectors.npy``                         embeddings [n, d]; ``labels`` names the file of labels
+    ``hf:owner/name``                       a data set of the Hugging Face hub; ``hf:owner/name:split`` for one split
+    ======================================  ============================================================================
+
+    Args:
+        spec: a name, path or glob from the table above.
+        root: the folder of a named data set (default ``data``), or the folder that paths in a table are relative to
+            (default: the table's own).
+        image_column: name of the image column of a table; None chooses it by type and usual names.
+        label_column: name of the label column of a table, "a,b" for one label from each of several columns, "none"
+            for no labels; None chooses it by type and usual names.
+        labels: path of the ``.npy`` file with the labels of ``.npy`` embeddings.
+
+    Returns:
+        A :class:`scdh.data.source.Source`.
+
+    Raises:
+        DataError: there is no such data, it is of no known kind, it is damaged, or an option does not fit.
     """
-    given = {"root": root, "image_column": image_column, "label_column": label_column, "labels": labels}
+    options = {"root": root, "image_column": image_column, "label_column": label_column, "labels": labels}
     columns = {"image_column": image_column, "label_column": label_column}
     if spec in DATASETS:
-        return _open_named(spec, given)
+        return _open_named(spec, options)
     if spec.startswith(HUB):
         from scdh.data.tables.readers import open_hub
 
-        _only(spec, given, "image_column", "label_column")
+        _refuse_unusable(spec, options, "image_column", "label_column")
         return open_hub(spec.removeprefix(HUB), **columns)
-    files = _files(spec)
+    files = _find_files(spec)
     kind = files[0].suffix.lower()
     if files[0].is_dir():
-        return _open_directory(files[0], given)
+        return _open_directory(files[0], options)
     if kind == ".parquet":
         from scdh.data.tables.readers import open_parquet
 
-        _only(spec, given, "root", "image_column", "label_column")
+        _refuse_unusable(spec, options, "root", "image_column", "label_column")
         return open_parquet(files, folder=None if root is None else Path(root), **columns)
     if len(files) > 1:
         raise DataError(f"{spec} matches {len(files)} files; only parquet files can be opened together.")
     if kind == ".csv":
         from scdh.data.tables.readers import open_csv
 
-        _only(spec, given, "root", "image_column", "label_column")
+        _refuse_unusable(spec, options, "root", "image_column", "label_column")
         return open_csv(files[0], folder=None if root is None else Path(root), **columns)
     if kind in (".npy", ".npz"):
         from scdh.data.arrays.files import open_embeddings
 
-        _only(spec, given, "labels")
+        _refuse_unusable(spec, options, "labels")
         return open_embeddings(files[0], None if labels is None else Path(labels))
-    raise DataError(f"{spec} is no kind of data known here; expected {_expected()}.")
+    raise DataError(f"{spec} is not a known kind of data; expected {_expected()}.")
 
 
-def _open_named(name: str, given: dict[str, str | Path | None]) -> Source:
+def _open_named(name: str, options: dict[str, str | Path | None]) -> Source:
     from scdh.data.named import builtin, cifar10, imagenet, nuswide
 
     if name in ("digits", "digits-images"):
-        _only(name, given)
+        _refuse_unusable(name, options)
         return builtin.open_digits() if name == "digits" else builtin.open_digits_images()
     if name == "groceries":
-        _only(name, given, "label_column")
-        chosen = given["label_column"]
-        return builtin.open_groceries(None if chosen is None else str(chosen))
-    _only(name, given, "root")
+        _refuse_unusable(name, options, "label_column")
+        label_column = options["label_column"]
+        return builtin.open_groceries(None if label_column is None else str(label_column))
+    _refuse_unusable(name, options, "root")
     openers = {
         "cifar10": cifar10.open_cifar10,
         "nuswide21": nuswide.open_nuswide,
         "imagenet1k": imagenet.open_imagenet,
     }
-    return openers[name](Path(given["root"] or "data"))
+    return openers[name](Path(options["root"] or "data"))
 
 
-def _open_directory(folder: Path, given: dict[str, str | Path | None]) -> Source:
-    """A folder of images, or one that holds parquet files as the hub keeps them."""
+def _open_directory(folder: Path, options: dict[str, str | Path | None]) -> Source:
+    """A folder of images, or a folder of parquet files, as the hub has them."""
     tables = sorted(folder.glob("*.parquet"))
     if tables:
         from scdh.data.tables.readers import open_parquet
 
-        _only(str(folder), given, "image_column", "label_column")
-        return open_parquet(tables, image_column=given["image_column"], label_column=given["label_column"])
+        _refuse_unusable(str(folder), options, "image_column", "label_column")
+        return open_parquet(tables, image_column=options["image_column"], label_column=options["label_column"])
     from scdh.data.images.folder import open_folder
 
-    _only(str(folder), given)
+    _refuse_unusable(str(folder), options)
     return open_folder(folder)
 
 
-def _files(spec: str) -> list[Path]:
+def _find_files(spec: str) -> list[Path]:
+    """The path itself if it exists, else the files of a glob."""
     path = Path(spec).expanduser()
     if spec and path.exists():
         return [path]
-    found = sorted(glob.glob(str(path))) if any(sign in spec for sign in "*?[") else []
-    if found:
-        return [Path(file) for file in found]
+    matches = sorted(glob.glob(str(path))) if any(sign in spec for sign in "*?[") else []
+    if matches:
+        return [Path(match) for match in matches]
     if path.suffix.lower() in (".parquet", ".csv", ".npy", ".npz") or "/" in spec:
         raise DataError(f"There is no file or folder {spec}.")
     raise DataError(f"Unknown data {spec!r}; expected {_expected()}.")
 
 
-def _only(spec: str, given: dict[str, str | Path | None], *usable: str) -> None:
-    """No option is dropped silently."""
-    for option, value in given.items():
+def _refuse_unusable(spec: str, options: dict[str, str | Path | None], *usable: str) -> None:
+    """Refuse options that this kind of data would ignore."""
+    for option, value in options.items():
         if value is not None and option not in usable:
-            can = ", ".join(usable) or "no options"
-            raise DataError(f"{spec} cannot use {option} ({value}); it takes {can}.")
+            accepted = ", ".join(usable) or "no options"
+            raise DataError(f"{spec} cannot use {option} ({value}); it takes {accepted}.")
 
 
 def _expected() -> str:

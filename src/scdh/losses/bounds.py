@@ -76,9 +76,9 @@ def unary_upper_bound(h: Any, y: Any, centres: Any, g: str = "hinge", margin: fl
     labelled = has_label(labels)
     h, labels = torch.as_tensor(h, dtype=torch.float64)[labelled], labels[labelled]
     distances = euclidean_distances(h, centres)
-    own = distances[labels][:, None]
-    l_c = torch.where(labels, 0, _g(g, margin, own, distances)).sum() / max(num_classes - 1, 1)
-    return float((len(h) / num_classes) ** 2 * (num_classes - 1) * (l_c + 2 * own.sum()))
+    d_iy = distances[labels][:, None]
+    l_c = torch.where(labels, 0, _g(g, margin, d_iy, distances)).sum() / max(num_classes - 1, 1)
+    return float((len(h) / num_classes) ** 2 * (num_classes - 1) * (l_c + 2 * d_iy.sum()))
 
 
 def multilabel_upper_bound(
@@ -106,9 +106,9 @@ def multilabel_upper_bound(
     big_q = (1 - p) ** 2 * (1 - p**2) ** (num_classes - 2)
     total = 0.0
     for i in range(n):
-        own, other = distances[i, labels[i]], distances[i, ~labels[i]]
-        size = len(own)
+        d_is, d_it = distances[i, labels[i]], distances[i, ~labels[i]]
+        size = len(d_is)
         small_q = (num_classes - size) / max(num_classes - 1, 1) * (1 - p) ** size
-        l_mc = float(_g(g, margin, own[:, None], other[None, :]).sum()) / max(num_classes - size, 1)
-        total += small_q * l_mc + (big_q + small_q) * float(own.sum())
+        l_mc = float(_g(g, margin, d_is[:, None], d_it[None, :]).sum()) / max(num_classes - size, 1)
+        total += small_q * l_mc + (big_q + small_q) * float(d_is.sum())
     return (num_classes - 1) * p**2 * n**2 * total

@@ -44,7 +44,7 @@ def scul(u: Tensor, y: Tensor, centres: Tensor, lam: float) -> Tensor:
         u: float tensor [B, r], outputs of the hash layer.
         y: int64 [B] with −1 for no label, or multi-hot [B, C].
         centres: float tensor [C, r], semantic cluster centres c.
-        lam: λ, the weight of the distance to the own centres.
+        lam: λ, the weight of the distance to the centres of Y.
 
     Returns:
         float tensor [], 0 where no row has a label.
@@ -68,7 +68,7 @@ def scul_hinge(u: Tensor, y: Tensor, centres: Tensor, lam: float, margin: float 
         u: float tensor [B, r], outputs of the hash layer.
         y: int64 [B] with −1 for no label, or multi-hot [B, C].
         centres: float tensor [C, r], semantic cluster centres c.
-        lam: λ, the weight of the distance to the own centres.
+        lam: λ, the weight of the distance to the centres of Y.
         margin: m.
 
     Returns:

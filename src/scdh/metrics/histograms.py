@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from scdh.codes import Codes
 from scdh.index.kernels.distances import BLOCK_PAIRS, hamming, word_columns
 from scdh.index.kernels.threads import run, thread_count
-from scdh.index.search.scan import kernels_are_worth_it
+from scdh.index.search.scan import choose_kernel
 from scdh.metrics.labels import Relevance, check_labels
 
 _BLOCK_COLUMNS = 8192
@@ -52,7 +52,7 @@ def distance_histograms(
     shape = (len(query_codes), bits + 1)
     items, relevant = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
     pairs = len(query_codes) * len(database_codes)
-    count = _by_kernels if kernels_are_worth_it("histograms", words, pairs) else _by_numpy
+    count = _by_kernels if choose_kernel("histograms", words, pairs) else _by_numpy
     for rows, (of_all, of_relevant) in count(word_columns(query_codes), words, bits, relevance):
         items[rows] += of_all
         relevant[rows] += of_relevant

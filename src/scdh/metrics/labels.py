@@ -15,8 +15,8 @@ from scdh.index.kernels.distances import word_columns
 from scdh.label_arrays import is_labelled
 
 
-def check_labels(labels: ArrayLike, count: int, name: str = "labels") -> NDArray[Any]:
-    """int64 [n] or bool [n, C]; a new array, or the caller's own untouched.
+def check_labels(labels: ArrayLike, count: int | None, name: str = "labels") -> NDArray[Any]:
+    """Labels as int64 [n] or bool [n, C], in a new array; ``count`` is the n that is expected, None any.
 
     >>> check_labels([2, 0, -1], 3).tolist()
     [2, 0, -1]
@@ -29,8 +29,8 @@ def check_labels(labels: ArrayLike, count: int, name: str = "labels") -> NDArray
         raise DataError(f"{name} must be an array of shape [n] or [n, C], which this is not: {error}.") from error
     if array.ndim not in (1, 2) or (array.ndim == 2 and array.shape[1] == 0):
         raise DataError(f"{name} must have shape [n] or multi-hot [n, C], got shape {list(array.shape)}.")
-    if len(array) != count:
-        raise DataError(f"{name} must be one per code: there are {len(array)} for {count} codes.")
+    if count is not None and len(array) != count:
+        raise DataError(f"{name} must be one per item: there are {len(array)} for {count} items.")
     if array.dtype.kind not in "biuf":
         raise DataError(
             f"{name} must be whole numbers or multi-hot 0/1, got values of type {array.dtype}; "

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from scdh.errors import ConfigError, DataError, unknown_name
 from scdh.index.kernels.threads import run
-from scdh.index.search.scan import kernels_are_worth_it
+from scdh.index.search.scan import choose_kernel
 from scdh.metrics.cut_level import cut_level_scores, divide
 from scdh.metrics.harmonic import harmonic_span
 
@@ -75,7 +75,7 @@ def average_precisions(
         if order not in TIES:
             raise ConfigError(unknown_name("order of ties", order, TIES))
 
-    score = _scores_by_kernel if kernels_are_worth_it("levels", items, _PAIRS_OF_A_LEVEL * items.size) else _scores
+    score = _scores_by_kernel if choose_kernel("levels", items, _PAIRS_OF_A_LEVEL * items.size) else _scores
 
     def task(part: slice) -> list[Floats]:
         return score(items[part].astype(np.int64), relevant[part].astype(np.int64), topk, denominator, ties)

@@ -1,4 +1,4 @@
-"""Trunks by name: timm, torchvision, the lite nets whose weights come by pip, and two trained from scratch."""
+"""Trunks by name: timm, torchvision, the lite nets whose weights are pip packages, and two trained from scratch."""
 
 import importlib.util
 from collections.abc import Callable, Iterator
@@ -24,7 +24,13 @@ LITE = {"efficientnet_lite0": 224, "efficientnet_lite1": 240, "efficientnet_lite
 
 @dataclass(frozen=True)
 class Backbone:
-    """A trunk, how wide its features are, and what images it wants (none for embeddings)."""
+    """A trunk and its inputs and outputs.
+
+    Args:
+        trunk: images [B, 3, H, W] or embeddings [B, d] → features [B, width].
+        width: number of features.
+        preprocess: how images become inputs; None for embeddings.
+    """
 
     trunk: nn.Module
     width: int
@@ -32,18 +38,27 @@ class Backbone:
 
 
 def build_backbone(settings: NetSettings, feature_width: int | None = None, pretrained: bool | None = None) -> Backbone:
-    """The trunk that ``settings.backbone`` names; ``feature_width`` is the size of the embeddings, where data are such.
+    """The trunk that ``settings.backbone`` names.
 
     § Names that both libraries have (resnet50, vgg16) mean torchvision's, whose nets and weights are the paper's;
-    ``timm:`` or ``torchvision:`` before the name decides otherwise.
+    ``timm:resnet50`` means timm's.
+
+    Args:
+        settings: the section ``net`` of a run's settings.
+        feature_width: d of the embeddings; None for images.
+        pretrained: load pretrained weights; None for ``settings.pretrained``.
+
+    Raises:
+        ConfigError: the name is unknown, or a setting does not fit the data or the network.
+        ModelError: the pretrained weights cannot be loaded.
     """
     name = settings.backbone
     pretrained = settings.pretrained if pretrained is None else pretrained
     if feature_width is not None or name == "features":
         if name != "features" or feature_width is None:
-            what = "embeddings" if feature_width is not None else "images"
-            want = "'features'" if feature_width is not None else "an image network"
-            raise ConfigError(f"The data are {what}, so net.backbone must be {want}, not {name!r}.")
+            data = "embeddings" if feature_width is not None else "images"
+            expected = "'features'" if feature_width is not None else "an image network"
+            raise ConfigError(f"The data are {data}, so net.backbone must be {expected}, not {name!r}.")
         _refuse(settings, "embeddings", "image_size", "drop_path", "freeze")
         trunk = FeatureTrunk(feature_width, settings.hidden, settings.dropout or 0.0)
         return Backbone(trunk, trunk.width)
@@ -63,13 +78,14 @@ def build_backbone(settings: NetSettings, feature_width: int | None = None, pret
 
 
 def _refuse(settings: NetSettings, what: str, *keys: str) -> None:
-    """No setting is dropped silently."""
+    """Refuse settings that this backbone would ignore."""
     for key in keys:
         if getattr(settings, key) not in (None, False):
             raise ConfigError(f"net.{key} cannot be used with {what}; leave it out.")
 
 
 def backbone_names() -> list[str]:
+    """All names that ``net.backbone`` can have, sorted."""
     ensure_torchvision_imports()
     return sorted({"features", "small_conv", *LITE, *_torchvision_names(), *_timm_names()})
 
@@ -91,17 +107,17 @@ def _lite(name: str, settings: NetSettings, pretrained: bool) -> Backbone:
     import timm
 
     make = partial(timm.create_model, f"tf_{name}")
-    trunk = make(pretrained=False, num_classes=0, **_dropping(settings))
+    trunk = make(pretrained=False, num_classes=0, **_timm_dropout(settings))
     if pretrained:
         _copy_in_order(_lite_weights(name), make(pretrained=False).state_dict(), trunk)
     preprocess = Preprocess(size=settings.image_size or LITE[name], mean=HALF, std=HALF, interpolation="bicubic")
     return Backbone(trunk, width_at(name, trunk, preprocess.size), preprocess)
 
 
-def _dropping(settings: NetSettings) -> dict[str, Any]:
-    """timm's words for dropout and drop path, where the user chose a value."""
-    wanted = {"drop_rate": settings.dropout, "drop_path_rate": settings.drop_path}
-    return {word: value for word, value in wanted.items() if value is not None}
+def _timm_dropout(settings: NetSettings) -> dict[str, Any]:
+    """timm's arguments for dropout and drop path, where the user chose a value."""
+    arguments = {"drop_rate": settings.dropout, "drop_path_rate": settings.drop_path}
+    return {name: value for name, value in arguments.items() if value is not None}
 
 
 def _lite_weights(name: str) -> dict[str, torch.Tensor]:
@@ -114,39 +130,40 @@ def _lite_weights(name: str) -> dict[str, torch.Tensor]:
 
 
 def _copy_in_order(weights: dict[str, torch.Tensor], layout: dict[str, torch.Tensor], trunk: nn.Module) -> None:
-    """The package's tensors carry other names than timm's, but stand in the same order and have the same shapes."""
+    """Load the package's tensors, which have other names than timm's, but the same order and shapes."""
 
-    def countless(tensors: dict[str, torch.Tensor]) -> list[tuple[str, torch.Tensor]]:
+    def without_counters(tensors: dict[str, torch.Tensor]) -> list[tuple[str, torch.Tensor]]:
         return [(n, t) for n, t in tensors.items() if not n.endswith("num_batches_tracked")]
 
-    ours, theirs = countless(layout), countless(weights)
-    if [t.shape for _, t in ours] != [t.shape for _, t in theirs]:
+    timm_tensors, package_tensors = without_counters(layout), without_counters(weights)
+    if [t.shape for _, t in timm_tensors] != [t.shape for _, t in package_tensors]:
         raise ModelError("The weights do not fit the network: shapes differ; another version of timm may be installed.")
-    wanted = trunk.state_dict()
-    renamed = {name: tensor for (name, _), (_, tensor) in zip(ours, theirs, strict=True) if name in wanted}
+    trunk_names = trunk.state_dict()
+    pairs = zip(timm_tensors, package_tensors, strict=True)
+    renamed = {name: tensor for (name, _), (_, tensor) in pairs if name in trunk_names}
     trunk.load_state_dict(renamed, strict=False)
 
 
 def _timm(name: str, settings: NetSettings, pretrained: bool) -> Backbone:
     import timm
 
-    options = _dropping(settings)
+    options = _timm_dropout(settings)
     if settings.image_size:
-        options["img_size"] = settings.image_size  # transformers fix their positions to a size; others refuse the word
+        options["img_size"] = settings.image_size  # needed by transformers; others refuse it
     make = partial(timm.create_model, name, num_classes=0)
     try:
-        trunk = _download(name, partial(make, **options), pretrained)
+        trunk = _build(name, partial(make, **options), pretrained)
     except TypeError:
         options.pop("img_size", None)
-        with _named_options(name, options):
-            trunk = _download(name, partial(make, **options), pretrained)
-    wants = timm.data.resolve_model_data_config(trunk)
+        with _refused_options(name, options):
+            trunk = _build(name, partial(make, **options), pretrained)
+    input_config = timm.data.resolve_model_data_config(trunk)
     preprocess = Preprocess(
-        size=settings.image_size or wants["input_size"][-1],
-        mean=tuple(wants["mean"]),
-        std=tuple(wants["std"]),
-        interpolation="bicubic" if wants["interpolation"] == "bicubic" else "bilinear",
-        crop_fraction=float(wants["crop_pct"]) if settings.image_size is None else 1.0,
+        size=settings.image_size or input_config["input_size"][-1],
+        mean=tuple(input_config["mean"]),
+        std=tuple(input_config["std"]),
+        interpolation="bicubic" if input_config["interpolation"] == "bicubic" else "bilinear",
+        crop_fraction=float(input_config["crop_pct"]) if settings.image_size is None else 1.0,
     )
     return Backbone(trunk, width_at(name, trunk, preprocess.size), preprocess)
 
@@ -157,38 +174,39 @@ def _torchvision(name: str, settings: NetSettings, pretrained: bool) -> Backbone
     options = {} if settings.dropout is None else {"dropout": settings.dropout}
     _refuse(settings, f"torchvision's {name!r}", "drop_path")
     make = partial(torchvision.models.get_model, name, **options)
-    with _named_options(name, options):
-        trunk = _download(name, lambda pretrained: make(weights="DEFAULT" if pretrained else None), pretrained)
-    if hasattr(trunk, "aux_logits"):  # GoogLeNet and Inception: their side exits classify, and here fc8 does that
-        for side in ("aux_logits", "aux1", "aux2", "AuxLogits"):
-            if hasattr(trunk, side):
-                setattr(trunk, side, None)
+    with _refused_options(name, options):
+        trunk = _build(name, lambda pretrained: make(weights="DEFAULT" if pretrained else None), pretrained)
+    if hasattr(trunk, "aux_logits"):  # GoogLeNet and Inception have auxiliary classifiers, which are not used here
+        for part in ("aux_logits", "aux1", "aux2", "AuxLogits"):
+            if hasattr(trunk, part):
+                setattr(trunk, part, None)
     parent, last = _last_linear(trunk)
-    setattr(parent, last, nn.Identity())  # fc8 goes; what is left ends in fc7
+    setattr(parent, last, nn.Identity())  # without fc8 the network ends in fc7
     size = settings.image_size or (299 if name == "inception_v3" else 224)
     preprocess = Preprocess(size=size, mean=IMAGENET_MEAN, std=IMAGENET_STD, crop_fraction=224 / 256)
     return Backbone(trunk, width_at(name, trunk, size), preprocess)
 
 
 @contextmanager
-def _named_options(name: str, options: dict[str, Any]) -> Iterator[None]:
-    """Not every network has dropout or drop path to set; which do is known only to the library."""
+def _refused_options(name: str, options: dict[str, Any]) -> Iterator[None]:
+    """Not every network takes dropout or drop path, which only shows when it is built: name the setting then."""
     try:
         yield
     except TypeError as error:
-        words = {"drop_rate": "net.dropout", "dropout": "net.dropout", "drop_path_rate": "net.drop_path"}
-        used = " or ".join(words[option] for option in options)
-        if not used:
+        setting_of = {"drop_rate": "net.dropout", "dropout": "net.dropout", "drop_path_rate": "net.drop_path"}
+        settings = " or ".join(setting_of[option] for option in options)
+        if not settings:
             raise
-        raise ConfigError(f"Backbone {name!r} cannot be built with {used}; leave it out.") from error
+        raise ConfigError(f"Backbone {name!r} cannot be built with {settings}; leave it out.") from error
 
 
-def _download(name: str, make: Callable[..., nn.Module], pretrained: bool) -> nn.Module:
+def _build(name: str, make: Callable[..., nn.Module], pretrained: bool) -> nn.Module:
+    """``make(pretrained=…)``, which may download weights."""
     try:
         return make(pretrained=pretrained)
     except TypeError:
         raise
-    except Exception as error:  # each library has its own zoo of network errors
+    except Exception as error:  # every library raises other types of network errors
         if not pretrained:
             raise ConfigError(f"Backbone {name!r} cannot be built: {error}") from error
         raise ModelError(
@@ -198,16 +216,17 @@ def _download(name: str, make: Callable[..., nn.Module], pretrained: bool) -> nn
 
 
 def _last_linear(model: nn.Module) -> tuple[nn.Module, str]:
-    found = [name for name, module in model.named_modules() if isinstance(module, nn.Linear)]
-    if not found:
+    """The parent and the name of the last linear layer."""
+    names = [name for name, module in model.named_modules() if isinstance(module, nn.Linear)]
+    if not names:
         raise ConfigError(f"{type(model).__name__} ends in no linear layer, so it has no fc7 to put the hash layer on.")
-    path, _, last = found[-1].rpartition(".")
+    path, _, last = names[-1].rpartition(".")
     return model.get_submodule(path), last
 
 
 def width_at(name: str, trunk: nn.Module, size: int) -> int:
-    """Features per image of ``size``, asked of the trunk itself: names for its last layer differ from net to net."""
-    mode = trunk.training
+    """The number of features of an image of ``size`` × ``size``, measured, since its attribute differs by network."""
+    was_training = trunk.training
     trunk.eval()
     try:
         with torch.no_grad():
@@ -216,7 +235,7 @@ def width_at(name: str, trunk: nn.Module, size: int) -> int:
         raise ConfigError(
             f"Backbone {name!r} cannot take images of {size}×{size}: {error}".rstrip(".!") + "."
         ) from error
-    trunk.train(mode)
+    trunk.train(was_training)
     if not isinstance(out, torch.Tensor) or out.ndim != 2:
         raise ConfigError(f"{type(trunk).__name__} does not give one feature vector per image.")
     return out.shape[1]

@@ -1,4 +1,4 @@
-"""Batch-norm as part of the convolution before it: the same outputs with a fifth less work, for encoding only."""
+"""Batch-norm folded into the convolution before it: the same outputs with a fifth less work, for encoding only."""
 
 import copy
 from itertools import pairwise
@@ -11,37 +11,42 @@ from scdh.nets.network import Network
 
 
 def fold_batch_norm(net: Network, image_size: int) -> Network:
-    """A copy of ``net`` for inference without batch-norms after convolutions; ``net`` itself where that is not equal.
+    """A copy of ``net`` for inference without batch-norms after convolutions; ``net`` itself if its outputs differ.
 
-    Networks list a convolution and its batch-norm one after the other, but nothing forces them to run in that order, so
-    the copy is compared with the original on random images before it is trusted.
+    Networks list a convolution and its batch-norm one after the other, but need not run them in that order, so the
+    outputs of the copy are compared with those of ``net`` on random images.
+
+    Args:
+        net: a network for images; not changed.
+        image_size: side of the random images.
     """
     folded = copy.deepcopy(net).eval()
     pairs = [pair for parent in folded.trunk.modules() for pair in _pairs(parent)]
     if not pairs:
         return net
     for parent, conv, name, norm in pairs:
-        assert norm.running_mean is not None  # _pairs() looked
+        assert norm.running_mean is not None  # _pairs() checks it
         assert norm.running_var is not None
         weight, bias = fuse_conv_bn_weights(
             conv.weight, conv.bias, norm.running_mean, norm.running_var, norm.eps, norm.weight, norm.bias
         )
         conv.weight, conv.bias = weight, bias
-        # timm's batch-norm carries the activation that follows it.
-        after = [getattr(norm, part) for part in ("drop", "act") if hasattr(norm, part)]
-        setattr(parent, name, nn.Sequential(*after))
+        # timm's batch-norm contains the activation that follows it.
+        remaining = [getattr(norm, part) for part in ("drop", "act") if hasattr(norm, part)]
+        setattr(parent, name, nn.Sequential(*remaining))
     folded.channels_last()
     was_training = net.training
     images = torch.randint(0, 256, (2, 3, image_size, image_size), dtype=torch.uint8, generator=torch.Generator())
     images = images.to(next(net.parameters()).device)
     with torch.inference_mode():
-        expected, found = net.eval().features(images), folded.features(images)
+        expected, actual = net.eval().features(images), folded.features(images)
     net.train(was_training)
-    same = torch.allclose(expected, found, rtol=1e-3, atol=1e-3 * float(expected.abs().max()))
+    same = torch.allclose(expected, actual, rtol=1e-3, atol=1e-3 * float(expected.abs().max()))
     return folded if same else net
 
 
 def _pairs(parent: nn.Module) -> list[tuple[nn.Module, nn.Conv2d, str, nn.BatchNorm2d]]:
+    """(parent, convolution, name of the batch-norm, batch-norm) where they are listed one after the other."""
     children = list(parent.named_children())
     return [
         (parent, conv, name, norm)

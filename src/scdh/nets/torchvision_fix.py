@@ -2,8 +2,8 @@
 
 torchvision's wheel from the common index is linked to CUDA torch; beside a CPU build its compiled operators do not
 load and the import fails with "operator torchvision::nms does not exist", and timm with it. Defining the schemas of
-the two missing operators before the first import cures that. Nothing here calls them. Where torchvision loads by
-itself this does nothing.
+the two missing operators before the first import avoids that. Nothing in this package calls them. Where torchvision
+loads as it is, this does nothing.
 """
 
 import sys
@@ -12,12 +12,12 @@ from pathlib import Path
 
 import torch
 
-_keep: list[torch.library.Library] = []  # a Library takes its definitions away when it is collected
+_libraries: list[torch.library.Library] = []  # a Library removes its definitions when it is garbage-collected
 
 
 def ensure_torchvision_imports() -> None:
     """Call before the first import of torchvision, timm or accelerate; safe to call again."""
-    if _keep or "torchvision" in sys.modules or torch.version.cuda is not None:
+    if _libraries or "torchvision" in sys.modules or torch.version.cuda is not None:
         return
     spec = PathFinder.find_spec("torchvision")
     if spec is None or spec.origin is None:
@@ -31,4 +31,4 @@ def ensure_torchvision_imports() -> None:
     library = torch.library.Library("torchvision", "DEF")
     library.define("nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
     library.define("qnms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
-    _keep.append(library)
+    _libraries.append(library)

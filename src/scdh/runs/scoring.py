@@ -17,13 +17,15 @@ from scdh.data.protocol import Protocol
 from scdh.data.row_names import RowNames
 from scdh.data.source import Source
 from scdh.errors import CodesError, DataError
-from scdh.evaluation import Scores, evaluate
+from scdh.evaluation import evaluate
 from scdh.files import replacing
 from scdh.hasher import Hasher
 from scdh.losses import quantization_loss
-from scdh.runs.encoding import named_codes
+from scdh.metrics.scores import RankingScores
+from scdh.runs.encoding import hash_outputs_of_rows, named_codes
 from scdh.runs.folder import NetworkName, RunFolder
 from scdh.runs.protocol import source_of
+from scdh.runs.ranking import KeptOutputs, score_ranking
 from scdh.runs.scored_labels import scored_labels
 from scdh.runs.summary import summarise
 from scdh.versions import versions
@@ -59,6 +61,8 @@ class ScoreOptions:
     def agree_with(self, definition: Mapping[str, Any], source_name: str) -> bool:
         """Whether scores of this definition (as in a run's scores file) are those that these options give."""
         expected = {**self.for_evaluate(source_name), "label_column": self.label_column}
+        if "radius" not in definition:  # of a ranking by another distance than Hamming's
+            del expected["radius"]
         return all(definition.get(key) == value for key, value in expected.items())
 
 
@@ -69,7 +73,7 @@ class RunScores:
     run: RunFolder
     part: str
     network: NetworkName | None
-    scores: Scores
+    scores: RankingScores
     protocol: Protocol
     source_name: str
     config: RunConfig
@@ -151,8 +155,8 @@ def score_run(
         network: of a run with a teacher, whose codes to score; None: the teacher's.
         on_bad_image: "fail" or "skip"; None: as in training.
         source: the run's data, where they are open already.
-        hash_outputs: gives (rows, u) batches as :meth:`Hasher.hash_outputs_of_rows` does, with the model as first
-            argument, e.g. from features that were kept; None: the model runs.
+        hash_outputs: gives (rows, u) batches as :func:`hash_outputs_of_rows` does, e.g. from features that were kept;
+            None: the model runs.
     """
     config = run.config()
     source = source_of(config) if source is None else source
@@ -170,7 +174,7 @@ def score_run(
         "workers": config.train.workers,
         "on_bad_image": on_bad_image or config.data.on_bad_image,
     }
-    outputs = hash_outputs or Hasher.hash_outputs_of_rows
+    outputs = hash_outputs or hash_outputs_of_rows
 
     def encoded(name: str, part_rows: np.ndarray) -> _EncodedPart:
         batches = outputs(hasher, source, part_rows, progress=f"encoding {name}", **loading)
@@ -181,7 +185,18 @@ def score_run(
     database = queries if is_validation else encoded("database", protocol.database)
     encoding_seconds = round(time.perf_counter() - started, 3)
     started = time.perf_counter()
-    scores = _score(hasher, source, queries, database, is_validation, options)
+    labels, _ = scored_labels(source, options.label_column)
+    scores = score_ranking(
+        hasher,
+        queries.codes,
+        queries.u,
+        labels[queries.rows],
+        database.codes,
+        labels[database.rows],
+        leave_one_out=is_validation,
+        progress=sys.stderr.isatty(),
+        **options.for_evaluate(source.name),
+    )
     result = RunScores(
         run=run,
         part=part,
@@ -214,33 +229,27 @@ def _encode_or_reuse(
     codes = None if needs_outputs else _kept_codes(file, metadata, count, "l_q" if _has_l_q(hasher) else "model")
     if codes is not None:
         return _EncodedPart(codes, float(codes.metadata["l_q"]) if _has_l_q(hasher) else None)
-    watched = _OutputStatistics(outputs, _norm(hasher), keep=needs_outputs)
-    codes, names = named_codes(hasher, source, watched)
-    metadata |= {"l_q": f"{watched.l_q:.6f}"} if _has_l_q(hasher) else {}
+    kept = KeptOutputs(hasher, outputs)
+    measured = _MeasuredOutputs(kept, _norm(hasher))
+    codes, names = named_codes(hasher, source, measured)
+    metadata |= {"l_q": f"{measured.l_q:.6f}"} if _has_l_q(hasher) else {}
     codes = Codes(codes.packed, codes.bits, codes.ids, {**codes.metadata, **metadata})
     names.save(file)
     codes.save(file)
-    return _EncodedPart(
-        codes,
-        float(metadata["l_q"]) if _has_l_q(hasher) else None,
-        np.concatenate(watched.outputs) if needs_outputs else None,
-    )
+    return _EncodedPart(codes, float(metadata["l_q"]) if _has_l_q(hasher) else None, kept.u)
 
 
-class _OutputStatistics:
+class _MeasuredOutputs:
     """Passes (rows, u) batches on, and adds up l_q: how far real outputs are from the corners of the cube."""
 
-    def __init__(self, batches: Iterable[tuple[np.ndarray, np.ndarray]], p: float, keep: bool) -> None:
-        self.batches, self.p, self.keep = batches, p, keep
+    def __init__(self, batches: Iterable[tuple[np.ndarray, np.ndarray]], p: float) -> None:
+        self.batches, self.p = batches, p
         self.total, self.count = 0.0, 0
-        self.outputs: list[np.ndarray] = []
 
     def __iter__(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         for rows, u in self.batches:
             self.total += float(quantization_loss(torch.from_numpy(u), self.p)) * len(rows)
             self.count += len(rows)
-            if self.keep:
-                self.outputs.append(u)
             yield rows, u
 
     @property
@@ -256,25 +265,6 @@ def _has_l_q(hasher: Hasher) -> bool:
 def _norm(hasher: Hasher) -> float:
     """p of l_q, where the method has one; else the paper's."""
     return float(getattr(hasher.method.settings, "p", 3.0))
-
-
-def _score(
-    hasher: Hasher,
-    source: Source,
-    queries: _EncodedPart,
-    database: _EncodedPart,
-    leave_one_out: bool,
-    options: ScoreOptions,
-) -> Scores:
-    labels, _ = scored_labels(source, options.label_column)
-    query_labels, database_labels = labels[queries.rows], labels[database.rows]
-    arguments = options.for_evaluate(source.name)
-    arguments["progress"] = sys.stderr.isatty()
-    if hasher.method.ranking == HAMMING:
-        return evaluate(
-            queries.codes, query_labels, database.codes, database_labels, leave_one_out=leave_one_out, **arguments
-        )
-    raise DataError("own ranking: see below")
 
 
 def _score_kept_codes(

@@ -17,10 +17,10 @@ from scdh.data.protocol import Protocol
 from scdh.data.source import Source
 from scdh.encode import run_network
 from scdh.errors import DataError
-from scdh.evaluation import evaluate
 from scdh.hasher import Hasher
 from scdh.methods.base import MethodData
 from scdh.nets.network import Network, Outputs
+from scdh.runs.ranking import KeptOutputs, score_ranking
 from scdh.training.features import cached_trunk_features
 
 
@@ -175,6 +175,9 @@ class TrainingData:
 
     def validate(self, net: Network) -> float:
         """MAP of the validation rows against each other, each left out of its own ranking: none was trained on."""
-        codes = self.hasher.encode_batches(self.plain_batches(self.validation_rows), net)
+        batches = self.plain_batches(self.validation_rows)
+        outputs = KeptOutputs(self.hasher, run_network(net, batches, self.hasher.method.hash_outputs))
+        codes = self.hasher.encode_outputs(outputs, net)
         labels = self.batch_source.labels[codes.ids]
-        return evaluate(codes, labels, codes, labels, leave_one_out=True).map
+        scores = score_ranking(self.hasher, codes, outputs.u, labels, codes, labels, network=net, leave_one_out=True)
+        return scores.map

@@ -1,4 +1,4 @@
-"""Embeddings that people already have: ``.npz`` with vectors and labels, or ``.npy`` and labels beside it."""
+"""Embeddings in files: ``.npz`` with vectors and labels, or ``.npy`` with another ``.npy`` for the labels."""
 
 import zipfile
 from pathlib import Path
@@ -13,14 +13,20 @@ LABELS = ("y", "labels")
 
 
 def open_embeddings(path: Path, labels: Path | None = None) -> ArraySource:
-    """``labels`` is a ``.npy`` file with one label (or one 0/1 row) for each vector."""
+    """Open a file of embeddings.
+
+    Args:
+        path: ``.npy`` with an array [n, d], or ``.npz`` with the arrays ``X`` [n, d] and optionally ``y`` (labels) and
+            ``label_names``.
+        labels: ``.npy`` file with one label [n] or a 0/1 row [n, C] for each vector.
+    """
     if path.suffix.lower() == ".npy":
         vectors, y, names = _read(path), None, None
     else:
         vectors, y, names = _read_npz(path)
     if labels is not None:
         if y is not None:
-            raise DataError(f"{path.name} holds labels of its own, so {labels.name} cannot be given beside it.")
+            raise DataError(f"{path.name} has labels already, so {labels.name} cannot be given too.")
         y = _read(labels)
     return ArraySource(vectors, y, names, name=path.name)
 
@@ -29,7 +35,7 @@ def _read(path: Path) -> np.ndarray:
     if not path.is_file():
         raise DataError(f"There is no file {path}.")
     try:
-        # Mapped, so that a large file of float32 is read row by row when it is needed.
+        # Memory-mapped, so that rows of a large float32 file are read when they are needed.
         return np.load(path, mmap_mode="r", allow_pickle=False)
     except (ValueError, EOFError, OSError) as error:
         raise DataError(f"{path} is not a plain .npy array: {_first_line(error)}.") from error
@@ -38,13 +44,13 @@ def _read(path: Path) -> np.ndarray:
 def _read_npz(path: Path) -> tuple[np.ndarray, np.ndarray | None, list[str] | None]:
     try:
         with np.load(path, allow_pickle=False) as archive:
-            key = _one_of(archive.files, VECTORS)
+            key = _first_of(VECTORS, archive.files)
             if key is None:
                 raise DataError(
                     f"{path.name} holds the arrays {', '.join(archive.files) or 'none'}; "
                     f"expected the vectors under one of {', '.join(VECTORS)}."
                 )
-            label_key = _one_of(archive.files, LABELS)
+            label_key = _first_of(LABELS, archive.files)
             names = archive["label_names"].astype(str).tolist() if "label_names" in archive.files else None
             return archive[key], None if label_key is None else archive[label_key], names
     except DataError:
@@ -53,8 +59,8 @@ def _read_npz(path: Path) -> tuple[np.ndarray, np.ndarray | None, list[str] | No
         raise DataError(f"{path} is not a plain .npz archive: {_first_line(error)}.") from error
 
 
-def _one_of(found: list[str], wanted: tuple[str, ...]) -> str | None:
-    return next((key for key in wanted if key in found), None)
+def _first_of(keys: tuple[str, ...], available: list[str]) -> str | None:
+    return next((key for key in keys if key in available), None)
 
 
 def _first_line(error: Exception) -> str:

@@ -1,4 +1,4 @@
-"""Arrays already in memory as a source: embeddings [n, d], or images as uint8 [n, H, W] or [n, H, W, 3]."""
+"""Numpy arrays as a source: embeddings [n, d], or images as uint8 [n, H, W] or [n, H, W, 3]."""
 
 from collections.abc import Iterable
 from typing import Literal
@@ -13,7 +13,16 @@ from scdh.label_arrays import no_labels
 
 
 class ArraySource(Source):
-    """``labels=None`` means that no row has one."""
+    """Embeddings or images in an array.
+
+    Args:
+        data: uint8 [n, H, W] or [n, H, W, 3] for images, else numbers [n, d] for embeddings.
+        labels: integers or text [n] (−1 or "" for no label), or 0/1 [n, C]; None where no row has a label.
+        label_names: list of C str that the label numbers stand for; None takes the values themselves.
+        name: how messages call the source.
+        split: str array [n], the part of each row, or None.
+        item_names: list of n str, or None for "<name> row <number>".
+    """
 
     kind: Literal["images", "features"]
 
@@ -40,9 +49,9 @@ class ArraySource(Source):
             self.labels, self.label_names = no_labels(len(data)), list(label_names or [])
         else:
             self.labels, self.label_names = encode_array(labels, label_names, what=f"labels of {name}")
-        for what, other in (("labels", self.labels), ("split words", split), ("item names", item_names)):
-            if other is not None and len(other) != len(data):
-                raise DataError(f"{name} has {len(data)} rows but {len(other)} {what}.")
+        for what, column in (("labels", self.labels), ("split values", split), ("item names", item_names)):
+            if column is not None and len(column) != len(data):
+                raise DataError(f"{name} has {len(data)} rows but {len(column)} {what}.")
         self.split = None if split is None else np.asarray(split)
         self._item_names = item_names
 
@@ -59,27 +68,27 @@ class ArraySource(Source):
         return f"{self.name} row {row}" if self._item_names is None else self._item_names[row]
 
     def stable_names(self) -> Iterable[str]:
-        """Rows have no names of their own, so a sample of the values stands for them."""
+        """A sample of the values, since rows have no names of their own."""
         step = max(1, len(self._data) // 1000)
         yield f"{self._data.shape} {self._data.dtype}"
         yield np.ascontiguousarray(self._data[::step]).tobytes().hex()
 
 
 def finite_features(data: np.ndarray, name: str) -> np.ndarray:
-    """float32 [n, d] with at least one row and no NaN or infinity; a float32 file map is left on disk."""
+    """float32 [n, d] with at least one row and no NaN or infinity; memory-mapped float32 stays on disk."""
     if data.ndim != 2 or data.dtype.kind not in "fiub":
         raise DataError(f"{name}: embeddings must be numbers [n, d], not {data.dtype} of shape {list(data.shape)}.")
     if 0 in data.shape:
         raise DataError(f"{name}: embeddings of shape {list(data.shape)} are empty.")
     with np.errstate(over="ignore"):
         features = data if data.dtype == np.float32 else data.astype(np.float32)
-    step = max(1, 2**22 // data.shape[1])  # in blocks, so that a large file needs no copy of its own size
-    broken = np.concatenate(
+    step = max(1, 2**22 // data.shape[1])  # in blocks, so that a large file is never in memory as a whole
+    not_finite = np.concatenate(
         [~np.isfinite(features[start : start + step]).all(axis=1) for start in range(0, len(data), step)]
     )
-    if broken.any():
+    if not_finite.any():
         raise DataError(
-            f"{name}: {int(broken.sum())} of {len(data)} embeddings hold NaN or infinity, "
-            f"the first is row {int(broken.argmax())}."
+            f"{name}: {int(not_finite.sum())} of {len(data)} embeddings hold NaN or infinity, "
+            f"the first is row {int(not_finite.argmax())}."
         )
     return features

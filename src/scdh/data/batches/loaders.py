@@ -157,7 +157,7 @@ def _make_batches(
     allow_empty: bool,
     hidden: np.ndarray | None = None,
 ) -> Iterator[Batch]:
-    """Add labels to decoded batches, the only place where that is done; ``hidden``, bool [n]: rows to hide them of."""
+    """Add labels to decoded batches, which is done only here; ``hidden``, bool [n]: rows whose labels are hidden."""
     bad_images = BadImages() if bad_images is None else bad_images
     count_before = len(bad_images)
     for views, rows, bad in decode_batches(decoder, workers):

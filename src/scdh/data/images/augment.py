@@ -1,6 +1,4 @@
-"""The random changes a picture may get in training, by name. All chance comes from the generator that is
-given.
-"""
+"""Random changes of images in training, by name. All random numbers come from the given generator."""
 
 from dataclasses import dataclass
 
@@ -12,7 +10,15 @@ from scdh.errors import ConfigError, unknown_name
 
 @dataclass(frozen=True)
 class Augmentation:
-    """``scale`` is the share of the picture's area a random crop keeps at least (1: no random crop)."""
+    """Which random changes are made.
+
+    Args:
+        flip: mirror half of the images left to right.
+        shift: move the image by up to 1/8 of its side.
+        scale: smallest share of the image's area that a random crop keeps; 1 for no random crop.
+        colour: brightness, contrast and saturation change by a factor of 1 ± this.
+        erase: share of images in which one rectangle is painted over.
+    """
 
     flip: bool = False
     shift: bool = False
@@ -24,13 +30,13 @@ class Augmentation:
 AUGMENTATIONS: dict[str, Augmentation] = {
     "none": Augmentation(),
     "flip": Augmentation(flip=True),
-    "shift": Augmentation(flip=True, shift=True),  # small pictures: the object nearly fills them
+    "shift": Augmentation(flip=True, shift=True),  # small images that the object nearly fills
     "crop": Augmentation(flip=True, scale=0.35),  # photos
-    "strong": Augmentation(flip=True, scale=0.5, colour=0.3, erase=0.5),  # little data, or two views of one picture
+    "strong": Augmentation(flip=True, scale=0.5, colour=0.3, erase=0.5),  # little data, or two views of one image
 }
 RATIO = 4 / 3  # a random crop is at most this much wider than high, or the reverse
 SHIFT = 8  # a shift moves by at most 1/8 of the side
-ERASED = (0.02, 0.2)  # share of the area
+ERASED = (0.02, 0.2)  # least and largest share of the area
 
 
 def augmentation(name: str) -> Augmentation:
@@ -41,7 +47,7 @@ def augmentation(name: str) -> Augmentation:
 
 
 def random_box(size: tuple[int, int], scale: float, rng: np.random.Generator) -> tuple[float, float, float, float]:
-    """A box of ``scale`` … 1 of the area with a random shape, always inside the picture."""
+    """(left, top, right, bottom) of a box of random shape inside the image with ``scale`` … 1 of its area."""
     width, height = size
     area = rng.uniform(scale, 1.0) * width * height
     ratio = RATIO ** rng.uniform(-1.0, 1.0)
@@ -52,8 +58,8 @@ def random_box(size: tuple[int, int], scale: float, rng: np.random.Generator) ->
 
 
 def shifted(pixels: np.ndarray, down: int, right: int) -> np.ndarray:
-    """[H, W, 3] moved, the bared edge filled with its mirror image; the same as padding by reflection and
-    cropping, without building the padded picture.
+    """[H, W, 3] moved, the empty edge filled with its mirror image: as padding by reflection and cropping, but without
+    the padded copy.
     """
     return _shifted_rows(_shifted_rows(pixels, down).swapaxes(0, 1), right).swapaxes(0, 1)
 
@@ -74,7 +80,7 @@ def jittered(image: Image.Image, strength: float, rng: np.random.Generator) -> I
     brightness, contrast, saturation = rng.uniform(1 - strength, 1 + strength, size=3)
     grey = image.convert("L")
     mean = float(np.asarray(grey).mean()) * brightness
-    # Brightness and contrast are one straight line per pixel value, so one table lookup does both.
+    # Brightness and contrast are one linear function of the pixel value, so one table lookup does both.
     table = ((np.arange(256) * brightness - mean) * contrast + mean).clip(0, 255).astype(np.uint8)
     blended = Image.blend(grey.convert("RGB"), image, saturation)
     return blended.point(table.tolist() * 3)

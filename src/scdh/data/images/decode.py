@@ -1,4 +1,4 @@
-"""Encoded bytes or a path → an RGB picture, or one :class:`BadImage` that names the item."""
+"""Encoded bytes or a path → an RGB image, or a :class:`BadImage` that names the item."""
 
 import io
 from pathlib import Path
@@ -9,12 +9,11 @@ from PIL import Image, ImageOps
 from scdh.data.source import BadImage
 
 EXTENSIONS = frozenset((".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm"))
-
-DRAFT_GAP = 2
+DRAFT_GAP = 2  # decode at no less than this multiple of the needed side, so that the resizing decides the quality
 
 
 def decode(encoded: bytes | memoryview | Path, where: str, at_least: int | None = None) -> Image.Image:
-    """Open, decode and turn upright; see :meth:`scdh.data.source.Source.image` for ``at_least``."""
+    """The upright RGB image; ``at_least`` as in :meth:`scdh.data.source.Source.image`."""
     if isinstance(encoded, Path):
         if not encoded.is_file():
             raise BadImage(where, "there is no such file")
@@ -23,9 +22,9 @@ def decode(encoded: bytes | memoryview | Path, where: str, at_least: int | None 
     try:
         with Image.open(encoded if isinstance(encoded, Path) else io.BytesIO(encoded)) as image:
             if at_least is not None and min(image.size) >= 2 * DRAFT_GAP * at_least:
-                image.draft("RGB", _scaled(image.size, at_least))
+                image.draft("RGB", _draft_size(image.size, at_least))
             image.load()
-            # Telephones store photos lying on their side with a note how to turn them.
+            # Phones store photos sideways, with the rotation in the EXIF data.
             upright = ImageOps.exif_transpose(image) if "exif" in image.info else image
             return to_rgb(upright)
     except MemoryError:
@@ -38,9 +37,7 @@ def decode(encoded: bytes | memoryview | Path, where: str, at_least: int | None 
 
 
 def to_rgb(image: Image.Image) -> Image.Image:
-    """Three channels of 8 bits. 16-bit grey is scaled; Pillow's own conversion would clip nearly all of it to
-    white.
-    """
+    """Three channels of 8 bits. 16-bit grey is scaled: Pillow's conversion would clip nearly all of it to white."""
     if image.mode == "RGB":
         return image
     if image.mode.startswith("I"):
@@ -51,10 +48,7 @@ def to_rgb(image: Image.Image) -> Image.Image:
     return image.convert("RGB")
 
 
-def _scaled(size: tuple[int, int], at_least: int) -> tuple[int, int]:
-    """The picture's own shape with the shorter side twice ``at_least``; Pillow's draft never goes below it.
-
-    Twice, so that the proper resizing that follows decides how the result looks, not the decoder's shortcut.
-    """
+def _draft_size(size: tuple[int, int], at_least: int) -> tuple[int, int]:
+    """``size`` scaled to a shorter side of ``DRAFT_GAP`` × ``at_least``; Pillow's draft never goes below it."""
     shorter = min(size)
     return tuple(max(1, side * DRAFT_GAP * at_least // shorter) for side in size)  # type: ignore[return-value]

@@ -3,14 +3,14 @@
 import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 from PIL import Image
 
 from scdh.data.images.decode import EXTENSIONS, decode
 from scdh.data.source import Source, file_stamps
-from scdh.data.tables.columns import SPLIT_WORDS, UNLABELLED
+from scdh.data.tables.columns import UNLABELLED, part_name
 from scdh.errors import DataError
 from scdh.label_arrays import NO_LABEL
 
@@ -18,7 +18,16 @@ PARTS = frozenset(("train", "val", "test", UNLABELLED))
 
 
 class FolderSource(Source):
-    """Image files below ``root``; ``paths`` are relative to it."""
+    """Image files below a folder.
+
+    Args:
+        root: the folder.
+        paths: list of n str, relative to ``root``.
+        labels: int64 [n] or uint8 multi-hot [n, C].
+        label_names: list of C str.
+        name: how messages call the source.
+        split: str array [n], the part of each row, or None.
+    """
 
     kind: Literal["images", "features"] = "images"
 
@@ -50,71 +59,77 @@ class FolderSource(Source):
         return file_stamps(self._root / path for path in self._paths)
 
 
-def open_folder(root: Path, *, name: str | None = None, parts: frozenset[str] | None = None) -> FolderSource:
-    """``parts`` limits a divided folder to some of its parts ("train", "val").
+class _ImageFile(NamedTuple):
+    path: str  # relative to the root
+    label: str | None
+    part: str
 
-    A folder of images with no sub-folders is taken as unlabelled; so is a sub-folder ``unlabelled``, in the place
-    of a class or beside train, val and test.
+
+def open_folder(root: Path, *, name: str | None = None, parts: frozenset[str] | None = None) -> FolderSource:
+    """A folder with a sub-folder for each class, or with ``train``, ``val`` and ``test`` that have such sub-folders.
+
+    A folder of images without sub-folders is unlabelled; so is a sub-folder ``unlabelled`` in the place of a class, or
+    beside ``train``, ``val`` and ``test``.
+
+    Args:
+        root: the folder.
+        name: how messages call the source; None for the folder's name.
+        parts: which of "train", "val" and "test" to read; None for all.
     """
     name = name or root.name or str(root)
     folders = _sub_folders(root)
-    divided = "train" in folders and all(_word(folder) in PARTS for folder in folders)
-    found: list[tuple[str, str | None, str]] = []
+    divided = "train" in folders and all(part_name(folder.lower()) in PARTS for folder in folders)
+    files: list[_ImageFile] = []
     if divided:
         for folder in folders:
-            part = _word(folder)
+            part = part_name(folder.lower())
             if part == UNLABELLED:
-                found += [(path, None, part) for path in images_below(root, folder)]
+                files += [_ImageFile(path, None, part) for path in _images_below(root, folder)]
             elif parts is None or part in parts:
-                found += [(path, label, part) for path, label in _classes(root, folder)]
+                files += _class_files(root, folder, part)
     else:
-        found = [(path, label, "") for path, label in _classes(root, "")]
-    if not found:
+        files = _class_files(root, "", "")
+    if not files:
         raise DataError(f"The folder {root} holds no images ({', '.join(sorted(EXTENSIONS))}).")
-    names = sorted({label for _, label, _ in found if label is not None})
-    place = {label: i for i, label in enumerate(names)}
-    labels = np.array([NO_LABEL if label is None else place[label] for _, label, _ in found], dtype=np.int64)
-    split = np.array([part for _, _, part in found]) if divided else None
-    return FolderSource(root, [path for path, _, _ in found], labels, names, name=name, split=split)
+    label_names = sorted({file.label for file in files if file.label is not None})
+    numbers = {label: i for i, label in enumerate(label_names)}
+    labels = np.array([NO_LABEL if file.label is None else numbers[file.label] for file in files], dtype=np.int64)
+    split = np.array([file.part for file in files]) if divided else None
+    return FolderSource(root, [file.path for file in files], labels, label_names, name=name, split=split)
 
 
-def images_below(root: Path, folder: str) -> list[str]:
+def _images_below(root: Path, folder: str) -> list[str]:
     """Image files at any depth below root/folder, sorted, relative to root; hidden ones are left out."""
-    found = []
-    for where, inner, files in os.walk(root / folder):
-        inner[:] = [d for d in inner if not d.startswith(".")]
-        base = os.path.relpath(where, root)
-        found += [os.path.normpath(os.path.join(base, file)) for file in files if is_image(file)]
-    return sorted(found)
+    paths = []
+    for directory, sub_folders, files in os.walk(root / folder):
+        sub_folders[:] = [name for name in sub_folders if not name.startswith(".")]
+        base = os.path.relpath(directory, root)
+        paths += [os.path.normpath(os.path.join(base, file)) for file in files if _is_image(file)]
+    return sorted(paths)
 
 
-def is_image(file: str) -> bool:
+def _is_image(file: str) -> bool:
     return not file.startswith(".") and os.path.splitext(file)[1].lower() in EXTENSIONS
 
 
-def _classes(root: Path, folder: str) -> list[tuple[str, str | None]]:
-    """(path, class) of every image below root/folder; class None for unlabelled ones."""
+def _class_files(root: Path, folder: str, part: str) -> list[_ImageFile]:
+    """Every image below root/folder; its sub-folders are classes, images in it have no label."""
     base = root / folder
-    loose = [os.path.join(folder, entry.name) for entry in os.scandir(base) if is_image(entry.name)]
+    outside_classes = sorted(os.path.join(folder, entry.name) for entry in os.scandir(base) if _is_image(entry.name))
     classes = _sub_folders(base)
-    if loose and classes:
+    if outside_classes and classes:
         raise DataError(
-            f"{len(loose)} images lie in {base} itself beside its class folders, for example "
-            f"{os.path.basename(min(loose))!r}; put images without a label into a folder 'unlabelled'."
+            f"{len(outside_classes)} images are in {base} itself beside its class folders, for example "
+            f"{os.path.basename(outside_classes[0])!r}; put images without a label into a folder 'unlabelled'."
         )
-    found: list[tuple[str, str | None]] = [(path, None) for path in sorted(loose)]
+    files = [_ImageFile(path, None, part) for path in outside_classes]
     for label in classes:
-        paths = images_below(root, os.path.join(folder, label))
-        free = _word(label) == UNLABELLED
-        if not paths and not free:
+        paths = _images_below(root, os.path.join(folder, label))
+        is_unlabelled = part_name(label.lower()) == UNLABELLED
+        if not paths and not is_unlabelled:
             raise DataError(f"The class folder {base / label} holds no images; fill it or remove it.")
-        found += [(path, None if free else label) for path in paths]
-    return found
-
-
-def _word(folder: str) -> str:
-    """What a folder's name says of a part: "Valid" is val, "_unlabeled" is unlabelled."""
-    return SPLIT_WORDS.get(folder.lower(), folder.lower())
+        files += [_ImageFile(path, None if is_unlabelled else label, part) for path in paths]
+    return files
 
 
 def _sub_folders(folder: Path) -> list[str]:

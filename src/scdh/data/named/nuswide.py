@@ -1,7 +1,7 @@
 """NUS-WIDE from its official lists: the images that carry at least one of the 21 most frequent concepts.
 
-The photos themselves were taken down by Flickr users over the years, and no official download exists; the
-rows are those whose file is really there, so the fingerprint tells apart copies of different completeness.
+Flickr users have deleted photos over the years, and there is no official download. The rows are the listed images whose
+file exists, so copies with different files have different fingerprints.
 """
 
 import os
@@ -18,10 +18,10 @@ IMAGE_FOLDERS = ("Flickr", "images")
 
 
 def open_nuswide(root: Path) -> FolderSource:
-    """``root`` holds ImageList/Imagelist.txt, Groundtruth/AllLabels/Labels_*.txt, and Flickr/ or images/."""
+    """``root`` has ImageList/Imagelist.txt, Groundtruth/AllLabels/Labels_*.txt, and photos in Flickr/ or images/."""
     root = next((r for r in (root, root / "nuswide21", root / "NUS-WIDE") if (r / "ImageList").is_dir()), root)
     listed = [PureWindowsPath(line).as_posix() for line in _lines(root / "ImageList" / "Imagelist.txt")]
-    names, hot = _most_frequent(root / "Groundtruth" / "AllLabels", len(listed))
+    names, hot = _frequent_concepts(root / "Groundtruth" / "AllLabels", len(listed))
     bases = [folder for folder in IMAGE_FOLDERS if (root / folder).is_dir()]
     if not bases:
         raise DataError(
@@ -29,7 +29,7 @@ def open_nuswide(root: Path) -> FolderSource:
         )
     rows, paths = [], []
     for row in np.flatnonzero(is_labelled(hot)):
-        path = _find(root, bases, listed[row])
+        path = _find_photo(root, bases, listed[row])
         if path is not None:
             rows.append(row)
             paths.append(path)
@@ -38,8 +38,8 @@ def open_nuswide(root: Path) -> FolderSource:
     return FolderSource(root, paths, hot[rows], names, name="nuswide21")
 
 
-def _most_frequent(folder: Path, n: int) -> tuple[list[str], np.ndarray]:
-    """Names in alphabetical order, and the multi-hot columns; frequency counts all listed images."""
+def _frequent_concepts(folder: Path, n: int) -> tuple[list[str], np.ndarray]:
+    """The 21 names in alphabetical order, and their multi-hot labels uint8 [n, 21]; frequency counts all n images."""
     columns = {}
     for file in sorted(folder.glob("Labels_*.txt")) if folder.is_dir() else []:
         flags = _lines(file)
@@ -53,8 +53,8 @@ def _most_frequent(folder: Path, n: int) -> tuple[list[str], np.ndarray]:
     return names, np.stack([columns[name] for name in names], axis=1).astype(np.uint8)
 
 
-def _find(root: Path, bases: list[str], listed: str) -> str | None:
-    """Copies keep the photos in their concept folders, or all in one."""
+def _find_photo(root: Path, bases: list[str], listed: str) -> str | None:
+    """The path of a listed photo; some copies have folders of concepts, others one folder for all."""
     for base in bases:
         for tail in (listed, os.path.basename(listed)):
             if (root / base / tail).is_file():

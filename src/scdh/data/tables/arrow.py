@@ -1,6 +1,4 @@
-"""One source for every kind of table: parquet, CSV, and Hugging Face data sets are all Arrow tables in the
-end.
-"""
+"""One source for every kind of table: parquet, CSV and Hugging Face data sets are all read as Arrow tables."""
 
 from collections.abc import Iterable
 from itertools import chain
@@ -27,10 +25,16 @@ PROBED_PATHS = 20
 
 
 class ArrowSource(Source):
-    """Images in a column of a table, as struct{bytes, path}, plain bytes, or paths relative to ``folder``.
+    """Images in a column of a table.
 
-    ``parts`` names the files the rows came from with their numbers of rows, so that a bad image can be found
-    again.
+    Args:
+        table: its image column holds struct{bytes, path}, bytes, or paths.
+        name: how messages call the source.
+        parts: (name, number of rows) of each file the rows came from, so that messages can name file and row.
+        folder: what paths are relative to; None for the current folder.
+        image_column, label_column: as in :func:`scdh.data.open.open_source`.
+        split_column: the column of the split, where the table has it.
+        split: str array [n], in place of a split column.
     """
 
     kind: Literal["images", "features"] = "images"
@@ -61,7 +65,7 @@ class ArrowSource(Source):
         self._chunk_starts = _starts(len(chunk) for chunk in table[column].chunks)
         self._paths_only = all(data is None for data, _ in self._chunks)
         if self._paths_only:
-            self._refuse_a_wrong_folder()
+            self._refuse_wrong_folder()
 
     def image(self, row: int, at_least: int | None = None) -> Image.Image:
         data, path = self._cell(row)
@@ -86,9 +90,9 @@ class ArrowSource(Source):
     def content_samples(self) -> Iterable[bytes]:
         if self._paths_only:
             return file_stamps(self._folder / (self._cell(row)[1] or "") for row in range(len(self)))
-        # The length of every picture, for another one has hardly ever the same; and some whole ones.
-        kept = [data for data, _ in self._chunks if data is not None]
-        lengths = (pc.binary_length(data).to_numpy(zero_copy_only=False).tobytes() for data in kept)
+        # The length of every image, since another image rarely has the same; and some whole images.
+        encoded = [data for data, _ in self._chunks if data is not None]
+        lengths = (pc.binary_length(data).to_numpy(zero_copy_only=False).tobytes() for data in encoded)
         return chain(lengths, super().content_samples())
 
     def _cell(self, row: int) -> tuple[memoryview | None, str | None]:
@@ -96,17 +100,17 @@ class ArrowSource(Source):
             raise DataError(f"{self.name} has {len(self)} rows, so there is no row {row}.")
         chunk = int(np.searchsorted(self._chunk_starts, row, side="right")) - 1
         data, paths = self._chunks[chunk]
-        place = row - int(self._chunk_starts[chunk])
-        encoded = data[place].as_buffer() if data is not None else None
-        path = paths[place].as_py() if paths is not None else None
+        position = row - int(self._chunk_starts[chunk])
+        encoded = data[position].as_buffer() if data is not None else None
+        path = paths[position].as_py() if paths is not None else None
         return (memoryview(encoded) if encoded is not None else None), (path or None)
 
     def _where(self, row: int) -> str:
         part = int(np.searchsorted(self._part_starts, row, side="right")) - 1
         return f"{self._parts[part][0]} row {row - int(self._part_starts[part])}"
 
-    def _refuse_a_wrong_folder(self) -> None:
-        """Paths that all lead nowhere are a wrong folder, not bad images; better said now than later."""
+    def _refuse_wrong_folder(self) -> None:
+        """If none of the first paths exists, the folder is wrong; that is not a matter of single bad images."""
         probed = [self._cell(row)[1] for row in range(min(PROBED_PATHS, len(self)))]
         if not any(path and (self._folder / path).is_file() for path in probed):
             raise DataError(
@@ -120,14 +124,14 @@ def _starts(lengths: Iterable[int]) -> np.ndarray:
 
 
 def _bytes_and_paths(chunk: pa.Array, name: str, column: str) -> tuple[pa.Array | None, pa.Array | None]:
-    """The two arrays that a cell may be read from; either may be missing."""
+    """The arrays of encoded images and of paths; either may be None."""
     if pa.types.is_dictionary(chunk.type):
         chunk = chunk.dictionary_decode()
     kind = chunk.type
     if pa.types.is_struct(kind) and (kind.get_field_index("bytes") >= 0 or kind.get_field_index("path") >= 0):
         fields = dict(zip([field.name for field in kind], chunk.flatten(), strict=True))
         data, paths = fields.get("bytes"), fields.get("path")
-        # A column without a single byte is a column of paths.
+        # Where all bytes are null, the images are in the files of the paths.
         return (None if data is None or data.null_count == len(data) else data), paths
     if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
         return chunk, None

@@ -17,14 +17,19 @@ from scdh.label_arrays import no_labels
 IMAGE_COLUMNS = ("image", "img", "image_data", "path", "file", "file_name", "image_path")
 LABEL_COLUMNS = ("label", "labels", "class", "target")
 SPLIT_COLUMN = "split"
-UNLABELLED = "unlabelled"  # the part, and the folder, of rows without label
-SPLIT_WORDS = {"training": "train", "validation": "val", "valid": "val", "dev": "val", "testing": "test"}
-SPLIT_WORDS |= dict.fromkeys(("unlabeled", "_unlabelled", "_unlabeled"), UNLABELLED)
+UNLABELLED = "unlabelled"  # name of the part, and of the folder, of rows without label
+PART_NAMES = {"training": "train", "validation": "val", "valid": "val", "dev": "val", "testing": "test"}
+PART_NAMES |= dict.fromkeys(("unlabeled", "_unlabelled", "_unlabeled"), UNLABELLED)
 NO_LABELS = "none"
 
 
+def part_name(name: str) -> str:
+    """The usual name of a part of a split: "Validation" is val, "_unlabeled" is unlabelled; others stay as they are."""
+    return PART_NAMES.get(name.lower(), name)
+
+
 def hugging_face_features(schema: pa.Schema) -> dict[str, Any]:
-    """The "features" part of Hugging Face's metadata, or nothing."""
+    """The "features" part of Hugging Face's metadata; empty where there is none."""
     try:
         info = json.loads((schema.metadata or {})[b"huggingface"])
         features = info["info"]["features"]
@@ -45,15 +50,15 @@ def class_names(feature: Any) -> list[str] | None:
 
 
 def choose_image_column(table: pa.Table, name: str, wanted: str | None) -> str:
-    """The asked-for column, or the obvious one: a Hugging Face image, or a usual name."""
+    """The column ``wanted``, or the obvious one: a Hugging Face image, or one with a usual name."""
     if wanted is not None:
         return _existing(table, name, wanted)
     features = hugging_face_features(table.schema)
     typed = [c for c, f in features.items() if isinstance(f, dict) and f.get("_type") == "Image"]
     usual = [c for c in IMAGE_COLUMNS if c in table.column_names]
-    for found in (typed, usual):
-        if found:
-            return found[0]
+    for candidates in (typed, usual):
+        if candidates:
+            return candidates[0]
     raise DataError(
         f"{name} has the columns {', '.join(table.column_names)}, none of which is obviously the image; "
         "name it with image_column."
@@ -61,7 +66,7 @@ def choose_image_column(table: pa.Table, name: str, wanted: str | None) -> str:
 
 
 def choose_label_columns(table: pa.Table, name: str, wanted: str | None, image_column: str) -> list[str]:
-    """Asked-for columns ("a" or "a,b"), or the obvious one; an empty list when there are no labels."""
+    """The columns ``wanted`` ("a" or "a,b"), or the obvious one; an empty list where there are no labels."""
     if wanted is not None:
         if wanted in table.column_names:
             return [wanted]
@@ -98,19 +103,18 @@ def read_labels(table: pa.Table, name: str, columns: list[str]) -> Encoded:
         if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
             encoded[column] = encode_lists(values.to_pylist(), names, what=what)
         elif pa.types.is_integer(kind) or pa.types.is_boolean(kind):
-            whole = values.cast(pa.int64()).to_pylist()
-            encoded[column] = encode_single(whole, names, what=what)
-        elif pa.types.is_floating(kind) and (numbers := _whole_or_none(values.to_pylist())) is not None:
+            encoded[column] = encode_single(values.cast(pa.int64()).to_pylist(), names, what=what)
+        elif pa.types.is_floating(kind) and (numbers := _whole_numbers(values.to_pylist())) is not None:
             encoded[column] = encode_single(numbers, names, what=what)
         elif pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_null(kind):
             encoded[column] = encode_single(values.to_pylist(), names, what=what)
         else:
-            raise DataError(f"{what} must hold whole numbers, words or lists of them, not {kind}.")
+            raise DataError(f"{what} must hold whole numbers, names or lists of them, not {kind}.")
     return next(iter(encoded.values())) if len(columns) == 1 else encode_columns(encoded)
 
 
-def _whole_or_none(values: list[float | None]) -> list[int | None] | None:
-    """Whole numbers that became floats because some are missing, as pandas keeps them; nothing if one is a fraction."""
+def _whole_numbers(values: list[float | None]) -> list[int | None] | None:
+    """The integers that pandas writes as floats when some are missing (NaN → None); None if one is a fraction."""
     known = [None if value is None or value != value else value for value in values]
     if any(value is not None and not value.is_integer() for value in known):
         return None
@@ -118,11 +122,10 @@ def _whole_or_none(values: list[float | None]) -> list[int | None] | None:
 
 
 def read_split(table: pa.Table, column: str | None) -> np.ndarray | None:
-    """The table's own division, with the usual words for it brought to train, val and test."""
+    """The table's own split, str [n], with the usual names of parts; None where it has none."""
     if column is None or column not in table.column_names:
         return None
-    words = [str(word or "") for word in table[column].to_pylist()]
-    return np.array([SPLIT_WORDS.get(word.lower(), word) for word in words])
+    return np.array([part_name(str(value or "")) for value in table[column].to_pylist()])
 
 
 def _existing(table: pa.Table, name: str, column: str) -> str:

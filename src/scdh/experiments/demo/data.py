@@ -13,6 +13,7 @@ from scdh.data.protocol import Protocol
 from scdh.data.source import Source
 from scdh.errors import ConfigError, unknown_name
 from scdh.hasher import Hasher
+from scdh.runs.encoding import hash_outputs_of_features
 from scdh.runs.protocol import protocol_of, source_of
 from scdh.runs.scored_labels import scored_labels
 from scdh.training.features import cached_trunk_features
@@ -78,7 +79,7 @@ class DemoData:
     def hash_outputs(
         self, hasher: Hasher, source: Source, rows: np.ndarray, **_: Any
     ) -> Iterable[tuple[np.ndarray, np.ndarray]]:
-        """As :meth:`Hasher.hash_outputs_of_rows`, from the features; ``rows`` are the queries or the database."""
+        """As ``runs.encoding.hash_outputs_of_rows``, from the features; ``rows`` are the queries or the database."""
         is_query = np.array_equal(rows, self.protocol.query)
         return [(rows, self.outputs(hasher, self.query_features if is_query else self.database_features))]
 
@@ -86,7 +87,7 @@ class DemoData:
         """u float32 [n, r] of features [n, d]: of an image network only the layers above the trunk run."""
         if self.source.kind == "features":
             return hasher.hash_outputs(features)
-        return hasher.hash_outputs_of_features(features)
+        return hash_outputs_of_features(hasher, features)
 
 
 def open_demo_data(data: str, seed: int, cache: Path, overrides: Mapping[str, Any] | None = None) -> DemoData:

@@ -169,6 +169,7 @@ def _rank_by_codes(data: DemoData, cell: Cell, runner: CellRunner) -> CodeRankin
     learned = _learned_model(data, run) if declared(cell.method).learns_by_gradient else None
     (result,) = runner.results(cell)
     queries, database = (Codes.load(run.codes(part)) for part in ("query", "database"))
+    assert isinstance(scores, Scores)  # the methods of the demo rank by Hamming distance
     return CodeRanking(result, scores, queries, database, learned)
 
 

@@ -1,0 +1,24 @@
+"""How the tests share the processes of pytest-xdist: `make test` and `make check` start one per core."""
+
+import os
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+# Read by torch when it is imported, here and in the processes that tests start: one thread for each of them.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+
+def group_of(file: Path) -> str:
+    """One process runs the tests of a file, or of a folder with fixtures of its own: what they share is made once."""
+    has_fixtures = (file.parent / "conftest.py").exists() and file.parent != Path(__file__).parent
+    return str(file.parent if has_fixtures else file)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Groups with many slow tests come first, so that no process is left with a long one at the end."""
+    slow = Counter(group_of(item.path) for item in items if item.get_closest_marker("slow"))
+    items.sort(key=lambda item: -slow[group_of(item.path)])
+    for item in items:
+        item.add_marker(pytest.mark.xdist_group(group_of(item.path)))

@@ -1,0 +1,82 @@
+"""A method that ranks by a distance of its own: trained, validated and scored by it, and refused by Hamming indexes."""
+
+import json
+
+import numpy as np
+import pytest
+
+from scdh.codes import RANKING, Codes
+from scdh.config import load_config
+from scdh.errors import CodesError
+from scdh.evaluation import evaluate, evaluate_distances
+from scdh.hasher import Hasher
+from scdh.index import HammingIndex
+from scdh.methods.base import About
+from scdh.methods.dsh import Dsh
+from scdh.runs.folder import RunFolder
+from scdh.runs.protocol import source_of
+from scdh.runs.scoring import score_run
+from scdh.training.run import train
+
+
+class WeightedDsh(Dsh):
+    """DSH whose items are ranked by Σ |u_k| over the bits that differ from the query's real outputs u."""
+
+    about = About("Weighted DSH", "pairwise", 2026, "a test", cost="none", faithful="a test")
+    ranking = "weighted distance"
+
+    def distances(self, net, u, database):
+        differs = (u >= 0)[:, None, :] != database.unpack().astype(bool)[None]
+        return (np.abs(u)[:, None, :] * differs).sum(axis=2)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        # The class of the method's file is found by its name.
+        patch.setattr("scdh.methods.dsh.Dsh", type("Dsh", (WeightedDsh,), {}))
+        settings = {"method.name": "dsh", "train.epochs": 2, "method.bits": 12, "data.validation_per_class": 5}
+        folder = tmp_path_factory.mktemp("own") / "run"
+        train(load_config("demo-digits", overrides=settings), folder, quiet=True)
+        yield RunFolder(folder)
+
+
+def test_it_is_scored_by_its_own_distance(run):
+    result = score_run(run)
+    assert "weighted distance" in result.scores.definition["words"]
+    hasher, source = run.load_model(), source_of(run.config())
+    protocol = run.protocol(source)
+    u, database = (
+        hasher.hash_outputs(source.features[protocol.query]),
+        hasher.encode(source.features[protocol.database]),
+    )
+    labels = source.labels[protocol.query], source.labels[protocol.database]
+    expected = evaluate_distances(hasher.method.distances(hasher.network, u, database), *labels).map
+    assert result.scores.map == pytest.approx(expected, abs=1e-12)
+    plain = evaluate(
+        Codes.from_signs(u), labels[0], Codes(database.packed, database.bits), labels[1]
+    ).map  # the same bits by Hamming distance
+    assert result.scores.map != pytest.approx(plain, abs=1e-6)
+    content = json.loads(run.scores().read_text())
+    assert content["map"] == result.scores.map
+    assert "precision_at_radius" not in content
+
+
+def test_validation_goes_by_its_distance(run):
+    best = run.model_info()["validation_map"]
+    assert score_run(run, "validation").scores.map == pytest.approx(best, abs=1e-6)
+
+
+def test_its_codes_are_refused_by_a_hamming_index(run):
+    codes = run.load_model().encode(np.zeros((2, 64), np.float32))
+    assert codes.metadata[RANKING] == "weighted distance"
+    with pytest.raises(CodesError, match=r"ranked by weighted distance"):
+        HammingIndex(codes)
+    kept = Codes.load(run.codes("database"))
+    with pytest.raises(CodesError, match=r"ranked by weighted distance"):
+        HammingIndex(kept)
+
+
+def test_the_model_keeps_it(run):
+    hasher = Hasher.load(run.path)
+    assert hasher.method.ranking == "weighted distance"
