@@ -21,9 +21,9 @@ def test_resume_takes_the_run_s_own_settings(work: Path) -> None:
 
 
 def test_embeddings_get_a_network_for_embeddings(work: Path) -> None:
-    shown = must("train --data digits --bits 16 --epochs 3 --show-config")
-    assert shown.startswith("# digits holds embeddings, so these were chosen: net.backbone=")
-    (work / "again.toml").write_text(shown)
+    toml = must("train --data digits --bits 16 --epochs 3 --show-config")
+    assert toml.startswith("# digits holds embeddings, so these were chosen: net.backbone=")
+    (work / "again.toml").write_text(toml)
     again = load_config(file=work / "again.toml")
     assert again.net.backbone == "features"
     assert again.net.hidden == [256]
@@ -36,12 +36,12 @@ def test_embeddings_get_a_network_for_embeddings(work: Path) -> None:
 def test_photos_get_settings_for_a_machine_without_a_gpu(tmp_path: Path) -> None:
     photos = tmp_path / "photos"
     write_pictures(photos, [f"apples/{i}.png" for i in range(11)] + [f"pears/{i}.png" for i in range(7)])
-    shown = run_json(f"train --data {photos} --show-config --json")
-    assert shown["net"]["freeze"] is True
-    assert shown["train"]["optimiser"] == "adamw"
-    assert shown["train"]["epochs"] == 60
-    assert shown["method"]["alpha"] == 1.0
-    assert shown["data"]["query_per_class"] == 1  # a fifth of 7
+    settings = run_json(f"train --data {photos} --show-config --json")
+    assert settings["net"]["freeze"] is True
+    assert settings["train"]["optimiser"] == "adamw"
+    assert settings["train"]["epochs"] == 60
+    assert settings["method"]["alpha"] == 1.0
+    assert settings["data"]["query_per_class"] == 1  # a fifth of 7
     whole = run_json(f"train --data {photos} --set net.freeze=false --set data.query_per_class=2 --show-config --json")
     assert whole["net"]["freeze"] is False
     assert (whole["train"]["optimiser"], whole["train"]["batch_size"]) == ("adamw", 32)

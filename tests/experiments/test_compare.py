@@ -93,9 +93,9 @@ def test_a_folder_of_another_comparison_is_refused(compared: Path) -> None:
 def test_a_run_that_fails_leaves_the_others(tmp_path: Path) -> None:
     """SCDH diverges; ITQ cannot give more bits than there are features."""
     diverges = "--set scdh:train.lr_head=1e30 --set scdh:train.lr_trunk=1e30"
-    shown = must(f"compare scdh dsh itq lsh {SMALL} --bits 65 --seeds 0 {diverges} --out {tmp_path}/c")
-    assert "scdh-65-0 failed: The loss is not a finite number" in shown
-    assert "itq-65-0 failed: ITQ gives at most 64 bits" in shown
+    output = must(f"compare scdh dsh itq lsh {SMALL} --bits 65 --seeds 0 {diverges} --out {tmp_path}/c")
+    assert "scdh-65-0 failed: The loss is not a finite number" in output
+    assert "itq-65-0 failed: ITQ gives at most 64 bits" in output
     results = read_json(tmp_path / "c/compare.json")
     assert set(results["failed"]) == {"scdh-65-0", "itq-65-0"}
     assert {row["method"]: row["runs"] for row in results["rows"]} == {"dsh": 1, "lsh": 1, "scdh": 0, "itq": 0}

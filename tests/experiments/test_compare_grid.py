@@ -108,7 +108,7 @@ def test_equal_time_gives_slower_methods_fewer_epochs(tmp_path: Path, monkeypatc
     assert results.budget == Budget(seconds=0.44, epochs=[2, 4], steps=[22, 44])
     assert epochs_within(grid, source, tmp_path, 0.44, tmp_path) == {("scdh", 8): 4, ("ninh", 8): 2}
     assert epochs_within(grid, source, tmp_path, 1e-9, tmp_path) == {("scdh", 8): 1, ("ninh", 8): 1}
-    assert len(measured) == 2  # kept
+    assert len(measured) == 2  # stored, not measured again
     other = replace(grid, methods=("dsh",))
     assert epochs_within(other, source, tmp_path, 0.44, tmp_path) == {("dsh", 8): 30}  # as usual
     assert "| NINH | 2 |" in to_markdown(results)

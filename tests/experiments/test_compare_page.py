@@ -57,7 +57,7 @@ def test_target_and_times() -> None:
 
 
 def test_a_method_that_ranks_by_another_distance_has_no_radius() -> None:
-    """It did not fail there, and its definition is told apart."""
+    """It did not fail there, and its definition is given beside the others'."""
     hamming, other = result("itq", 0, 0.5), result("own", 0, 0.6)
     hamming = hamming.model_copy(update={"precision_at_radius": 0.4, "definition": {"radius": 2, "words": "Hamming."}})
     other = other.model_copy(update={"definition": {"words": "Weighted."}})
