@@ -23,6 +23,7 @@ from scdh.data.open import open_source
 from scdh.data.source import Source
 from scdh.hasher import Hasher
 from scdh.methods.base import START, MethodData
+from scdh.runs.encoding import encode_rows
 from scdh.training.device import make_accelerator
 from scdh.training.loop import TrainingStep, train_epochs
 from scdh.training.optim import build_optimiser

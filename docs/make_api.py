@@ -123,10 +123,11 @@ def undescribed() -> list[str]:
         functions = (
             {path: value} if inspect.isfunction(value) else {f"{path}.{n}": f for n, f in methods(value).items()}
         )
-        described = set(parse(value.__doc__).sections.get("Args", {}))
         if inspect.isclass(value) and not issubclass(value, Exception):
-            described |= set(parse(value.__doc__).sections.get("Attributes", {}))
-            described |= set(parse(getattr(value.__init__, "__doc__", "")).sections.get("Args", {}))
+            documented = [parse(text) for base in value.__mro__ for text in (base.__doc__, base.__init__.__doc__)]
+            described = {
+                name for one in documented for key in ("Args", "Attributes") for name in one.sections.get(key, ())
+            }
             names = [name for name in parameters(value) if not name.startswith("_")]
             missing += [f"{path}({name})" for name in names if name not in described]
         for name, function in functions.items():

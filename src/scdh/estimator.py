@@ -113,13 +113,13 @@ class _EmbeddingHasher(TransformerMixin, BaseEstimator):
         )
 
     def codes(self, X: Any) -> Codes:
-        """The codes of X [n, d] as an object that the index and ``evaluate`` take."""
+        """The codes of ``X``, float [n, d], as an object that the index and ``evaluate`` take."""
         check_is_fitted(self)
         X = validate_data(self, X, dtype=np.float64, reset=False)
         return self.hasher_.encode(self._standardise(X), batch_size=4096)
 
     def transform(self, X: Any) -> np.ndarray:
-        """Packed codes of X [n, d], uint8 [n, ceil(bits/8)]."""
+        """Packed codes of ``X``, float [n, d]: uint8 [n, ceil(bits/8)]."""
         return self.codes(X).packed
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
