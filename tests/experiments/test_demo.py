@@ -79,9 +79,9 @@ def cells(page: str) -> list[list[str]]:
 @pytest.mark.parametrize("data", ["digits", "groceries"])
 def test_table_shows_the_scores_that_were_saved(data: str, request: pytest.FixtureRequest) -> None:
     page, results = read(request.getfixturevalue(data))
-    shown = cells(page)
-    assert len(shown) == len(results["scores"]) == 7
-    for texts, row in zip(shown, results["scores"], strict=True):
+    table = cells(page)
+    assert len(table) == len(results["scores"]) == 7
+    for texts, row in zip(table, results["scores"], strict=True):
         assert texts[0] == row["method"]
         assert texts[1] == str(row["bits"] or "–")
         assert texts[2] == f"{row['bytes']:,}"

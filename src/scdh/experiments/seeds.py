@@ -77,7 +77,9 @@ def main() -> None:
     parser.add_argument("--data", choices=list(PRESETS), default="groceries")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--bits", type=int, nargs="+", default=[16, 32])
-    parser.add_argument("--out", type=Path, default=None, help="folder that keeps the runs (default: none is kept)")
+    parser.add_argument(
+        "--out", type=Path, default=None, help="folder for the runs (default: they are deleted at the end)"
+    )
     parser.add_argument("--cache", type=Path, default=None, help="folder that keeps the trunk's features")
     options = parser.parse_args()
     table = run_seeds(options.data, options.seeds, options.bits, out=options.out, cache=options.cache)

@@ -10,6 +10,7 @@ from scdh.data.source import Source
 from scdh.errors import ConfigError, TrainingError
 from scdh.experiments.compare.features import SourceFeatures
 from scdh.experiments.compare.grid import Cell
+from scdh.experiments.compare.named_warnings import warnings_named
 from scdh.experiments.compare.results import CellResult
 from scdh.files import locked, replacing
 from scdh.methods.declared import declared
@@ -90,7 +91,8 @@ class CellRunner:
                 run.protocol(self.source)  # refuses data that changed since
             if not self.is_done(cell):
                 try:
-                    self._train_and_score(cell, run)
+                    with warnings_named(cell.name):
+                        self._train_and_score(cell, run)
                 except TrainingError as error:  # one method that diverges must not stop the others
                     with replacing(run.failure) as temporary:
                         temporary.write_text(json.dumps({"sentence": str(error)}), "utf-8")
