@@ -105,7 +105,7 @@ class IndexWriter:
         self.add_all([(codes, ids)])
 
     def add_all(self, parts: Iterable[tuple[Codes, ArrayLike | None]]) -> None:
-        """Add several pairs of codes and ids, each as for ``add``, in one commit: all of them or none."""
+        """Add several ``parts``, pairs of codes and ids as for ``add``, in one commit: all of them or none."""
         segments = self.segments
         for codes, ids in parts:
             check_hamming_codes(codes, "The codes to add", self.bits)
@@ -113,13 +113,13 @@ class IndexWriter:
         self.commit(segments)
 
     def remove(self, ids: ArrayLike) -> None:
-        """Remove the items with these ids, int64 [m] or one id, in one commit; an unknown or repeated id is refused."""
+        """Remove the items with these ``ids``, int64 [m] or one, in one commit; unknown or repeated ids are refused."""
         removed_ids = id_row(ids)
         refuse_repeated(removed_ids)
         self.commit(remove_ids(self.segments, removed_ids))
 
     def commit(self, segments: Sequence[Segment]) -> None:
-        """Make these segments the state of the file; the caller must make sure that no id is in two of them.
+        """Make these ``segments`` the state of the file; the caller must make sure that no id is in two of them.
 
         Arrays that are in ``self.segments`` already are not written again.
         """
