@@ -14,6 +14,7 @@ from scdh.methods import declared as declarations
 from scdh.methods import registry
 from scdh.methods.base import About, Method, MethodData, Moment
 from scdh.nets.heads import HashHead
+from scdh.runs.encoding import encode_rows, hash_outputs_of_features
 from scdh.runs.protocol import protocol_of, source_of
 from scdh.training.loop import train_epochs
 from tests.methods.harness import checkpoint_tensors
@@ -87,12 +88,13 @@ def test_a_method_may_have_codes_of_another_length_and_read_them_its_own_way(tmp
     np.testing.assert_allclose(u, raw - 0.25, rtol=1e-6, atol=1e-6)
     np.testing.assert_array_equal(codes.unpack(), -u >= 0)
     features = hasher.network.features(torch.from_numpy(vectors)).detach().numpy()
-    np.testing.assert_allclose(hasher.hash_outputs_of_features(features), u, atol=1e-6)
+    np.testing.assert_allclose(hash_outputs_of_features(hasher, features), u, atol=1e-6)
     loaded = Hasher.load(tmp_path)
     assert loaded.encode(vectors) == codes
     source = source_of(hasher.config)
     rows = protocol_of(hasher.config, source).query
-    assert loaded.encode_rows(source, rows).packed.shape == (len(rows), 2)
+    row_codes, _ = encode_rows(loaded, source, rows)
+    assert row_codes.packed.shape == (len(rows), 2)
 
 
 def test_two_views_need_no_unlabelled_rows(monkeypatch):
