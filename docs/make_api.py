@@ -148,7 +148,8 @@ def render() -> str:
         for path in paths:
             parts += _render(path)
     page = "\n\n".join(part for part in parts if part) + "\n"
-    return re.sub(r":\w+:`~?([^`]+)`", r"`\1`", page.replace("``", "`"))  # Markdown has one kind of code
+    page = re.sub(r"(?<!`)``(?!`)", "`", page)  # Markdown has one kind of code
+    return re.sub(r":\w+:`~?([^`]+)`", r"`\1`", page)
 
 
 def _render(path: str) -> list[str]:

@@ -3,6 +3,8 @@
 from fractions import Fraction
 from itertools import permutations, product
 
+import numpy as np
+
 from tests.reference.slow_search import distance
 
 
@@ -15,6 +17,7 @@ def is_relevant(query_label, item_label):
 
 def levels_of(query_bits, query_label, database_bits, database_labels, left_out=None):
     """The ranking as a list of levels, each a list of booleans (relevant or not) in the order of the rows."""
+    query_bits, database_bits = (np.asarray(bits, dtype=bool).tolist() for bits in (query_bits, database_bits))
     levels = [[] for _ in range(len(query_bits) + 1)]
     for row, (bits, label) in enumerate(zip(database_bits, database_labels, strict=True)):
         if row != left_out:
