@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 # One process per core; tests/conftest.py says which tests share one.
-PYTEST := $(BIN)/python -m pytest --numprocesses auto --dist loadgroup --no-loadscope-reorder
+PYTEST := $(BIN)/python -m pytest --numprocesses logical
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo check test lint bench clean

@@ -3,16 +3,18 @@
 import os
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 # Read by torch when it is imported, here and in the processes that tests start: one thread for each of them.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+TESTS = Path(__file__).parent
 
 
 def group_of(file: Path) -> str:
     """One process runs the tests of a file, or of a folder with fixtures of its own: what they share is made once."""
-    has_fixtures = (file.parent / "conftest.py").exists() and file.parent != Path(__file__).parent
+    has_fixtures = (file.parent / "conftest.py").exists() and file.parent != TESTS
     return str(file.parent if has_fixtures else file)
 
 
@@ -20,5 +22,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Groups with many slow tests come first, so that no process is left with a long one at the end."""
     slow = Counter(group_of(item.path) for item in items if item.get_closest_marker("slow"))
     items.sort(key=lambda item: -slow[group_of(item.path)])
-    for item in items:
-        item.add_marker(pytest.mark.xdist_group(group_of(item.path)))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Hand out whole groups, in the order above. (``--dist loadgroup`` has no effect with pytest 9.2.)"""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class GroupScheduling(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return group_of(config.rootpath / nodeid.partition("::")[0])
+
+    config.option.loadscopereorder = False  # else by the number of tests, whatever they take
+    return GroupScheduling(config, log)

@@ -56,6 +56,7 @@ def test_evaluating_files_gives_the_run_s_scores(work: Path) -> None:
     assert "300 queries" in table
 
 
+@pytest.mark.slow
 def test_validation_rows_are_scored_among_themselves(work: Path) -> None:
     must(f"train --preset demo-digits --epochs 2 --set data.validation_per_class=10 --out {work}/held")
     content = run_json(f"evaluate {work}/held --part validation --json")

@@ -165,6 +165,7 @@ def test_cosine_scores_agree_with_a_slow_loop() -> None:
     assert scores.precision_at_k(80) == pytest.approx(scores.precision_at_k(40) / 2)
 
 
+@pytest.mark.slow
 def test_seeds_give_mean_and_deviation() -> None:
     table = run_seeds("digits", 2, (8,), overrides={"train.epochs": 1})
     assert list(table) == ["SCDH 8 bits", "ITQ 8 bits", "LSH 8 bits", "64 floats"]

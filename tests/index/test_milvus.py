@@ -465,7 +465,7 @@ def test_a_wrong_password(monkeypatch):
 def test_a_file_that_is_open_elsewhere_or_no_database(file, tmp_path):
     script = f"from scdh.index.milvus import MilvusIndex; MilvusIndex.open('milvus:{file}/keeps_the_file_open')"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
-    assert done.stderr.splitlines()[-1].endswith("another program has it open, or it is no file of milvus-lite.")
+    assert done.stderr.splitlines()[-1].endswith("another program has it open, or it is not a file of milvus-lite.")
     (tmp_path / "text.db").write_text("This is not a database, but a long enough text." * 100)
     with pytest.raises(ConfigError, match=r"text.db cannot be opened: another program"):
         MilvusIndex.open(f"milvus:{tmp_path}/text.db/photos")

@@ -695,10 +695,11 @@ def test_large_files_are_opened_without_reading_them(tmp_path):
 
 @pytest.mark.slow
 def test_kills_at_random_moments():
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.index.kill_appends", "--times", "10"], capture_output=True, text=True, check=True
-    )
-    result = json.loads(done.stdout)
-    assert result["kills"] == 10
-    assert result["corrupt"] == result["lost"] == 0
-    assert result["commits"] > 5
+    for kills in (10, 40, 160):  # on a busy machine a writer may be killed before it has done anything
+        command = [sys.executable, "-m", "tests.index.kill_appends", "--times", str(kills)]
+        result = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+        assert result["kills"] == kills
+        assert result["corrupt"] == result["lost"] == 0
+        if result["commits"] > 5:
+            return
+    pytest.fail(f"Only {result['commits']} changes were committed in {kills} runs of the writer.")

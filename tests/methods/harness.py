@@ -27,6 +27,7 @@ from scdh.methods.declared import declared, names_of_this_folder
 from scdh.methods.registry import make_method
 from scdh.nets.network import Network
 from scdh.nets.small import FeatureTrunk
+from scdh.runs.encoding import encode_rows
 from scdh.runs.protocol import protocol_of, source_of
 
 METHODS = sorted(names_of_this_folder())
@@ -150,5 +151,5 @@ def query_map(hasher):
     """MAP of the run's queries, by codes of its model."""
     source = source_of(hasher.config)
     protocol = protocol_of(hasher.config, source)
-    query, database = hasher.encode_rows(source, protocol.query), hasher.encode_rows(source, protocol.database)
+    query, database = (encode_rows(hasher, source, rows)[0] for rows in (protocol.query, protocol.database))
     return evaluate(query, source.labels[protocol.query], database, source.labels[protocol.database]).map

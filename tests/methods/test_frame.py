@@ -3,40 +3,22 @@
 import json
 import subprocess
 import sys
-from collections import Counter
 
 import numpy as np
 import pytest
 import torch
-from torch import nn
 
-from scdh.config import load_config
 from scdh.errors import ConfigError
 from scdh.hasher import Hasher
-from scdh.losses import softmax_loss
 from scdh.methods import declared as declarations
 from scdh.methods import registry
-from scdh.methods.base import About, Method, MethodData, Moment, Settings
+from scdh.methods.base import About, Method, MethodData, Moment
 from scdh.nets.heads import HashHead
+from scdh.runs.encoding import encode_rows, hash_outputs_of_features
 from scdh.runs.protocol import protocol_of, source_of
 from scdh.training.loop import train_epochs
 from tests.methods.harness import checkpoint_tensors
-
-ABOUT = About("Toy", "unary", 2026, "none", cost="O(B·C·r)", faithful="a toy", labels=("single", "multi"))
-
-
-class Toy(Method):
-    """A classifier on u, whose weights are parameters of the method and not of the network."""
-
-    about = ABOUT
-    Settings = Settings
-
-    def build(self, net):
-        super().build(net)
-        self.classifier = nn.Parameter(0.1 * torch.randn(self.num_classes, net.bits))
-
-    def step(self, net, batch, moment):
-        return {"loss": softmax_loss(net(batch.inputs).u @ self.classifier.T, batch.labels)}
+from tests.methods.toys import ABOUT, Toy, digits, use_as_toy
 
 
 class Longer(Toy):
@@ -65,56 +47,8 @@ class TwoViews(Toy):
         return super().step(net, batch, moment)
 
 
-class Recorder(Toy):
-    """Keeps what it is called with."""
-
-    def __init__(self, *arguments):
-        super().__init__(*arguments)
-        self.moments, self.features, self.outputs = [], [], []
-
-    def prepare(self, net, data):
-        self.data = data
-        self.first_features = data.features(net)
-
-    def step(self, net, batch, moment):
-        self.moments.append(("step", moment))
-        return super().step(net, batch, moment)
-
-    def after_step(self, net, moment):
-        self.moments.append(("after_step", moment))
-
-    def end_epoch(self, net, data, moment):
-        self.moments.append(("end_epoch", moment))
-        assert data is self.data
-        assert net.training
-        self.features.append(data.features(net))
-        self.outputs.append(data.hash_outputs(net))
-        assert net.training
-        return {"norm": float(np.abs(self.outputs[-1]).mean())}
-
-
-@pytest.fixture
-def use(monkeypatch):
-    """A function that makes a toy class the method "toy" in this test."""
-
-    def use(method):
-        known = declarations._declared
-        toy = declarations.Declared("toy", method.about, method.Settings)
-        monkeypatch.setattr(declarations, "_declared", lambda name, path: toy if name == "toy" else known(name, path))
-        monkeypatch.setattr(declarations, "names_of_this_folder", lambda: frozenset({"toy", "scdh"}))
-        class_of = registry.method_class
-        monkeypatch.setattr(registry, "method_class", lambda name: method if name == "toy" else class_of(name))
-
-    return use
-
-
-def digits(**overrides):
-    small = {"data.train_per_class": 12, "data.query_per_class": 5, "train.epochs": 3, "train.batch_size": 40}
-    return load_config("demo-digits", overrides={**small, "method.name": "toy", "method.bits": 8, **overrides})
-
-
-def test_a_parameter_of_the_method_learns_is_in_the_checkpoint_and_resumes(use, tmp_path, monkeypatch):
-    use(Toy)
+def test_a_parameter_of_the_method_learns_is_in_the_checkpoint_and_resumes(tmp_path, monkeypatch):
+    use_as_toy(monkeypatch, Toy)
     hasher = Hasher.train(digits(), tmp_path / "whole", quiet=True)
     torch.manual_seed(0)
     untrained = Hasher.build(digits(), hasher.label_names, False, 64)
@@ -138,14 +72,14 @@ def test_a_parameter_of_the_method_learns_is_in_the_checkpoint_and_resumes(use, 
         assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "stopped" / name).read_bytes(), name
 
 
-def test_gradients_of_the_methods_parameters_are_clipped_too(use):
-    use(Toy)
+def test_gradients_of_the_methods_parameters_are_clipped_too(monkeypatch):
+    use_as_toy(monkeypatch, Toy)
     free, clipped = (Hasher.train(digits(**{"train.clip_norm": norm}), quiet=True) for norm in (None, 1e-3))
     assert not torch.equal(free.method.classifier, clipped.method.classifier)
 
 
-def test_a_method_may_have_codes_of_another_length_and_read_them_its_own_way(use, tmp_path):
-    use(Longer)
+def test_a_method_may_have_codes_of_another_length_and_read_them_its_own_way(tmp_path, monkeypatch):
+    use_as_toy(monkeypatch, Longer)
     hasher = Hasher.train(digits(), tmp_path, quiet=True)
     vectors = np.random.default_rng(0).uniform(0, 16, (20, 64)).astype(np.float32)
     codes, u = hasher.encode(vectors), hasher.hash_outputs(vectors)
@@ -154,16 +88,17 @@ def test_a_method_may_have_codes_of_another_length_and_read_them_its_own_way(use
     np.testing.assert_allclose(u, raw - 0.25, rtol=1e-6, atol=1e-6)
     np.testing.assert_array_equal(codes.unpack(), -u >= 0)
     features = hasher.network.features(torch.from_numpy(vectors)).detach().numpy()
-    np.testing.assert_allclose(hasher.hash_outputs_of_features(features), u, atol=1e-6)
+    np.testing.assert_allclose(hash_outputs_of_features(hasher, features), u, atol=1e-6)
     loaded = Hasher.load(tmp_path)
     assert loaded.encode(vectors) == codes
     source = source_of(hasher.config)
     rows = protocol_of(hasher.config, source).query
-    assert loaded.encode_rows(source, rows).packed.shape == (len(rows), 2)
+    row_codes, _ = encode_rows(loaded, source, rows)
+    assert row_codes.packed.shape == (len(rows), 2)
 
 
-def test_two_views_need_no_unlabelled_rows(use):
-    use(TwoViews)
+def test_two_views_need_no_unlabelled_rows(monkeypatch):
+    use_as_toy(monkeypatch, TwoViews)
     images = {
         "data.source": "digits-images",
         "net.backbone": "small_conv",
@@ -185,48 +120,6 @@ def test_two_views_need_no_unlabelled_rows(use):
         assert any((batch.inputs != batch.other_views[0]).any() for batch in method.batches)
     vectors = Hasher.train(digits(**{"train.epochs": 1}), quiet=True).method
     assert all(torch.equal(batch.inputs, batch.other_views[0]) for batch in vectors.batches)
-
-
-def test_moments_and_data_of_a_run(use):
-    use(Recorder)
-    config = digits(**{"train.epochs": 2})
-    hasher = Hasher.train(config, quiet=True)
-    method, source = hasher.method, source_of(config)
-    protocol = protocol_of(config, source)
-    assert Counter(name for name, _ in method.moments) == {"step": 6, "after_step": 6, "end_epoch": 2}
-    expected = [(name, epoch, step) for epoch in range(2) for step in range(3) for name in ("step", "after_step")]
-    expected[6:6], expected[14:] = [("end_epoch", 0, 3)], [("end_epoch", 1, 3)]
-    assert [(name, moment.epoch, moment.step) for name, moment in method.moments] == expected
-    assert {(m.steps_per_epoch, m.epochs, m.teacher) for _, m in method.moments} == {(3, 2, None)}
-    assert [m.epochs_done for name, m in method.moments if name == "end_epoch"] == [1.0, 2.0]
-    assert [m.epochs_done for name, m in method.moments if name == "step"][:4] == [0, 1 / 3, 2 / 3, 1]
-
-    data = method.data
-    np.testing.assert_array_equal(data.rows, protocol.train)
-    np.testing.assert_array_equal(data.labels, source.labels[protocol.train])
-    assert data.unlabelled_rows.tolist() == []
-    assert method.first_features.shape == (len(data.rows), hasher.network.trunk_width)
-    assert (method.features[0] != method.features[1]).any()  # the MLP on embeddings is the trunk, and learns
-    np.testing.assert_allclose(method.outputs[-1], hasher.hash_outputs(source.features[data.rows]), atol=1e-5)
-    assert hasher.info["history"]["norm"] == pytest.approx(np.abs(method.outputs[-1]).mean())
-
-
-def test_data_without_a_network_to_run_say_so(use):
-    data = MethodData(np.zeros(3, np.int64), np.arange(3))
-    with pytest.raises(TypeError, match="give MethodData a `read` function"):
-        data.features(None)
-
-
-def test_the_estimator_gives_a_method_the_same_data(use):
-    from scdh.estimator import HashTransformer
-
-    use(Recorder)
-    X, y = np.random.default_rng(0).normal(size=(60, 5)), np.arange(60) % 3
-    estimator = HashTransformer("toy", bits=8, epochs=2).fit(X, y)
-    method = estimator.hasher_.method
-    np.testing.assert_array_equal(method.data.labels, y)
-    assert method.outputs[-1].shape == (60, 8)
-    assert [moment.epoch for name, moment in method.moments if name == "end_epoch"] == [0, 1]
 
 
 def test_verbs_that_a_method_does_not_have_say_so():
@@ -251,7 +144,7 @@ def test_a_method_refuses_labels_it_cannot_use():
         OneLabel(None, 8, 3, multi_label=True)
 
 
-def test_a_head_without_a_hash_layer_is_trained_and_saved(use, tmp_path):
+def test_a_head_without_a_hash_layer_is_trained_and_saved(tmp_path, monkeypatch):
     class Sharp(HashHead):
         def forward(self, x):
             return super().forward(x).tanh()
@@ -261,7 +154,7 @@ def test_a_head_without_a_hash_layer_is_trained_and_saved(use, tmp_path):
             super().build(net)
             net.head = Sharp(net.width, net.bits)
 
-    use(WithOwnHead)
+    use_as_toy(monkeypatch, WithOwnHead)
     hasher = Hasher.train(digits(), tmp_path, quiet=True)
     vectors = np.random.default_rng(0).uniform(0, 16, (20, 64)).astype(np.float32)
     assert np.abs(hasher.hash_outputs(vectors)).max() <= 1
@@ -287,13 +180,13 @@ print(json.dumps([described, [module for module in ("torch", "timm", "sklearn") 
     assert described == {name: registry.method_class(name).about.title for name in declarations.method_names()}
 
 
-def test_training_can_be_called_without_a_run_folder(use):
+def test_training_can_be_called_without_a_run_folder(monkeypatch):
     """The loop on its own: a network, a method, and batches from anywhere."""
     from scdh.data.arrays.memory import ArraySource
     from scdh.data.batches.loaders import training_batches
     from scdh.training.device import make_accelerator
 
-    use(Toy)
+    use_as_toy(monkeypatch, Toy)
     config = digits(**{"train.epochs": 2})
     X, y = np.random.default_rng(0).normal(size=(80, 64)).astype(np.float32), np.arange(80) % 4
     source = ArraySource(X, y, list("abcd"), name="X")

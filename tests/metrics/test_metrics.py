@@ -65,6 +65,7 @@ def test_compiled_sums_over_levels_equal_those_of_numpy(ties, topk, denominator,
     assert found[0].max() > 0 or (topk, ties) == (1, "worst")
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(data=st.data())
 def test_the_worst_score_of_a_cut_level_is_the_smallest_over_all_numbers_of_hits(data):

@@ -46,6 +46,7 @@ def test_the_papers_other_nets_are_torchvisions(name):
     assert name in backbones._torchvision_names()
 
 
+@pytest.mark.slow
 def test_pretrained_lite0_tells_real_photos_apart():
     """The package's tensors go in by order; in a wrong order features of two photos would be noise."""
     from sklearn.datasets import load_sample_images
@@ -128,6 +129,7 @@ def test_frozen_batch_norm_stays_in_evaluation_mode():
     assert Network(trunk, 4, 2).train().trunk[1].training
 
 
+@pytest.mark.slow
 def test_what_cannot_be_built_is_said_in_one_sentence(monkeypatch):
     with pytest.raises(ConfigError, match=r"Unknown backbone 'alexnett'; did you mean 'alexnet'\?"):
         build_backbone(NetSettings(backbone="alexnett"))

@@ -179,6 +179,7 @@ def test_recalibration_measures_what_the_network_will_see():
         load_config(overrides={"train.recalibrate": True, "net.freeze": True})
 
 
+@pytest.mark.slow
 def test_a_frozen_trunk_trains_on_cached_features_and_saves_a_whole_model(tmp_path):
     config = load_config(
         overrides={
@@ -221,6 +222,7 @@ def test_anyones_loop_can_use_the_loss():
     assert value.item() < 0.5 * first
 
 
+@pytest.mark.slow
 def test_the_last_epoch_can_be_chosen_although_there_is_validation(tmp_path):
     config = digits(**{"train.keep": "last", "train.epochs": 3, "train.lr_head": 0.05, "train.lr_trunk": 0.05})
     hasher = Hasher.train(config, tmp_path, quiet=True)

@@ -83,14 +83,7 @@ class HammingIndex:
         return self.codes_of(self.ids)
 
     def codes_of(self, ids: ArrayLike) -> Codes:
-        """The codes of some items, in the order of the ids.
-
-        Args:
-            ids: int64 [m] in any order, or one id.
-
-        Raises:
-            CodesError: if the index does not hold one of the ids.
-        """
+        """The codes of the items with these ``ids``, int64 [m] or one id, in their order; unknown ids are refused."""
         wanted = id_row(ids)
         packed = packed_rows(gather_words(self._segments, wanted, self.bits), self.bits)
         return Codes(packed, self.bits, wanted, self._metadata)
@@ -205,7 +198,7 @@ class HammingIndex:
         return queries.within(self._planner, segments, word_columns(query_codes), radius, self.bits, by, progress)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write one file that describes itself, whole or not at all; an existing file is replaced.
+        """Write one file ``path`` that describes itself, whole or not at all; an existing file is replaced.
 
         Raises:
             CodesError: if it cannot be written, or an ``IndexWriter`` has it open.

@@ -35,6 +35,11 @@ class MilvusIndex:
 
     A context manager that closes the connection at its end. Every method may raise ``ConfigError`` (the server cannot
     be reached or refuses the password) and ``CodesError`` (it refuses the request).
+
+    Args:
+        server: an open connection.
+        bits: length of the codes.
+        metadata: text by name that the collection carries.
     """
 
     def __init__(self, server: MilvusServer, bits: int, metadata: Mapping[str, str]) -> None:
@@ -58,7 +63,7 @@ class MilvusIndex:
     def create_or_open(cls, uri: str, bits: int, metadata: Mapping[str, str] | None = None) -> "MilvusIndex":
         """The collection of that name, which must have these bits; a new one if none exists.
 
-        The arguments are those of ``create``. The metadata of an existing collection stay as they are.
+        ``uri``, ``bits`` and ``metadata`` are those of ``create``. An existing collection keeps its own metadata.
         """
         return cls._start(uri, bits, metadata, may_exist=True)
 
@@ -116,19 +121,12 @@ class MilvusIndex:
         self.close()
 
     def contains(self, ids: ArrayLike) -> NDArray[np.bool_]:
-        """Whether the index holds each of the ids int64 [m]: booleans [m]."""
+        """Whether the index holds each of the ``ids`` int64 [m]: booleans [m]."""
         wanted = id_row(ids)
         return np.isin(wanted, known_ids(self._server, wanted))
 
     def codes_of(self, ids: ArrayLike) -> Codes:
-        """The codes of some items, in the order of the ids.
-
-        Args:
-            ids: int64 [m] in any order, or one id.
-
-        Raises:
-            CodesError: if the index does not hold one of the ids.
-        """
+        """The codes of the items with these ``ids``, int64 [m] or one id, in their order; unknown ids are refused."""
         wanted = id_row(ids)
         stored_ids, packed = known_codes(self._server, np.unique(wanted), self.bits)
         missing = ~np.isin(wanted, stored_ids)
@@ -170,7 +168,7 @@ class MilvusIndex:
         return write_codes(self._server, *self._check_codes(codes, ids), compare=False)
 
     def load(self, codes: Codes, ids: ArrayLike | None = None) -> int:
-        """As ``upsert``, but reads each batch from Milvus first, and sends only codes that are missing or different.
+        """As ``upsert`` of ``codes`` and ``ids``, but reads each batch from Milvus first and sends only what differs.
 
         So an interrupted load is continued by the same call. Its progress is not recorded elsewhere, where it could be
         lost, or be wrong for a new collection. Reading a batch takes half as long as writing it; an empty collection
@@ -179,11 +177,7 @@ class MilvusIndex:
         return write_codes(self._server, *self._check_codes(codes, ids), compare=len(self) > 0)
 
     def remove(self, ids: ArrayLike) -> None:
-        """Remove the items with these ids, int64 [m] or one id.
-
-        Raises:
-            CodesError: if an id is unknown or given twice; then nothing is removed.
-        """
+        """Remove the items with these ``ids``, int64 [m] or one; refused as a whole if one is unknown or repeated."""
         removed_ids = id_row(ids)
         refuse_repeated(removed_ids)
         unknown = removed_ids[~self.contains(removed_ids)]

@@ -26,14 +26,12 @@ UNUSED_BYTES = 16 << 20
 class IndexWriter:
     """The one writer of an index file; a context manager that closes the file at its end.
 
-    Each ``add``, ``remove`` and ``commit`` is durable when it returns; if the process is killed before, it has happened
-    as a whole or not at all.
+    Each ``add``, ``remove`` and ``commit`` is durable when it returns; after a kill it is done wholly or not at all.
 
     Args:
         path: the file, which is created if it does not exist.
-        bits: the number of bits of each code. Needed for a new file; for an existing one it must be the same.
-        metadata: text by name, such as the fingerprint of the model, saved in a new file; an existing file must have
-            the same values.
+        bits: of each code; needed for a new file, and must be the same for an existing one.
+        metadata: text by name, saved in a new file; an existing file must have the same values.
 
     Raises:
         CodesError: if another writer has the file open, it is damaged, or its bits or metadata differ.
@@ -99,16 +97,15 @@ class IndexWriter:
 
         Args:
             codes: m codes of the bits of the file.
-            ids: int64 [m], all different and new. None takes the ids that the codes carry, or else the numbers after
-                the largest id of the file.
+            ids: int64 [m], new ones. None takes those of the codes, or else the numbers after the largest id.
 
         Raises:
-            CodesError: if the codes or ids do not fit, or the file cannot be written; it then has its last state.
+            CodesError: if codes or ids do not fit, or the file cannot be written, which then has its last state.
         """
         self.add_all([(codes, ids)])
 
     def add_all(self, parts: Iterable[tuple[Codes, ArrayLike | None]]) -> None:
-        """Add several pairs of codes and ids, each as for ``add``, in one commit: all of them or none."""
+        """Add several ``parts``, pairs of codes and ids as for ``add``, in one commit: all of them or none."""
         segments = self.segments
         for codes, ids in parts:
             check_hamming_codes(codes, "The codes to add", self.bits)
@@ -116,20 +113,15 @@ class IndexWriter:
         self.commit(segments)
 
     def remove(self, ids: ArrayLike) -> None:
-        """Remove the items with these ids, int64 [m] or one id, in one commit.
-
-        Raises:
-            CodesError: if an id is unknown or given twice; then nothing is removed.
-        """
+        """Remove the items with these ``ids``, int64 [m] or one, in one commit; unknown or repeated ids are refused."""
         removed_ids = id_row(ids)
         refuse_repeated(removed_ids)
         self.commit(remove_ids(self.segments, removed_ids))
 
     def commit(self, segments: Sequence[Segment]) -> None:
-        """Make these segments the state of the file; the caller must make sure that no id is in two of them.
+        """Make these ``segments`` the state of the file; the caller must make sure that no id is in two of them.
 
-        Arrays that are in ``self.segments`` already are not written again. After an error the file has its last state
-        and the writer can be used again, unless the error says otherwise.
+        Arrays that are in ``self.segments`` already are not written again.
         """
         handle = self._current_handle()
         new_segments = checked_segments(segments, self.bits, self._arrays)
