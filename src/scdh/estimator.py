@@ -10,21 +10,60 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from scdh.codes import Codes
 
 
-class _EmbeddingHasher(TransformerMixin, BaseEstimator):
-    """What both estimators share; they differ in their parameters."""
+class HashTransformer(TransformerMixin, BaseEstimator):
+    """Codes of embeddings X [n, d] by any method of ``scdh methods`` that takes embeddings.
 
-    bits: int
-    hidden: tuple[int, ...]
-    dropout: float
-    epochs: int
-    batch_size: int
-    learning_rate: float
-    weight_decay: float
-    random_state: int | np.random.RandomState | None
+    Args:
+        method: name of the method.
+        bits: length of the codes.
+        settings: the method's own settings, e.g. ``{"margin": 24.0}`` for "dsh"; what is not given has the value that
+            suits embeddings, or else the method's default.
+        hidden: widths of an MLP below the hash layer (empty: a linear hash); methods that are fitted have none.
+        dropout: after each layer of the MLP.
+        epochs: passes over the data.
+        batch_size: rows of one step.
+        learning_rate: of AdamW, with a cosine schedule.
+        weight_decay: of AdamW.
+        random_state: seed, or a RandomState; None: another one each time.
+
+    Features are standardised with the mean and deviation of the training data.
+
+    >>> from sklearn.datasets import load_digits
+    >>> X, y = load_digits(return_X_y=True)
+    >>> HashTransformer("itq", bits=32).fit_transform(X).shape
+    (1797, 4)
+    """
+
+    def __init__(
+        self,
+        method: str = "scdh",
+        bits: int = 64,
+        *,
+        settings: dict[str, Any] | None = None,
+        hidden: tuple[int, ...] = (256,),
+        dropout: float = 0.2,
+        epochs: int = 30,
+        batch_size: int = 64,
+        learning_rate: float = 2e-3,
+        weight_decay: float = 1e-2,
+        random_state: int | np.random.RandomState | None = 0,
+    ) -> None:
+        self.method = method
+        self.bits = bits
+        self.settings = settings
+        self.hidden = hidden
+        self.dropout = dropout
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.weight_decay = weight_decay
+        self.random_state = random_state
 
     def _method(self) -> tuple[str, dict[str, Any]]:
         """Name of the method, and its own settings."""
-        raise TypeError(f"{type(self).__name__} has no method.")
+        from scdh.methods.declared import declared
+
+        return self.method, {**declared(self.method).suited_settings.get("embeddings", {}), **(self.settings or {})}
 
     def fit(self, X: Any, y: Any = None) -> Any:
         """Learn codes.
@@ -171,62 +210,7 @@ class _EmbeddingHasher(TransformerMixin, BaseEstimator):
         return tags
 
 
-class HashTransformer(_EmbeddingHasher):
-    """Codes of embeddings X [n, d] by any method of ``scdh methods`` that takes embeddings.
-
-    Args:
-        method: name of the method.
-        bits: length of the codes.
-        settings: the method's own settings, e.g. ``{"margin": 24.0}`` for "dsh"; what is not given has the value that
-            suits embeddings, or else the method's default.
-        hidden: widths of an MLP below the hash layer (empty: a linear hash); methods that are fitted have none.
-        dropout: after each layer of the MLP.
-        epochs: passes over the data.
-        batch_size: rows of one step.
-        learning_rate: of AdamW, with a cosine schedule.
-        weight_decay: of AdamW.
-        random_state: seed, or a RandomState; None: another one each time.
-
-    Features are standardised with the mean and deviation of the training data.
-
-    >>> from sklearn.datasets import load_digits
-    >>> X, y = load_digits(return_X_y=True)
-    >>> HashTransformer("itq", bits=32).fit_transform(X).shape
-    (1797, 4)
-    """
-
-    def __init__(
-        self,
-        method: str = "scdh",
-        bits: int = 64,
-        *,
-        settings: dict[str, Any] | None = None,
-        hidden: tuple[int, ...] = (256,),
-        dropout: float = 0.2,
-        epochs: int = 30,
-        batch_size: int = 64,
-        learning_rate: float = 2e-3,
-        weight_decay: float = 1e-2,
-        random_state: int | np.random.RandomState | None = 0,
-    ) -> None:
-        self.method = method
-        self.bits = bits
-        self.settings = settings
-        self.hidden = hidden
-        self.dropout = dropout
-        self.epochs = epochs
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.weight_decay = weight_decay
-        self.random_state = random_state
-
-    def _method(self) -> tuple[str, dict[str, Any]]:
-        from scdh.methods.declared import declared
-
-        return self.method, {**declared(self.method).suited_settings.get("embeddings", {}), **(self.settings or {})}
-
-
-class SCDHTransformer(_EmbeddingHasher):
+class SCDHTransformer(HashTransformer):
     """SCDH for embeddings X [n, d] and labels y: the short form of ``HashTransformer("scdh")``.
 
     Args:
@@ -258,17 +242,20 @@ class SCDHTransformer(_EmbeddingHasher):
         weight_decay: float = 1e-2,
         random_state: int | np.random.RandomState | None = 0,
     ) -> None:
-        self.bits = bits
+        super().__init__(
+            "scdh",
+            bits,
+            hidden=hidden,
+            dropout=dropout,
+            epochs=epochs,
+            batch_size=batch_size,
+            learning_rate=learning_rate,
+            weight_decay=weight_decay,
+            random_state=random_state,
+        )
         self.lam = lam
         self.mu = mu
         self.alpha = alpha
-        self.hidden = hidden
-        self.dropout = dropout
-        self.epochs = epochs
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.weight_decay = weight_decay
-        self.random_state = random_state
 
     def _method(self) -> tuple[str, dict[str, Any]]:
         return "scdh", {"lam": self.lam, "mu": self.mu, "alpha": self.alpha}
