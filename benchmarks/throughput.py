@@ -22,8 +22,10 @@ from scdh.data.batches.sampling import steps_per_epoch
 from scdh.data.open import open_source
 from scdh.data.source import Source
 from scdh.hasher import Hasher
+from scdh.methods.base import START, MethodData
+from scdh.runs.encoding import encode_rows
 from scdh.training.device import make_accelerator
-from scdh.training.loop import TrainingStep, fit
+from scdh.training.loop import TrainingStep, train_epochs
 from scdh.training.optim import build_optimiser
 
 
@@ -64,7 +66,7 @@ def training(source: Source, rows: np.ndarray, size: int, repeats: int) -> dict[
             "train.lr_head": 1e-5,
         }
     )
-    hasher, method = Hasher.build(config, source.label_names, source.multi_label, None)
+    hasher = Hasher.build(config, source.label_names, source.multi_label, None)
     accelerator, batch_size = make_accelerator("fp32"), config.train.batch_size
     count = steps_per_epoch(len(rows), batch_size)
 
@@ -81,18 +83,19 @@ def training(source: Source, rows: np.ndarray, size: int, repeats: int) -> dict[
         )
 
     ready = [Batch(hasher.preprocess.normalise(b.inputs), b.labels, b.rows) for b in batches(0)]
-    net = hasher.network.channels_last()
-    optimiser, step = build_optimiser(net, config.train), TrainingStep(net, method)
+    net, method = hasher.network.channels_last(), hasher.method
+    optimiser, step = build_optimiser(net, method, config.train), TrainingStep(net, method)
+    data = MethodData(source.labels[rows], rows)
 
     def bare() -> None:
         net.train()
         for batch in ready:
             optimiser.zero_grad(set_to_none=True)
-            step(batch)["loss"].backward()
+            step(batch, START)["loss"].backward()
             optimiser.step()
 
     def whole() -> None:
-        fit(net, method, batches, count, config.train, accelerator=accelerator, quiet=True)
+        train_epochs(net, method, data, batches, count, config.train, accelerator=accelerator, quiet=True)
 
     return _compare(f"training, {size}²", count * batch_size, bare, whole, repeats)
 
@@ -100,7 +103,7 @@ def training(source: Source, rows: np.ndarray, size: int, repeats: int) -> dict[
 def encoding(source: Source, rows: np.ndarray, size: int, repeats: int) -> list[dict[str, float | str]]:
     """Against the plain network, and against one with batch-norm folded into convolutions, as in scdh's encoding."""
     config = load_config(overrides={"net.image_size": size})
-    hasher, _ = Hasher.build(config, source.label_names, source.multi_label, None)
+    hasher = Hasher.build(config, source.label_names, source.multi_label, None)
     net = hasher.network.channels_last().eval()
     loaded = evaluation_batches(source, rows, preprocess=hasher.preprocess, batch_size=128)
     ready = [hasher.preprocess.normalise(b.inputs) for b in loaded]
@@ -111,7 +114,7 @@ def encoding(source: Source, rows: np.ndarray, size: int, repeats: int) -> list[
                 rival(inputs)
 
     return [
-        _compare(what, len(rows), partial(bare, rival), lambda: hasher.encode_rows(source, rows), repeats)
+        _compare(what, len(rows), partial(bare, rival), lambda: encode_rows(hasher, source, rows), repeats)
         for what, rival in (
             (f"encoding, {size}², rival plain", net),
             (f"encoding, {size}², rival folded too", hasher.encoder()),

@@ -63,3 +63,18 @@ def test_missing_or_broken_files(tmp_path):
         load_config(file=tmp_path / "bad.toml")
     with pytest.raises(ConfigError, match="Unknown preset 'cifar'"):
         load_config(preset="cifar")
+
+
+def test_another_method_takes_only_its_own_settings_from_a_preset(tmp_path):
+    assert load_config("demo-digits").method.own == {"alpha": 0.5}
+    for name, own in (("dsh", {}), ("scdh_s", {"alpha": 0.5}), ("scdh", {"alpha": 0.5})):
+        method = load_config("demo-digits", overrides=[f"method.name={name}"]).method
+        assert (method.name, method.bits, method.own) == (name, 32, own)
+    file = tmp_path / "mine.toml"
+    file.write_text('[method]\nname = "scdh_c"\nalpha = 2.0\n')
+    assert load_config("imagenet1k", file).method.own == {"lam": 0.001, "alpha": 2.0}
+    assert load_config("imagenet1k", file, {"method.name": "scdh_s"}).method.own == {"mu": 0.1, "alpha": 2.0}
+    with pytest.raises(ConfigError, match="Unknown dsh setting 'alpha'"):
+        load_config("demo-digits", overrides={"method.name": "dsh", "method.alpha": 1.0})
+    with pytest.raises(ConfigError, match=r"Unknown method 'dshh'; did you mean 'dsh'\?"):
+        load_config("demo-digits", overrides={"method.name": "dshh"})

@@ -14,7 +14,7 @@ from scdh.hasher import Hasher
 @pytest.fixture(scope="module")
 def images_model():
     config = load_config(overrides={"net.backbone": "small_conv", "net.image_size": 16, "method.bits": 13})
-    hasher, _ = Hasher.build(config, ["cat", "dog"], False, None)
+    hasher = Hasher.build(config, ["cat", "dog"], False, None)
     hasher.network.eval()
     return hasher
 
@@ -22,7 +22,7 @@ def images_model():
 @pytest.fixture(scope="module")
 def vectors_model():
     config = load_config(overrides={"net.backbone": "features", "method.bits": 12})
-    hasher, _ = Hasher.build(config, ["cat", "dog"], True, 5)
+    hasher = Hasher.build(config, ["cat", "dog"], True, 5)
     hasher.network.eval()
     return hasher
 
@@ -111,8 +111,8 @@ def test_save_and_load(model, request, tmp_path):
     assert again.label_names == ["cat", "dog"]
     assert again.multi_label == hasher.multi_label
     np.testing.assert_array_equal(again.centres, hasher.centres)
-    said = json.loads((tmp_path / "m" / "config.json").read_text())
-    assert {"bits", "versions", "preprocess", "config", "label_names"} <= said.keys()
+    description = json.loads((tmp_path / "m" / "config.json").read_text())
+    assert {"bits", "versions", "preprocess", "config", "label_names"} <= description.keys()
 
 
 def test_broken_or_missing_models(images_model, tmp_path):
@@ -131,7 +131,7 @@ def test_broken_or_missing_models(images_model, tmp_path):
         Hasher.load(tmp_path / "m")
 
 
-def test_the_hub_is_asked_by_its_own_conventions(images_model, tmp_path, monkeypatch):
+def test_the_hub_is_called_by_its_own_conventions(images_model, tmp_path, monkeypatch):
     sent = {}
 
     class Api:

@@ -22,7 +22,13 @@ def python(code, **kwargs):
 
 
 @pytest.mark.parametrize(
-    "code", ["import scdh", "import scdh; scdh.Codes; scdh.HammingIndex; scdh.evaluate", "import scdh.cli.app"]
+    "code",
+    [
+        "import scdh",
+        "import scdh; scdh.Codes; scdh.HammingIndex; scdh.evaluate",
+        "import scdh; scdh.IndexWriter; scdh.ScdhError",
+        "import scdh.cli.app",
+    ],
 )
 def test_searching_and_scoring_never_wait_for_torch(code):
     heavy = python(
@@ -32,7 +38,10 @@ def test_searching_and_scoring_never_wait_for_torch(code):
 
 
 def test_public_names_are_there():
-    names = "Codes HammingIndex Hasher SCDHTransformer Scores evaluate losses __version__"
+    names = (
+        "Codes HammingIndex HashTransformer Hasher IndexWriter MilvusIndex SCDHTransformer ScdhError Scores "
+        "evaluate load_config losses open_source __version__"
+    )
     import scdh
 
     for name in names.split():
@@ -51,7 +60,7 @@ LAYERS = [
     ["evaluation", "data"],
     ["nets"],
     ["methods"],
-    ["encode"],
+    ["encode", "model_folder"],
     ["hasher"],
     ["runs"],
     ["training"],
@@ -68,6 +77,11 @@ def imports_of(file):
     for node in ast.walk(ast.parse(file.read_text())):
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("scdh"):
             yield ([*node.module.split("."), "__init__"])[1]
+
+
+def test_importing_the_package_loads_nothing_but_its_version():
+    code = "import scdh, sys; print(sorted(m for m in sys.modules if m.split('.')[0] in ('scdh', 'numpy', 'pyarrow')))"
+    assert python(code).strip() == "['scdh', 'scdh._version']"
 
 
 def test_imports_go_only_downward():

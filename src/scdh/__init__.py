@@ -11,37 +11,54 @@ from scdh._version import __version__
 if TYPE_CHECKING:
     from scdh import losses
     from scdh.codes import Codes
-    from scdh.estimator import SCDHTransformer
+    from scdh.config import load_config
+    from scdh.data.open import open_source
+    from scdh.errors import ScdhError
+    from scdh.estimator import HashTransformer, SCDHTransformer
     from scdh.evaluation import Scores, evaluate
     from scdh.hasher import Hasher
     from scdh.index import HammingIndex
+    from scdh.index.milvus import MilvusIndex
+    from scdh.index.store import IndexWriter
 
-_WHERE = {
+_MODULES = {
     "Codes": "scdh.codes",
     "HammingIndex": "scdh.index",
-    "evaluate": "scdh.evaluation",
-    "Scores": "scdh.evaluation",
+    "HashTransformer": "scdh.estimator",
     "Hasher": "scdh.hasher",
+    "IndexWriter": "scdh.index.store",
+    "MilvusIndex": "scdh.index.milvus",
     "SCDHTransformer": "scdh.estimator",
+    "ScdhError": "scdh.errors",
+    "Scores": "scdh.evaluation",
+    "evaluate": "scdh.evaluation",
+    "load_config": "scdh.config",
+    "open_source": "scdh.data.open",
 }
 
 __all__ = [
     "Codes",
     "HammingIndex",
+    "HashTransformer",
     "Hasher",
+    "IndexWriter",
+    "MilvusIndex",
     "SCDHTransformer",
+    "ScdhError",
     "Scores",
     "__version__",
     "evaluate",
+    "load_config",
     "losses",
+    "open_source",
 ]
 
 
 def __getattr__(name: str) -> Any:
     if name == "losses":
         return importlib.import_module("scdh.losses")
-    if name in _WHERE:
-        return getattr(importlib.import_module(_WHERE[name]), name)
+    if name in _MODULES:
+        return getattr(importlib.import_module(_MODULES[name]), name)
     raise AttributeError(f"module 'scdh' has no attribute {name!r}")
 
 

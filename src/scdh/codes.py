@@ -240,7 +240,7 @@ class Codes:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Codes":
-        """Read a file that ``save`` wrote.
+        """Read the file ``path`` that ``save`` wrote.
 
         Raises:
             CodesError: if there is no such file, or it is damaged, cut short or of another format.

@@ -30,7 +30,7 @@ class DataSettings(Settings):
     label_column: str | None = Field(None, description="one column, or several joined by commas (many labels)")
     labels: str | None = Field(None, description=".npy file with the labels of a .npy embedding file")
     split: Literal["auto", "draw", "given", "all"] = Field(
-        "auto", description="draw by seed; the data's own train/test; or all rows train and none are queries"
+        "auto", description="auto, draw (by seed), given (the data's own parts), or all (every row trains, no queries)"
     )
     train: str = Field("train", description="name of the training part when the data has its own split")
     query: str = Field("test", description="name of the query part when the data has its own split")
@@ -39,8 +39,8 @@ class DataSettings(Settings):
     labelled_per_class: int | None = Field(
         None,
         ge=1,
-        description="of the training rows only so many a class keep their label, at most; the others train without, "
-        "for methods that can",
+        description="how many training rows of a class keep their label; the others train without one, where the "
+        "method learns from unlabelled rows",
     )
     validation_per_class: int = Field(0, ge=0, description="held out of the training items; 0: no validation")
     on_bad_image: Literal["fail", "skip"] = "fail"
@@ -67,16 +67,18 @@ class NetSettings(Settings):
     views: int = Field(4, ge=1, description="augmented copies of each item to cache when the trunk is frozen")
 
     @model_validator(mode="after")
-    def _sizes_go_together(self) -> "NetSettings":
+    def _check_sizes(self) -> "NetSettings":
         if self.evaluation_size is not None and self.image_size is None:
             raise ConfigError("net.evaluation_size needs net.image_size beside it.")
         return self
 
     @model_validator(mode="after")
-    def _a_frozen_trunk_drops_nothing(self) -> "NetSettings":
+    def _check_frozen_trunk(self) -> "NetSettings":
         for key in ("dropout", "drop_path"):
             if self.freeze and getattr(self, key) is not None and not (key == "dropout" and self.hidden):
-                raise ConfigError(f"net.{key} acts inside the trunk, which net.freeze keeps as it is; set one of them.")
+                raise ConfigError(
+                    f"net.{key} acts inside the trunk, which net.freeze leaves unchanged; set one of them."
+                )
         return self
 
 
@@ -115,8 +117,8 @@ class TrainSettings(Settings):
 
     @field_validator("augmentation", mode="before")
     @classmethod
-    def _none_is_a_name_here(cls, value: Any) -> Any:
-        return "none" if value is None else value  # "none" in an override means no value, but for other settings
+    def _read_none_as_name(cls, value: Any) -> Any:
+        return "none" if value is None else value  # in an override "none" means no value; here it is an augmentation
 
 
 class MethodSettings(BaseModel):
@@ -129,6 +131,7 @@ class MethodSettings(BaseModel):
 
     @property
     def own(self) -> dict[str, Any]:
+        """The method's own settings."""
         return dict(self.model_extra or {})
 
 
@@ -142,13 +145,13 @@ class RunConfig(Settings):
     train: TrainSettings = TrainSettings()
 
     @model_validator(mode="after")
-    def _something_to_recalibrate(self) -> "RunConfig":
+    def _check_recalibrate(self) -> "RunConfig":
         if self.train.recalibrate and (self.net.freeze or self.net.frozen_batch_norm):
             raise ConfigError("train.recalibrate changes batch-norm statistics, which this run keeps frozen.")
         return self
 
     @model_validator(mode="after")
-    def _method_knows_its_settings(self) -> "RunConfig":
+    def _check_method_settings(self) -> "RunConfig":
         from scdh.methods.declared import method_settings
 
         method_settings(self.method.name, self.method.own)
@@ -168,39 +171,48 @@ def load_config(
     file: str | Path | None = None,
     overrides: Mapping[str, Any] | Iterable[str] = (),
 ) -> RunConfig:
-    """Defaults ← preset ← TOML file ← overrides (``"train.epochs=20"`` strings, or a mapping of dotted keys)."""
+    """The settings of a run: defaults, then a preset, then a TOML file, then overrides; the last one wins.
+
+    Args:
+        preset: name of ready settings, one of :func:`preset_names`.
+        file: TOML file with the settings that differ.
+        overrides: ``"train.epochs=20"`` texts, or a mapping of dotted keys to values.
+
+    Raises:
+        ConfigError: for an unknown key or preset, or a value out of range, in one sentence.
+    """
     values: dict[str, Any] = {}
     if preset is not None:
         if preset not in preset_names():
             raise ConfigError(unknown_name("preset", preset, preset_names()))
         values = tomllib.loads((_presets() / f"{preset}.toml").read_text("utf-8"))
-    own: dict[str, Any] = {}
+    from_file: dict[str, Any] = {}
     if file is not None:
         try:
-            own = tomllib.loads(Path(file).read_text("utf-8"))
+            from_file = tomllib.loads(Path(file).read_text("utf-8"))
         except FileNotFoundError:
             raise ConfigError(f"There is no configuration file {str(file)!r}.") from None
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise ConfigError(f"Configuration file {str(file)!r} is not valid TOML: {error}.") from None
     pairs = list(overrides.items() if isinstance(overrides, Mapping) else (split_override(o) for o in overrides))
-    in_file = own.get("method")
-    named = dict(pairs).get("method.name", in_file.get("name") if isinstance(in_file, dict) else None)
-    if isinstance(named, str):
-        _leave_other_methods_settings(values, named)
-    _merge(values, own)
+    table = from_file.get("method")
+    method = dict(pairs).get("method.name", table.get("name") if isinstance(table, dict) else None)
+    if isinstance(method, str):
+        _drop_unknown_settings(values, method)
+    _merge(values, from_file)
     for key, value in pairs:
         *groups, name = key.split(".")
-        place = values
+        table = values
         for group in groups:
-            place = place.setdefault(group, {})
-            if not isinstance(place, dict):
+            table = table.setdefault(group, {})
+            if not isinstance(table, dict):
                 raise ConfigError(f"Setting {key!r} goes below {group!r}, which is a value, not a group.")
-        place[name] = value
+        table[name] = value
     return parse_config(values)
 
 
-def _leave_other_methods_settings(preset: dict[str, Any], method: str) -> None:
-    """A preset's [method] settings were chosen for its own method; another one takes those that it has too."""
+def _drop_unknown_settings(preset: dict[str, Any], method: str) -> None:
+    """A preset's [method] settings were chosen for its own method; another method keeps those that it has too."""
     from scdh.methods.declared import declared
 
     table = preset.get("method", {})
@@ -218,7 +230,7 @@ def parse_config(values: Mapping[str, Any]) -> RunConfig:
 
 
 def one_sentence(error: ValidationError, model: type[BaseModel]) -> str:
-    """The first problem pydantic found, in words, with the key and the value."""
+    """The first problem that pydantic reports as one sentence with the key and the value."""
     problem = error.errors()[0]
     key = ".".join(str(part) for part in problem["loc"])
     if problem["type"] == "extra_forbidden":

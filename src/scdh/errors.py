@@ -1,6 +1,6 @@
 """Named errors. Every message is one sentence that says what was wrong and what was expected.
 
-All of them are ``ValueError``s, so code that does not know scdh can still catch a user's mistake.
+All of them are ``ValueError``s, so code that does not import scdh can still catch a user's mistake.
 """
 
 from collections.abc import Iterable
@@ -24,15 +24,15 @@ class CodesError(ScdhError):
 
 
 class ModelError(ScdhError):
-    """A saved model is missing, broken, or does not fit what is asked of it."""
+    """A saved model is missing, broken, or does not fit its input."""
 
 
 class TrainingError(ScdhError):
-    """Training cannot go on; the last good checkpoint is kept."""
+    """Training cannot continue; the last good checkpoint stays on disk."""
 
 
 def unknown_name(kind: str, name: object, known: Iterable[str]) -> str:
-    """One sentence for a name nobody knows, with the nearest known name or the list of them (30 of a long one)."""
+    """One sentence for an unknown name, with the most similar known name, or with the known names (at most 30)."""
     names = sorted(known)
     near = get_close_matches(str(name), names, n=1)
     more = f" and {len(names) - 30} more" if len(names) > 30 else ""

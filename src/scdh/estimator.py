@@ -67,8 +67,9 @@ class _EmbeddingHasher(TransformerMixin, BaseEstimator):
         return X, labels
 
     def _learn(self, source: Any, seed: int) -> None:
-        from scdh.data.batches.loaders import training_batches
+        from scdh.data.batches.loaders import evaluation_batches, training_batches
         from scdh.data.batches.sampling import steps_per_epoch
+        from scdh.encode import run_network
         from scdh.methods.base import MethodData
         from scdh.training.device import make_accelerator
         from scdh.training.loop import train_epochs
@@ -80,8 +81,17 @@ class _EmbeddingHasher(TransformerMixin, BaseEstimator):
         rows = np.flatnonzero(source.labelled)
         if not len(rows):
             raise ValueError("No row of y has a label, so there is nothing to learn from.")
-        unlabelled = np.flatnonzero(~source.labelled) if method.learns_from_unlabelled else None
-        data = MethodData(source.labels[rows], rows)
+        unlabelled = np.flatnonzero(~source.labelled) if method.learns_from_unlabelled else np.empty(0, np.int64)
+
+        def read(net: Any, value: Any) -> np.ndarray:
+            """What ``value`` picks of the network's outputs, for the training rows."""
+            was_training = net.training
+            batches = evaluation_batches(source, rows, batch_size=4096)
+            pieces = [values for _, values in run_network(net, batches, value)]
+            net.train(was_training)
+            return np.concatenate(pieces)
+
+        data = MethodData(source.labels[rows], rows, unlabelled, read)
         method.prepare(hasher.network, data)
         train_epochs(
             hasher.network,
@@ -94,22 +104,22 @@ class _EmbeddingHasher(TransformerMixin, BaseEstimator):
                 seed=seed,
                 epoch=epoch,
                 views=method.views,
-                unlabelled=unlabelled,
+                unlabelled=unlabelled if method.learns_from_unlabelled else None,
             ),
-            steps_per_epoch(len(rows), self.batch_size, 0 if unlabelled is None else len(unlabelled)),
+            steps_per_epoch(len(rows), self.batch_size, len(unlabelled)),
             hasher.config.train,
             accelerator=make_accelerator("fp32"),
             quiet=True,
         )
 
     def codes(self, X: Any) -> Codes:
-        """The codes of X [n, d] as an object that the index and ``evaluate`` take."""
+        """The codes of ``X``, float [n, d], as an object that the index and ``evaluate`` take."""
         check_is_fitted(self)
         X = validate_data(self, X, dtype=np.float64, reset=False)
         return self.hasher_.encode(self._standardise(X), batch_size=4096)
 
     def transform(self, X: Any) -> np.ndarray:
-        """Packed codes of X [n, d], uint8 [n, ceil(bits/8)]."""
+        """Packed codes of ``X``, float [n, d]: uint8 [n, ceil(bits/8)]."""
         return self.codes(X).packed
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:

@@ -16,8 +16,8 @@ _UMASK = os.umask(0)  # can only be read by setting it
 os.umask(_UMASK)
 
 
-def _own_name() -> str:
-    """Another one for each process and thread, also of two machines that share a folder."""
+def _unique_name() -> str:
+    """A different name for each process and thread, also on two machines that share a folder."""
     return f"{os.getpid()}-{secrets.token_hex(4)}"
 
 
@@ -26,7 +26,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Yield a temporary path to write a file to; on success it replaces ``path``, on failure it is removed."""
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
-    temporary = target.with_name(f".{target.name}.{_own_name()}.tmp")
+    temporary = target.with_name(f".{target.name}.{_unique_name()}.tmp")
     try:
         yield temporary
         with open(temporary, "rb") as handle:
@@ -34,7 +34,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
         if target.exists():
             temporary.chmod(target.stat().st_mode & 0o7777)
         else:
-            _give_usual_mode(temporary)
+            _set_default_mode(temporary)
         os.replace(temporary, target)
     finally:
         temporary.unlink(missing_ok=True)
@@ -42,40 +42,40 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 @contextmanager
 def replacing_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Yield a temporary folder to fill; on success it takes the place of ``path``.
+    """Yield a temporary folder to fill; on success it replaces ``path``.
 
-    A folder cannot be replaced in one step, so the old one is moved aside first and removed last: a kill in
-    between leaves either the old folder, or the complete new one under a name that ends in ``.tmp``.
+    A folder cannot be replaced in one step, so the old one is renamed first and removed last: a kill in between leaves
+    either the old folder, or the complete new one under a name that ends in ``.tmp``.
     """
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
-    temporary = target.with_name(f".{target.name}.{_own_name()}.tmp")
-    aside = temporary.with_suffix(".old")
+    temporary = target.with_name(f".{target.name}.{_unique_name()}.tmp")
+    old = temporary.with_suffix(".old")
     shutil.rmtree(temporary, ignore_errors=True)
     temporary.mkdir()
     try:
         yield temporary
         for file in temporary.iterdir():
-            _give_usual_mode(file)
+            _set_default_mode(file)
         if target.exists():
-            os.replace(target, aside)
+            os.replace(target, old)
         os.replace(temporary, target)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
-        shutil.rmtree(aside, ignore_errors=True)
+        shutil.rmtree(old, ignore_errors=True)
 
 
-def _give_usual_mode(file: Path) -> None:
-    """safetensors leaves files that only their owner may read; a model must be readable as any other file."""
+def _set_default_mode(file: Path) -> None:
+    """safetensors creates files that only their owner may read; others must be able to read a model."""
     file.chmod(0o666 & ~_UMASK)
 
 
 @contextmanager
 def locked(path: Path, *, wait: bool = False) -> Iterator[bool]:
-    """Yield whether this process alone has the lock at ``path`` (sooner or later it has, if it may ``wait``).
+    """Yield whether this process holds the lock at ``path``, which only one process can hold.
 
-    The system frees the lock when the process ends, in whatever way.
-    Where the system has no such locks (Windows) everybody gets it, so work should be shared out by hand there.
+    With ``wait`` it waits until the lock is free. The system frees the lock when the process ends, also by a kill.
+    Where the system has no such locks (Windows) every process gets True, so work must be divided by hand there.
     """
     with open(path, "a+b") as handle:
         if fcntl is not None:

@@ -1,41 +1,33 @@
 """A model: images or embeddings in, codes out. On disk it is a folder of safetensors and JSON."""
 
-import json
-import os
+import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from PIL import Image
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
 
 from scdh.codes import HAMMING, RANKING, Codes
 from scdh.config import RunConfig, parse_config
-from scdh.data.arrays.loose import ItemsSource
+from scdh.data.arrays.loose import item_sources
 from scdh.data.batches.loaders import Batch, OnBadImage, evaluation_batches
 from scdh.data.images.transforms import Preprocess
 from scdh.data.source import Source
 from scdh.encode import run_network
-from scdh.errors import ConfigError, DataError, ModelError
-from scdh.files import replacing_folder
-from scdh.hub import DESCRIPTION, WEIGHTS, find_model_folder, model_card
+from scdh.errors import DataError, ModelError
+from scdh.hub import find_model_folder, upload_folder
 from scdh.methods.base import Method
 from scdh.methods.declared import method_names
 from scdh.methods.registry import make_method
-from scdh.nets.backbones import build_backbone, width_at
+from scdh.model_folder import model_errors, read_description, read_weights, write_model
+from scdh.nets.build import build_network
 from scdh.nets.folding import fold_batch_norm
-from scdh.nets.memory import keep_freed_memory
 from scdh.nets.network import Network, weights_fingerprint
 from scdh.nets.small import FeatureTrunk
 from scdh.progress import track
-from scdh.versions import versions
 
-FORMAT = "scdh-model"
 _KINDS = {"images": "images", "features": "embeddings"}  # as users call them
 
 
@@ -116,33 +108,22 @@ class Hasher:
             feature_width: width d of the embeddings, None where the data are images.
             pretrained: whether the trunk starts from pretrained weights (default: ``config.net.pretrained``).
         """
-        keep_freed_memory()
         method = make_method(config.method.name, config.method.own, config.method.bits, len(label_names), multi_label)
-        # A fitted method reads the trunk's features, or the embeddings, as they are: hidden layers would stay random.
-        net_settings = config.net if method.learns_by_gradient else config.net.model_copy(update={"hidden": []})
-        backbone = build_backbone(net_settings, feature_width, pretrained)
-        preprocess = backbone.preprocess
-        if config.net.evaluation_size is not None:
-            if preprocess is None:
-                raise ConfigError("net.evaluation_size is for images; the data are embeddings.")
-            preprocess = replace(preprocess, size=config.net.evaluation_size)
-            width_at(config.net.backbone, backbone.trunk, preprocess.size)  # refuses a size that a transformer lacks
-        colours = {} if preprocess is None else {"mean": preprocess.mean, "std": preprocess.std}
-        network: Network = Network(
-            backbone.trunk,
-            backbone.width,
+        network, preprocess = build_network(
+            # A fitted method reads the trunk's features, or the embeddings: hidden layers would stay random.
+            config.net if method.learns_by_gradient else config.net.model_copy(update={"hidden": []}),
             method.code_bits,
-            frozen_batch_norm=config.net.frozen_batch_norm,
-            hidden=[] if preprocess is None else net_settings.hidden,  # of embeddings they are the trunk
-            dropout=config.net.dropout or 0.0,
-            **colours,
+            feature_width,
+            pretrained,
         )
         method.build(network)
         return cls(network, method, config, label_names, multi_label, preprocess, feature_width)
 
     def with_network(self, network: Network) -> "Hasher":
-        """The same model with another network, such as averaged weights; one without trunk
-        (:meth:`Network.on_features`) gets this model's trunk.
+        """The same model with another network, such as averaged weights.
+
+        Args:
+            network: of the same method; one without a trunk (:meth:`Network.on_features`) gets this model's.
         """
         if self.preprocess is not None and isinstance(network.trunk, FeatureTrunk):
             network = network.with_trunk(self.network.trunk)
@@ -157,9 +138,13 @@ class Hasher:
         resume: bool = False,
         quiet: bool = False,
     ) -> "Hasher":
-        """Train as ``config`` (or a nested mapping of settings) says.
+        """Train a model.
 
-        ``folder`` receives logs, checkpoints and the model; without one nothing is written.
+        Args:
+            config: what :func:`scdh.load_config` gives, or a nested mapping of settings.
+            folder: run folder that receives logs, checkpoints and the model; None: nothing is written.
+            resume: go on with the run in ``folder``.
+            quiet: no progress bars and no line per epoch.
         """
         from scdh.training.run import train
 
@@ -194,27 +179,11 @@ class Hasher:
             batches = track(batches, total or 0, "encoding", "items", lambda batch: len(batch.rows))
         return self.encode_outputs(run_network(self.encoder(), batches, self.method.hash_outputs))
 
-    def encode_rows(
-        self,
-        source: Source,
-        rows: np.ndarray,
-        *,
-        batch_size: int = 128,
-        workers: int | None = None,
-        on_bad_image: OnBadImage = "fail",
-        progress: str | None = None,
-    ) -> Codes:
-        """Codes of some rows of a source, with the row numbers as ids; ``progress`` is the bar's title."""
-        outputs = self.hash_outputs_of_rows(
-            source, rows, batch_size=batch_size, workers=workers, on_bad_image=on_bad_image, progress=progress
-        )
-        return self.encode_outputs(outputs)
-
     def encode_outputs(self, outputs: Iterable[tuple[np.ndarray, np.ndarray]], network: Network | None = None) -> Codes:
         """Codes of (rows [B], u [B, r]) pairs, with the row numbers as ids.
 
         Args:
-            outputs: what :meth:`hash_outputs_of_rows` gives.
+            outputs: such as :func:`scdh.runs.encoding.hash_outputs_of_rows` gives.
             network: the network that gave them, where it is not this model's own.
         """
         network = network or self.network
@@ -225,45 +194,17 @@ class Hasher:
         return Codes.concatenate(pieces)
 
     def hash_outputs(self, items: Any, *, batch_size: int = 128, workers: int | None = None) -> np.ndarray:
-        """u float32 [n, r], the real outputs whose signs are the codes; ``items`` as for :meth:`encode`."""
+        """u float32 [n, r], the real outputs whose signs are the codes.
+
+        Args:
+            items, batch_size, workers: as for :meth:`encode`.
+        """
         batches = self._batches(items, batch_size, workers, "fail")
         pieces = [u for _, u in run_network(self.encoder(), batches, self.method.hash_outputs)]
         return np.concatenate(pieces) if pieces else np.zeros((0, self.bits), np.float32)
 
-    def hash_outputs_of_rows(
-        self,
-        source: Source,
-        rows: np.ndarray,
-        *,
-        batch_size: int = 128,
-        workers: int | None = None,
-        on_bad_image: OnBadImage = "fail",
-        progress: str | None = None,
-    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """(rows [B], u [B, r]) of some rows of a source, batch by batch."""
-        self.check_fits(source)
-        batches: Iterable[Batch] = evaluation_batches(
-            source,
-            rows,
-            preprocess=self.preprocess,
-            batch_size=batch_size,
-            workers=workers,
-            on_bad_image=on_bad_image,
-        )
-        if progress is not None:
-            batches = track(batches, len(rows), progress, "items", lambda batch: len(batch.rows))
-        return run_network(self.encoder(), batches, self.method.hash_outputs)
-
-    def hash_outputs_of_features(self, features: np.ndarray, batch_size: int = 8192) -> np.ndarray:
-        """u [n, r] of features [n, trunk_width] that the trunk gave before: only hidden layers and head run."""
-        self.network.eval()
-        with torch.inference_mode():
-            batches = (part.to(self.network.device) for part in torch.from_numpy(features).split(batch_size))
-            outputs = [self.method.hash_outputs(self.network.read_features(batch)) for batch in batches]
-            return torch.cat([u.float().cpu() for u in outputs]).numpy()
-
     def check_fits(self, source: Source) -> None:
-        """Refuse data of the wrong kind or width before any work is done."""
+        """Refuse ``source`` with a DataError if it is of the wrong kind or width, before any work is done."""
         wanted = "images" if self.feature_width is None else "features"
         if source.kind != wanted:
             raise DataError(f"This model encodes {_KINDS[wanted]}, but {source.name} holds {_KINDS[source.kind]}.")
@@ -275,9 +216,7 @@ class Hasher:
 
     def _batches(self, items: Any, batch_size: int, workers: int | None, on_bad_image: OnBadImage) -> Iterator[Batch]:
         """Batches whose ``rows`` are positions in ``items``."""
-
-        def batches_of(chunk: Any, start: int) -> Iterator[Batch]:
-            source = ItemsSource(chunk, start=start)
+        for start, source in item_sources(items, 8 * batch_size, is_vectors=self.feature_width is not None):
             self.check_fits(source)
             for batch in evaluation_batches(
                 source,
@@ -290,61 +229,39 @@ class Hasher:
                 batch.rows.add_(start)
                 yield batch
 
-        if isinstance(items, (str, os.PathLike, Image.Image)):
-            items = [items]
-        if isinstance(items, np.ndarray):
-            items = items[None] if self._is_single_item(items) else items
-            if len(items):
-                yield from batches_of(items, 0)
-            return
-        stream, start = iter(items), 0
-        while chunk := list(islice(stream, batch_size * 8)):
-            yield from batches_of(chunk, start)
-            start += len(chunk)
-
-    def _is_single_item(self, array: np.ndarray) -> bool:
-        return array.ndim == 1 if self.feature_width is not None else array.ndim == 3 and array.shape[2] in (1, 3)
-
     def save(self, folder: str | Path) -> None:
-        """Write the folder whole or not at all: weights as safetensors, everything else as JSON, and a model card.
+        """Write a model folder: weights as safetensors, everything else as JSON, and a model card.
 
-        An older model there is replaced; a folder (or file) with anything else in it is refused, not emptied.
+        Args:
+            folder: is written whole or not at all. An older model there is replaced; a folder (or file) with anything
+                else in it is refused, not emptied.
         """
-        target = Path(folder)
-        if target.exists() and (not target.is_dir() or (any(target.iterdir()) and not (target / WEIGHTS).exists())):
-            raise ModelError(f"{str(folder)!r} holds something else than a model; save into a new folder.")
-        description = {
-            "format": FORMAT,
-            "version": 1,
+        title = f"{self.bits}-bit codes by {self.method.about.title}"
+        write_model(folder, self.network, self._description(), title)
+
+    def _description(self) -> dict[str, Any]:
+        return {
             "bits": self.bits,
             "label_names": self.label_names,
             "multi_label": self.multi_label,
             "preprocess": None if self.preprocess is None else self.preprocess.to_dict(),
             "feature_width": self.feature_width,
             "config": self.config.model_dump(mode="json"),
-            "versions": versions(),
             "info": self.info,
         }
-        with replacing_folder(folder) as temporary:
-            tensors = {k: v.detach().cpu().contiguous().clone() for k, v in self.network.state_dict().items()}
-            save_file(tensors, temporary / WEIGHTS, metadata={"format": "pt"})
-            (temporary / DESCRIPTION).write_text(json.dumps(description, indent=1), "utf-8")
-            items = "images" if self.feature_width is None else f"embeddings of width {self.feature_width}"
-            title = f"{self.bits}-bit codes by {self.method.about.title}"
-            card = model_card(title, items, self.config.net.backbone, len(self.label_names))
-            (temporary / "README.md").write_text(card, "utf-8")
 
     @classmethod
     def load(cls, folder_or_hub_id: str | Path, *, device: str | None = None) -> "Hasher":
-        """A folder that :meth:`save` wrote, a run's folder, or the id of a model on the Hugging Face hub.
+        """Read a model; weights are safetensors and the rest is JSON, so loading never unpickles.
 
-        Weights are safetensors and the rest is JSON: loading never unpickles.
+        Args:
+            folder_or_hub_id: a folder that :meth:`save` wrote, a run's folder, or the id of a model on the Hugging
+                Face hub.
+            device: "cpu", "cuda" …; None: a GPU where there is one.
         """
         folder = find_model_folder(folder_or_hub_id)
-        try:
-            description = json.loads((folder / DESCRIPTION).read_text("utf-8"))
-            if description.get("format") != FORMAT:
-                raise ModelError(f"{str(folder)!r} does not hold a model of scdh.")
+        with model_errors(folder):
+            description = read_description(folder)
             name = description["config"]["method"]["name"]
             if name not in method_names():  # not a misspelling, so no near name is offered: a package is missing
                 raise ModelError(f"The model in {str(folder)!r} was made by method {name!r}, which is not installed.")
@@ -355,15 +272,10 @@ class Hasher:
                 description["feature_width"],
                 pretrained=False,
             )
-            model.network.load_weights(load_file(folder / WEIGHTS))
+            model.network.load_weights(read_weights(folder))
             preprocess = description["preprocess"]
             model.preprocess = None if preprocess is None else Preprocess.from_dict(preprocess)
             model.info = description["info"]
-        except (FileNotFoundError, NotADirectoryError) as error:
-            raise ModelError(f"The model folder {str(folder)!r} has no {Path(error.filename).name}.") from None
-        except (SafetensorError, json.JSONDecodeError, KeyError, TypeError, AttributeError, RuntimeError) as error:
-            reason = " ".join(str(error).split()).rstrip(".")  # torch lists tensors over many lines
-            raise ModelError(f"The model in {str(folder)!r} is broken or of another version: {reason}.") from None
         model.network.to(device or ("cuda" if torch.cuda.is_available() else "cpu"))
         model.network.eval()
         return model
@@ -372,13 +284,16 @@ class Hasher:
     from_pretrained = load
 
     def push_to_hub(self, repo_id: str, *, private: bool = False, token: str | None = None) -> str:
-        """Upload the folder to the Hugging Face hub and return its address; ``Hasher.load(repo_id)`` reads it back."""
-        import tempfile
+        """Upload the model folder to the Hugging Face hub; ``Hasher.load(repo_id)`` reads it back.
 
-        from huggingface_hub import HfApi
+        Args:
+            repo_id: "owner/name" of the repository.
+            private: whether a new repository is private.
+            token: of the hub account; None: the one that is logged in.
 
-        api = HfApi(token=token)
-        api.create_repo(repo_id, private=private, exist_ok=True)
+        Returns:
+            The address of the upload.
+        """
         with tempfile.TemporaryDirectory() as scratch:
             self.save(Path(scratch) / "model")
-            return str(api.upload_folder(repo_id=repo_id, folder_path=str(Path(scratch) / "model")))
+            return upload_folder(Path(scratch) / "model", repo_id, private, token)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from scdh.errors import ModelError
 
-WEIGHTS, DESCRIPTION = "model.safetensors", "config.json"
+WEIGHTS, DESCRIPTION, CARD = "model.safetensors", "config.json", "README.md"
 MODEL_OF_RUN = "model"  # folder of the model within a run's folder
 
 
@@ -35,3 +35,12 @@ def model_card(title: str, encodes: str, backbone: str, labels: int) -> str:
         f"# {title}\n\nEncodes {encodes} with `{backbone}`; learned from {labels} labels.\n\n"
         "```python\nimport scdh\nhasher = scdh.Hasher.load('folder or hub id')\ncodes = hasher.encode(items)\n```\n"
     )
+
+
+def upload_folder(folder: Path, repo_id: str, private: bool, token: str | None) -> str:
+    """Upload a model folder to a repository of the hub, which is made where it does not exist; returns its address."""
+    from huggingface_hub import HfApi
+
+    api = HfApi(token=token)
+    api.create_repo(repo_id, private=private, exist_ok=True)
+    return str(api.upload_folder(repo_id=repo_id, folder_path=str(folder)))

@@ -1,4 +1,4 @@
-"""Which versions of what made a result."""
+"""Versions of the packages that made a result."""
 
 import platform
 from importlib.metadata import PackageNotFoundError, version
@@ -7,11 +7,11 @@ from scdh._version import __version__
 
 
 def versions() -> dict[str, str]:
-    """What made these numbers."""
-    found = {"scdh": __version__, "python": platform.python_version()}
+    """Package → version, of those that numbers depend on."""
+    installed = {"scdh": __version__, "python": platform.python_version()}
     for package in ("torch", "timm", "torchvision", "numpy"):
         try:
-            found[package] = version(package)
+            installed[package] = version(package)
         except PackageNotFoundError:
             continue
-    return found
+    return installed

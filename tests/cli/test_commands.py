@@ -24,9 +24,9 @@ def test_evaluate_scores_a_run(work: Path) -> None:
     assert content["definition"]["database"] == 1497
     assert content == json.loads((work / "runs/digits/scores.json").read_text())
     assert {"config", "versions", "seconds", "protocol", "l_q", "model"} <= content.keys()
-    with np.load(work / "runs/digits/per_query.npz", allow_pickle=False) as kept:
-        assert kept["ap"].mean() == pytest.approx(content["map"])
-        assert len(kept["rows"]) == 300
+    with np.load(work / "runs/digits/per_query.npz", allow_pickle=False) as per_query:
+        assert per_query["ap"].mean() == pytest.approx(content["map"])
+        assert len(per_query["rows"]) == 300
 
 
 def test_codes_of_an_evaluation_are_kept(work: Path) -> None:
@@ -44,8 +44,12 @@ def test_codes_of_an_evaluation_are_kept(work: Path) -> None:
 def test_evaluating_files_gives_the_run_s_scores(work: Path) -> None:
     run_scores = run_json(f"evaluate {work}/runs/digits --json")
     files = run_json(f"evaluate --queries {work}/queries.codes --database {work}/database.codes --json")
-    for name in ("map", "map_best", "map_worst", "precision_at_radius", "precision_at_k", "definition", "l_q"):
-        assert files[name] == run_scores[name]
+    folder = f"{work}/runs/digits/codes"
+    run_files = run_json(f"evaluate --queries {folder}/query.codes --database {folder}/database.codes --json")
+    for name in ("map", "map_best", "map_worst", "precision_at_radius", "precision_at_k", "definition"):
+        assert files[name] == run_files[name] == run_scores[name]
+    assert run_files["l_q"] == run_scores["l_q"]  # of codes that a scoring made
+    assert "l_q" not in files  # `scdh encode` computes no loss
     table = must(f"evaluate --queries {work}/queries.codes --database {work}/database.codes --topk 100")
     assert "MAP@100, ties expected" in table
     assert "precision within radius 2" in table
@@ -89,11 +93,11 @@ def test_methods() -> None:
     trained = [method["trained"] for method in known]
     assert trained == sorted(trained, reverse=True)
     assert {method["name"] for method in known if method["unlabelled"]} >= {"mt_scdh"}
-    shown = " ".join(must("methods").split())
+    output = " ".join(must("methods").split())
     for column in ("name", "kind", "year", "labels", "unlabelled", "cost per step", "fidelity", "reference"):
-        assert column in shown
-    assert all(name in shown for name in names)
-    assert "IEEE TIP" in shown
+        assert column in output
+    assert all(name in output for name in names)
+    assert "IEEE TIP" in output
     assert "method.alpha" in must("methods scdh")
     assert "Rows without label are learned from too" in must("methods mt_scdh")
     assert json.loads(must("methods itq --json"))["trained"] is False
@@ -107,9 +111,9 @@ def test_version_and_bare_call() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_help_has_examples(name: str) -> None:
-    shown = must(f"{name} --help")
-    assert "Examples" in shown
-    assert shown.count(f"scdh {name}") >= 2
+    output = must(f"{name} --help")
+    assert "Examples" in output
+    assert output.count(f"scdh {name}") >= 2
 
 
 @pytest.mark.slow

@@ -55,8 +55,8 @@ def test_an_append_that_was_killed_half_way_is_done_again(work: Path) -> None:
     must(f"index {work}/database.codes --out {work}/complete.index")
     must(f"index {work}/queries.codes --append --out {work}/complete.index")
     (work / "killed.index.items.json").write_text((work / "complete.index.items.json").read_text())
-    shown = run_json(f"search {work}/killed.index --row {Codes.load(work / 'queries.codes').ids[0]} -k 1 --json")
-    assert shown["items"] == 300
+    content = run_json(f"search {work}/killed.index --row {Codes.load(work / 'queries.codes').ids[0]} -k 1 --json")
+    assert content["items"] == 300
     must(f"index {work}/database.codes --append --out {work}/killed.index")
     assert HammingIndex.load(work / "killed.index").codes == HammingIndex.load(work / "complete.index").codes
     assert (work / "killed.index.items.json").read_text() == (work / "complete.index.items.json").read_text()

@@ -21,9 +21,9 @@ def test_resume_takes_the_run_s_own_settings(work: Path) -> None:
 
 
 def test_embeddings_get_a_network_for_embeddings(work: Path) -> None:
-    shown = must("train --data digits --bits 16 --epochs 3 --show-config")
-    assert shown.startswith("# digits holds embeddings, so these were chosen: net.backbone=")
-    (work / "again.toml").write_text(shown)
+    toml = must("train --data digits --bits 16 --epochs 3 --show-config")
+    assert toml.startswith("# digits holds embeddings, so these were chosen: net.backbone=")
+    (work / "again.toml").write_text(toml)
     again = load_config(file=work / "again.toml")
     assert again.net.backbone == "features"
     assert again.net.hidden == [256]
@@ -36,12 +36,12 @@ def test_embeddings_get_a_network_for_embeddings(work: Path) -> None:
 def test_photos_get_settings_for_a_machine_without_a_gpu(tmp_path: Path) -> None:
     photos = tmp_path / "photos"
     write_pictures(photos, [f"apples/{i}.png" for i in range(11)] + [f"pears/{i}.png" for i in range(7)])
-    shown = run_json(f"train --data {photos} --show-config --json")
-    assert shown["net"]["freeze"] is True
-    assert shown["train"]["optimiser"] == "adamw"
-    assert shown["train"]["epochs"] == 60
-    assert shown["method"]["alpha"] == 1.0
-    assert shown["data"]["query_per_class"] == 1  # a fifth of 7
+    settings = run_json(f"train --data {photos} --show-config --json")
+    assert settings["net"]["freeze"] is True
+    assert settings["train"]["optimiser"] == "adamw"
+    assert settings["train"]["epochs"] == 60
+    assert settings["method"]["alpha"] == 1.0
+    assert settings["data"]["query_per_class"] == 1  # a fifth of 7
     whole = run_json(f"train --data {photos} --set net.freeze=false --set data.query_per_class=2 --show-config --json")
     assert whole["net"]["freeze"] is False
     assert (whole["train"]["optimiser"], whole["train"]["batch_size"]) == ("adamw", 32)
@@ -77,3 +77,27 @@ def test_default_folder_and_json_of_train(work: Path, monkeypatch: pytest.Monkey
     assert content["run"] == "runs/digits-scdh-8bit-seed3"
     assert Path(content["model"], "model.safetensors").exists()
     assert content["config"]["method"]["bits"] == content["bits"] == 8
+
+
+@pytest.mark.parametrize("method", ["itq", "lsh"])
+def test_a_fitted_method_is_trained_and_used_like_any_other(method: str, tmp_path: Path) -> None:
+    trained, content = (
+        tmp_path / "run",
+        run_json(f"train --preset demo-digits --method {method} --bits 16 --out {tmp_path}/run --json"),
+    )
+    assert Path(content["model"], "model.safetensors").exists()
+    assert {path.name for path in trained.iterdir()} == {"config.json", "protocol.json", "model"}
+    scores = run_json(f"evaluate {trained} --json")
+    assert 0.2 < scores["map"] < 0.8
+    assert "l_q" not in scores
+    must(f"encode {trained} digits --out {tmp_path}/all.codes")
+    must(f"encode {trained} digits --part query --out {tmp_path}/query.codes")
+    must(f"encode {trained} digits --part database --out {tmp_path}/database.codes")
+    files = run_json(f"evaluate --queries {tmp_path}/query.codes --database {tmp_path}/database.codes --json")
+    assert files["map"] == scores["map"]
+    must(f"index {tmp_path}/all.codes --out {tmp_path}/all.index")
+    by_model = run_json(f"search {tmp_path}/all.index --model {trained} digits -k 1 --json")["queries"]
+    assert len(by_model) == 1797
+    assert all(query["hits"][0]["distance"] == 0 for query in by_model)
+    code, _, err = run(f"train --resume --out {trained}")
+    assert code == 0, err

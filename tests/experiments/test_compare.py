@@ -6,9 +6,13 @@ import statistics
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from scdh import Codes, Hasher
+from scdh.data.open import open_source
 from scdh.training import features as trunk_features
+from scdh.training.collapse import CollapseWatch
 from tests.cli.commands import must, run
 from tests.data.data_files import write_pictures
 from tests.experiments.comparisons import CELLS, SEEDS, SMALL, TWO_LENGTHS, modification_times, read_json
@@ -89,9 +93,9 @@ def test_a_folder_of_another_comparison_is_refused(compared: Path) -> None:
 def test_a_run_that_fails_leaves_the_others(tmp_path: Path) -> None:
     """SCDH diverges; ITQ cannot give more bits than there are features."""
     diverges = "--set scdh:train.lr_head=1e30 --set scdh:train.lr_trunk=1e30"
-    shown = must(f"compare scdh dsh itq lsh {SMALL} --bits 65 --seeds 0 {diverges} --out {tmp_path}/c")
-    assert "scdh-65-0 failed: The loss is not a finite number" in shown
-    assert "itq-65-0 failed: ITQ gives at most 64 bits" in shown
+    output = must(f"compare scdh dsh itq lsh {SMALL} --bits 65 --seeds 0 {diverges} --out {tmp_path}/c")
+    assert "scdh-65-0 failed: The loss is not a finite number" in output
+    assert "itq-65-0 failed: ITQ gives at most 64 bits" in output
     results = read_json(tmp_path / "c/compare.json")
     assert set(results["failed"]) == {"scdh-65-0", "itq-65-0"}
     assert {row["method"]: row["runs"] for row in results["rows"]} == {"dsh": 1, "lsh": 1, "scdh": 0, "itq": 0}
@@ -127,6 +131,53 @@ def test_a_finished_cell_can_be_resumed_as_a_run(compared: Path) -> None:
     must(f"train --resume --out {run_folder}")
     assert (run_folder / "model/model.safetensors").read_bytes() == weights
     assert (run_folder / "log.csv").read_bytes() == logged
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("cell", ["itq-8-0", "lsh-16-1"])
+def test_a_fitted_cell_is_a_run_with_a_model_and_no_log(compared: Path, cell: str) -> None:
+    folder = compared / "cells" / cell
+    assert {path.name for path in folder.iterdir() if not path.name.startswith(".")} == {
+        *("config.json", "protocol.json", "model", "codes", "scores.json", "per_query.npz")
+    }
+    model, codes = Hasher.load(folder), Codes.load(folder / "codes/query.codes")
+    assert "l_q" not in codes.metadata
+    assert model.encode(open_source("digits").features[codes.ids])[:] == Codes(codes.packed, codes.bits, np.arange(300))
+    (entry,) = [entry for entry in read_json(compared / "compare.json")["cells"] if entry["cell"] == cell]
+    assert entry["seconds"] == model.info["seconds"]
+    assert entry["validation"] == []
+
+
+@pytest.mark.slow
+def test_warnings_name_their_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each run shows its own warning, also where another one has shown the same text."""
+    monkeypatch.setattr(CollapseWatch, "_centre_problem", lambda *_: "The centres are collapsing")
+    code, _, notes = run(f"compare scdh dsh {SMALL} --bits 8 --seeds 0,1 --out {tmp_path}/c")
+    assert code == 0
+    lines = [line for line in notes.splitlines() if line.startswith("Warning: ")]
+    assert [line.split(": ")[1] for line in lines] == ["scdh-8-0", "dsh-8-0", "scdh-8-1", "dsh-8-1"]
+    assert all("The centres are collapsing; " in line for line in lines)
+
+
+@pytest.mark.slow
+def test_warnings_of_the_data_name_the_run(tmp_path: Path) -> None:
+    np.savez(tmp_path / "one.npz", features=np.random.default_rng(0).normal(size=(40, 6)), labels=np.zeros(40, int))
+    command = f"lsh dsh --data {tmp_path}/one.npz --bits 8 --seeds 0 --epochs 1 --set data.query_per_class=5"
+    code, _, notes = run(f"compare {command} --out {tmp_path}/c")
+    assert code == 0, notes
+    for cell in ("lsh-8-0", "dsh-8-0"):
+        assert f"Warning: {cell}: All rows share one label" in notes
+    write_pictures(tmp_path, [f"photos/{kind}/{n}.png" for kind in "ab" for n in range(10)])
+    (tmp_path / "photos/a/3.png").write_bytes(b"no picture")
+    net = "--set net.backbone=small_conv --set net.pretrained=false --set net.image_size=16 --set train.batch_size=4"
+    skip = "--set data.on_bad_image=skip --set data.query_per_class=2 --set train.workers=0"
+    code, _, notes = run(
+        f"compare dsh --data {tmp_path}/photos {net} {skip} --epochs 1 --bits 8 --seeds 0 --out {tmp_path}/d"
+    )
+    assert code == 0, notes
+    bad = [line for line in notes.splitlines() if "3.png" in line]
+    assert bad
+    assert all(line.startswith("Warning: dsh-8-0: ") for line in bad)
 
 
 @pytest.mark.slow

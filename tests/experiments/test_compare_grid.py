@@ -11,11 +11,14 @@ import pytest
 from scdh.data.open import open_source
 from scdh.errors import ConfigError, TrainingError
 from scdh.experiments.compare import budget, cell, tuning
+from scdh.experiments.compare import grid as grids
 from scdh.experiments.compare.budget import epochs_within
 from scdh.experiments.compare.grid import Grid, split_settings
 from scdh.experiments.compare.page import to_markdown
 from scdh.experiments.compare.results import Budget
 from scdh.experiments.compare.run import compare_methods
+from scdh.methods.declared import declared
+from scdh.runs import scoring
 from tests.cli.commands import must, run
 from tests.experiments.comparisons import SMALL, VALIDATION, read_json
 
@@ -79,9 +82,9 @@ def test_settings_of_one_method_reach_only_it() -> None:
 def test_methods_that_cannot_learn_from_such_labels_are_refused_first(monkeypatch: pytest.MonkeyPatch) -> None:
     grid, source = Grid(("scdh", "dsh"), (8,), (0,), "demo-digits"), open_source("digits")
     grid.check_labels(source)
-    from scdh.methods.dsh import Dsh
-
-    monkeypatch.setattr(Dsh, "about", replace(Dsh.about, labels=("multi",)))
+    dsh = declared("dsh")
+    multi_only = replace(dsh, about=replace(dsh.about, labels=("multi",)))
+    monkeypatch.setattr(grids, "declared", lambda name: multi_only if name == "dsh" else declared(name))
     with pytest.raises(ConfigError, match="dsh learns from multi-label data only"):
         grid.check_labels(source)
 
@@ -105,7 +108,7 @@ def test_equal_time_gives_slower_methods_fewer_epochs(tmp_path: Path, monkeypatc
     assert results.budget == Budget(seconds=0.44, epochs=[2, 4], steps=[22, 44])
     assert epochs_within(grid, source, tmp_path, 0.44, tmp_path) == {("scdh", 8): 4, ("ninh", 8): 2}
     assert epochs_within(grid, source, tmp_path, 1e-9, tmp_path) == {("scdh", 8): 1, ("ninh", 8): 1}
-    assert len(measured) == 2  # kept
+    assert len(measured) == 2  # stored, not measured again
     other = replace(grid, methods=("dsh",))
     assert epochs_within(other, source, tmp_path, 0.44, tmp_path) == {("dsh", 8): 30}  # as usual
     assert "| NINH | 2 |" in to_markdown(results)
@@ -122,7 +125,7 @@ def test_tuning_goes_by_validation_and_uses_no_query(tmp_path: Path, monkeypatch
 
     with monkeypatch.context() as patch:
         patch.setattr(cell, "score_run", poison)
-        patch.setattr(cell, "score_codes", poison)
+        patch.setattr(scoring, "evaluate", poison)
         tuned, results = tuning.tune(grid, source, tmp_path, values, tmp_path / "features", lambda _: None)
     tried = {trial.values["train.lr_head"]: trial.validation_map or 0.0 for trial in results["scdh"].tried}
     assert list(tried) == values["train.lr_head"]

@@ -6,8 +6,9 @@ import pytest
 
 from scdh.experiments.compare.page import write_page
 from scdh.experiments.compare.results import CellResult, ComparisonResults
+from scdh.experiments.compare.run import common_definition
 from scdh.experiments.compare.summary import seconds_to, shared_target, summarise
-from scdh.experiments.compare.tables import format_score
+from scdh.experiments.compare.tables import definitions_text, format_score
 from tests.experiments.comparisons import read_json
 
 pytest.importorskip("matplotlib")
@@ -55,6 +56,19 @@ def test_target_and_times() -> None:
     assert (partly.seconds_to_target, partly.reached_target) == (None, 1)  # a mean of one of two would mislead
 
 
+def test_a_method_that_ranks_by_another_distance_has_no_radius() -> None:
+    """It did not fail there, and its definition is given beside the others'."""
+    hamming, other = result("itq", 0, 0.5), result("own", 0, 0.6)
+    hamming = hamming.model_copy(update={"precision_at_radius": 0.4, "definition": {"radius": 2, "words": "Hamming."}})
+    other = other.model_copy(update={"definition": {"words": "Weighted."}})
+    rows = {row.method: row for row in summarise([hamming, other], None)}
+    assert format_score(rows["own"], "precision_at_radius") == "–"
+    assert format_score(rows["itq"], "precision_at_radius") == "0.400"
+    assert common_definition([other, hamming]) == hamming.definition
+    assert definitions_text([other, hamming]) == "OWN: Weighted. ITQ: Hamming."
+    assert definitions_text([hamming, hamming]) == "Hamming."
+
+
 @pytest.mark.slow
 def test_results_are_read_back_as_written(compared: Path, tmp_path: Path) -> None:
     results = ComparisonResults.read(compared)
@@ -63,7 +77,7 @@ def test_results_are_read_back_as_written(compared: Path, tmp_path: Path) -> Non
 
 
 @pytest.mark.slow
-def test_the_page_stands_alone_and_names_stay_names(compared: Path, tmp_path: Path) -> None:
+def test_the_page_is_one_file_and_names_are_escaped(compared: Path, tmp_path: Path) -> None:
     content = read_json(compared / "compare.json")
     content["data"]["name"] = "<script>x</script>|*photos*"
     content["methods"] += [f"more{n}" for n in range(20)]

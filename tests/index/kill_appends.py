@@ -22,9 +22,9 @@ import numpy as np
 
 from scdh.codes import Codes
 from scdh.errors import CodesError
-from scdh.index import store
 from scdh.index.kernels.distances import packed_rows
 from scdh.index.store import IndexWriter, read_index
+from scdh.index.store import writer as store_writer
 
 BITS = 65
 MOST_ITEMS = 4000
@@ -63,7 +63,7 @@ def content(stored):
 
 
 def write_until_killed(path, seed, step, told):
-    store.UNUSED_BYTES = 100_000  # so that the file is written anew every few dozen commits
+    store_writer.UNUSED_BYTES = 100_000  # so that the file is written anew every few dozen commits
     with IndexWriter(path, bits=BITS) as writer:
         ids = sorted(content(writer))
         while True:

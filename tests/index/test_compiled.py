@@ -44,11 +44,11 @@ def write_package(folder, factor=2, power=2):
             path.write_text(text)
 
 
-def run_kernel(folder):
+def run_kernel(folder, cache="cache"):
     """The kernel's result in a new process, and how many times it came from the cache."""
     environment = {
         **os.environ,
-        "NUMBA_CACHE_DIR": str(folder / "cache"),
+        "NUMBA_CACHE_DIR": str(folder / cache),
         "PYTHONPATH": os.pathsep.join([str(folder), str(PACKAGE.parent)]),
     }
     output = subprocess.run(
@@ -67,6 +67,16 @@ def test_a_kernel_is_compiled_again_when_a_file_it_depends_on_changes(tmp_path):
     assert run_kernel(tmp_path) == [135, 0]
     (tmp_path / "shapes/formulas/circle.py").write_text("PI = 3\n")  # not imported by the kernel
     assert run_kernel(tmp_path) == [135, 1]
+
+
+def test_no_other_folder_is_used_if_the_cache_cannot_be_written(tmp_path):
+    write_package(tmp_path)
+    (tmp_path / "file").write_text("a file where a folder should be")
+    assert run_kernel(tmp_path, "file") == [18, 0]
+    assert run_kernel(tmp_path, "file") == [18, 0]
+    write_package(tmp_path, power=3)
+    assert run_kernel(tmp_path, "file") == [54, 0]
+    assert not list(tmp_path.rglob("*.nb?"))
 
 
 @pytest.mark.parametrize(

@@ -153,7 +153,7 @@ def test_what_is_left_of_a_segment_that_was_put_together_anew(bits, loops):
 
 
 def test_everything_within_the_radius_comes_in_pieces(monkeypatch):
-    monkeypatch.setattr(rounds, "ROUND_ANSWERS", 64)
+    monkeypatch.setattr(rounds, "ROUND_HITS", 64)
     base, asked, ids = random_bits(50, 12, 1), random_bits(90, 12, 2), random_ids(50, 3)
     index = HammingIndex(Codes.from_signs(base[:20]), ids=ids[:20])
     monkeypatch.setattr(segments, "MERGED_ROWS", 0)
@@ -190,12 +190,12 @@ def test_a_filter_does_not_switch_tables_off_for_others(monkeypatch):
     codes = Codes.from_signs(rng.normal(size=(30_000, 64)))
     index = HammingIndex(codes)
     index.prepare()
-    (known,) = index._finder._segments.values()
+    (state,) = index._planner._states.values()
     index.search(codes[:40], k=1)
-    assert known.good["k", 1]
+    assert state.within_budget["k", 1]
     some = index.search(codes[:40], k=1, only=np.arange(20_000, 30_000))
     assert np.array_equal(some.ids, index.search(codes[:40], k=1, only=np.arange(20_000, 30_000), by="scan").ids)
-    assert known.good["k", 1]
+    assert state.within_budget["k", 1]
 
 
 @pytest.mark.slow
@@ -235,19 +235,19 @@ def test_tables_are_built_when_they_pay_and_left_when_they_do_not(crowded, monke
         base[:, 40:] = rng.random((20_000, 24)) < 0.02
     index, queries = HammingIndex(Codes.from_signs(base)), Codes.from_signs(base[:300] ^ (rng.random((300, 64)) < 0.01))
     scanned = index.within(queries, 1, by="scan"), index.search(queries, 1, by="scan")
-    (known,) = index._finder._segments.values()
-    assert known.tables is None
+    (state,) = index._planner._states.values()
+    assert state.tables is None
     for _ in range(2):
         near, hits = index.within(queries, 1), index.search(queries, 1)
         assert np.array_equal(near.ids, scanned[0].ids)
         assert np.array_equal(near.counts, scanned[0].counts)
         assert np.array_equal(hits.ids, scanned[1].ids)
-    assert known.tables is not None
-    assert known.good["radius", 1] is not crowded
+    assert state.tables is not None
+    assert state.within_budget["radius", 1] is not crowded
     index.add(queries[:5])
-    assert list(index._finder._segments.values()) == [known]
+    assert list(index._planner._states.values()) == [state]
     index.add(Codes.from_signs(base[:15_000]))  # the segments are put together, so the tables are of no use
-    assert index._finder._segments == {}
+    assert index._planner._states == {}
 
 
 def test_prepared_tables_survive_removals(monkeypatch):
@@ -257,8 +257,8 @@ def test_prepared_tables_survive_removals(monkeypatch):
     index.prepare()
     index.remove([0, 1])
     assert index.within(codes[:1], 0, by="tables").ids.tolist() == index.within(codes[:1], 0, by="scan").ids.tolist()
-    (known,) = index._finder._segments.values()
-    assert known.tables is not None
+    (state,) = index._planner._states.values()
+    assert state.tables is not None
 
 
 def test_many_rows_against_one_stable_sort():

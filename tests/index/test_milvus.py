@@ -21,8 +21,9 @@ from scdh.errors import CodesError, ConfigError
 from scdh.index import HammingIndex, milvus
 from scdh.index.milvus import MilvusIndex, is_milvus_uri
 from scdh.index.milvus import contents as milvus_contents
-from scdh.index.milvus import ranks as milvus_ranks
+from scdh.index.milvus import rankings as milvus_rankings
 from scdh.index.milvus import server as milvus_server
+from scdh.index.milvus import writing as milvus_writing
 from scdh.index.milvus.uri import parse_uri
 
 grpc = pytest.importorskip("grpc")
@@ -82,9 +83,9 @@ def assert_same(found, expected):
 @pytest.mark.parametrize("bits", LENGTHS)
 def test_answers_are_those_of_the_exact_index(uri, bits, limits, monkeypatch):
     """With tiny limits every way to complete an answer is walked: full levels, halves of halves."""
-    monkeypatch.setattr(milvus_ranks, "MOST_HITS", limits[0])
+    monkeypatch.setattr(milvus_rankings, "MOST_HITS", limits[0])
     monkeypatch.setattr(milvus, "MOST_HITS", limits[0])
-    monkeypatch.setattr(milvus_ranks, "FIRST_HITS", limits[1])
+    monkeypatch.setattr(milvus_rankings, "FIRST_HITS", limits[1])
     codes, asked, some = random_codes(240, bits, 1, random_ids(240, 3)), random_codes(5, bits, 2), random_ids(100, 4)
     exact = HammingIndex(codes)
     with MilvusIndex.create(uri, bits) as index:
@@ -108,8 +109,8 @@ def test_answers_are_those_of_the_exact_index(uri, bits, limits, monkeypatch):
     seed=st.integers(0, 99),
 )
 def test_any_small_codes_are_ranked_exactly(uri, monkeypatch, bits, rows, k, most, seed):
-    monkeypatch.setattr(milvus_ranks, "MOST_HITS", most)
-    monkeypatch.setattr(milvus_ranks, "FIRST_HITS", 3)
+    monkeypatch.setattr(milvus_rankings, "MOST_HITS", most)
+    monkeypatch.setattr(milvus_rankings, "FIRST_HITS", 3)
     codes = Codes.from_bits((np.array(rows)[:, None] >> np.arange(bits)) & 1, random_ids(len(rows), seed))
     with MilvusIndex.create(uri, bits) as index:
         index.load(codes)
@@ -261,7 +262,7 @@ PASSING = [
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("error", PASSING, ids=["unavailable", "rate", "late"])
 def test_passing_trouble_is_waited_out(uri, monkeypatch, error, after):
-    monkeypatch.setattr(milvus, "BATCH_ROWS", 7)
+    monkeypatch.setattr(milvus_writing, "BATCH_ROWS", 7)
     codes = random_codes(100, 12, 9)
     with MilvusIndex.create(uri, 12) as index:
         index._server.client = stumbling = Stumbling(index._server.client, error, after)
@@ -354,7 +355,7 @@ def test_collections_of_others_and_wrong_lengths_are_refused(uri, file):
         MilvusIndex.create_or_open(uri, 13)
     with pytest.raises(CodesError, match="bits must be a whole number of at least 1, got 0"):
         MilvusIndex.create(uri, 0)
-    with pytest.raises(CodesError, match="metadata key 'bits' is kept"):
+    with pytest.raises(CodesError, match="metadata key 'bits' is reserved"):
         MilvusIndex.create(uri, 12, {"bits": "13"})
     for description, words in (
         ("", "is not an index of scdh"),
@@ -385,7 +386,7 @@ def test_collections_of_others_and_wrong_lengths_are_refused(uri, file):
 )
 def test_addresses_of_servers(text, shown, url, database, token):
     found = parse_uri(text)
-    assert (found.shown, found.url, found.database, found.token, found.file) == (shown, url, database, token, None)
+    assert (found.text, found.url, found.database, found.token, found.file) == (shown, url, database, token, None)
     assert not token or token not in repr(found)
 
 
@@ -464,7 +465,7 @@ def test_a_wrong_password(monkeypatch):
 def test_a_file_that_is_open_elsewhere_or_no_database(file, tmp_path):
     script = f"from scdh.index.milvus import MilvusIndex; MilvusIndex.open('milvus:{file}/keeps_the_file_open')"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
-    assert done.stderr.splitlines()[-1].endswith("another program has it open, or it is no file of milvus-lite.")
+    assert done.stderr.splitlines()[-1].endswith("another program has it open, or it is not a file of milvus-lite.")
     (tmp_path / "text.db").write_text("This is not a database, but a long enough text." * 100)
     with pytest.raises(ConfigError, match=r"text.db cannot be opened: another program"):
         MilvusIndex.open(f"milvus:{tmp_path}/text.db/photos")

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 from scdh.codes import Codes
 from scdh.errors import CodesError
-from scdh.index import store
-from scdh.index.segments import Segment, added, removed, segment_of
-from scdh.index.store import IndexWriter, newer, read_index, write_index
+from scdh.index.segments import Segment, add_segment, make_segment, remove_ids
+from scdh.index.store import IndexWriter, is_newer, read_index, write_index
 from scdh.index.store import files as store_files
 from scdh.index.store import format as store_format
+from scdh.index.store import writer as store_writer
 from scdh.index.store.format import BODY_AT, SLOTS_AT, Manifest, Pen, Slot
 from tests.index.kill_appends import apply, content
 
@@ -41,7 +41,7 @@ def filled(path, bits=13, commits=4):
     with IndexWriter(path, bits=bits, metadata={"model": "abc"}) as writer:
         for i in range(commits):
             codes, ids = some_codes(30 + i, bits, i), np.arange(30 + i) * (1 + i % 2) + 1000 * i
-            segment = segment_of(codes, ids)
+            segment = make_segment(codes, ids)
             writer.commit((*writer.segments, segment))
             apply(model, "add", ids, codes.packed)
         for gone in ([0, 5], [1002, 1004, 1006]):
@@ -74,7 +74,7 @@ def test_any_history_equals_a_dict(tmp_path_factory, bits, unused, steps):
     path = tmp_path_factory.mktemp("store") / "index"
     model = {}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(store, "UNUSED_BYTES", unused)
+        patch.setattr(store_writer, "UNUSED_BYTES", unused)
         writer = IndexWriter(path, bits=bits)
         for kind, seed in steps:
             rng = np.random.default_rng(seed)
@@ -90,9 +90,9 @@ def test_any_history_equals_a_dict(tmp_path_factory, bits, unused, steps):
                 apply(model, "add", ids, codes.packed)
             elif kind == "several":
                 ids = rng.choice(free, size=len(codes), replace=False)
-                segments = added(writer.segments, segment_of(codes, ids))
+                segments = add_segment(writer.segments, make_segment(codes, ids))
                 gone = rng.permutation(sorted({*model, *ids.tolist()}))[:2]
-                writer.commit(removed(segments, gone))
+                writer.commit(remove_ids(segments, gone))
                 apply(model, "add", ids, codes.packed)
                 apply(model, "remove", gone, None)
             elif kind == "remove":
@@ -119,7 +119,7 @@ def test_any_history_equals_a_dict(tmp_path_factory, bits, unused, steps):
 @pytest.mark.parametrize("bits", LENGTHS)
 def test_whole_files(tmp_path, bits):
     codes, ids = some_codes(50, bits), np.arange(50)[::-1] * 3
-    segments = removed([segment_of(codes, ids), segment_of(codes, np.arange(1000, 1050))], np.array([3, 1001]))
+    segments = remove_ids([make_segment(codes, ids), make_segment(codes, np.arange(1000, 1050))], np.array([3, 1001]))
     write_index(tmp_path / "new" / "index", bits, {"model": "ä"}, segments)
     stored = read_index(tmp_path / "new" / "index")
     assert content(stored) == {**as_dict(codes[:48], ids[:48]), **as_dict(codes[49:], ids[49:])} | as_dict(
@@ -133,9 +133,9 @@ def test_whole_files(tmp_path, bits):
     first = (tmp_path / "new" / "index").read_bytes()
     write_index(tmp_path / "new" / "index", bits, {"model": "ä"}, stored.segments)
     assert (tmp_path / "new" / "index").read_bytes() == first
-    assert not newer(tmp_path / "new" / "index", stored)
+    assert not is_newer(tmp_path / "new" / "index", stored)
     write_index(tmp_path / "new" / "index", bits, None, [])
-    assert newer(tmp_path / "new" / "index", stored)
+    assert is_newer(tmp_path / "new" / "index", stored)
     assert len(read_index(tmp_path / "new" / "index")) == 0
 
 
@@ -143,16 +143,16 @@ def test_a_reader_keeps_its_state_while_the_writer_goes_on(tmp_path, monkeypatch
     path = tmp_path / "index"
     snapshots = [(filled(path), read_index(path))]
     path.chmod(0o640)
-    monkeypatch.setattr(store, "UNUSED_BYTES", 0)
+    monkeypatch.setattr(store_writer, "UNUSED_BYTES", 0)
     inodes = {path.stat().st_ino}
     with IndexWriter(path) as writer:
         for i in range(30):
-            assert not newer(path, snapshots[-1][1])
+            assert not is_newer(path, snapshots[-1][1])
             model = dict(snapshots[-1][0])
             gone = np.array(sorted(model))[:: 2 + i % 3]
             writer.remove(gone)
             apply(model, "remove", gone, None)
-            assert newer(path, snapshots[-1][1])
+            assert is_newer(path, snapshots[-1][1])
             codes = some_codes(50 + i, 13, i)
             ids = np.arange(len(codes)) + 10_000 * (i + 1)
             writer.add(codes, ids)
@@ -266,7 +266,7 @@ def test_what_a_killed_writer_left_counts_for_nothing(tmp_path):
 
 
 def test_one_writer_many_readers(tmp_path, monkeypatch):
-    monkeypatch.setattr(store, "UNUSED_BYTES", 0)
+    monkeypatch.setattr(store_writer, "UNUSED_BYTES", 0)
     path = tmp_path / "index"
     with IndexWriter(path, bits=12) as writer:
         for _ in range(6):
@@ -317,7 +317,7 @@ def test_a_replaced_or_removed_file_is_noticed(tmp_path):
 
 
 def test_links_are_followed(tmp_path, monkeypatch):
-    monkeypatch.setattr(store, "UNUSED_BYTES", 0)
+    monkeypatch.setattr(store_writer, "UNUSED_BYTES", 0)
     (tmp_path / "link").symlink_to(tmp_path / "index")
     with IndexWriter(tmp_path / "link", bits=12) as writer:
         for _ in range(4):
@@ -334,7 +334,7 @@ def test_what_is_on_disk_is_not_written_again(tmp_path):
         writer.add(some_codes(50_000, 64), np.arange(50_000) * 2)
         words, ids, size = writer.segments[0].words, writer.segments[0].ids, path.stat().st_size
         writer.remove([4, 8])
-        writer.commit((*writer.segments, segment_of(some_codes(10, 64), np.arange(10) + 10**6)))
+        writer.commit((*writer.segments, make_segment(some_codes(10, 64), np.arange(10) + 10**6)))
         assert path.stat().st_size < size + 2000
         assert writer.segments[0].words is words
         assert writer.segments[0].ids is ids
@@ -353,12 +353,12 @@ def test_damage_is_not_carried_into_a_new_file(tmp_path, monkeypatch):
     path = tmp_path / "index"
     with IndexWriter(path, bits=64) as writer:
         writer.add(some_codes(1000, 64))
-        writer.commit((*writer.segments, segment_of(some_codes(2000, 64), np.arange(5000, 7000))))
+        writer.commit((*writer.segments, make_segment(some_codes(2000, 64), np.arange(5000, 7000))))
         at = writer._arrays.extent_of(writer.segments[0].words).at
         with open(path, "r+b") as handle:
             handle.seek(at)
             handle.write(b"\0" * 8)
-        monkeypatch.setattr(store, "UNUSED_BYTES", 0)
+        monkeypatch.setattr(store_writer, "UNUSED_BYTES", 0)
         with pytest.raises(CodesError, match=f"array at byte {at} of the file"):
             writer.commit(writer.segments[:1])
     assert "words of segment 0" in refusal(path)
@@ -398,12 +398,12 @@ def test_a_crash_at_any_step_leaves_the_old_or_the_new_state(tmp_path, unused, n
         after = {i: c for i, c in before.items() if i not in gone.tolist()} | as_dict(codes, np.arange(9) + 9000)
         finished = False
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(store, "UNUSED_BYTES", unused)
+            patch.setattr(store_writer, "UNUSED_BYTES", unused)
             count = crash_at(patch, call)
             try:
                 with IndexWriter(path, bits=13) as writer:
-                    segments = removed(writer.segments, gone)
-                    writer.commit(added(segments, segment_of(codes, np.arange(9) + 9000)))
+                    segments = remove_ids(writer.segments, gone)
+                    writer.commit(add_segment(segments, make_segment(codes, np.arange(9) + 9000)))
                     finished = True
             except Crash:
                 pass
@@ -454,7 +454,7 @@ def test_power_cuts_with_lost_and_torn_writes(tmp_path, monkeypatch):
             for name, logged in (("write", write), ("fsync", fsync), ("ftruncate", ftruncate)):
                 patch.setattr(os, name, logged)
             with IndexWriter(path) as writer:
-                writer.commit((*writer.segments[-3:], segment_of(codes, ids)))
+                writer.commit((*writer.segments[-3:], make_segment(codes, ids)))
                 after = content(writer)
         cut = rng.randrange(len(log) + 1)
         if rng.random() < 0.5:  # the last write is the one of the slot; the sync after it may not be reached
@@ -488,7 +488,7 @@ def test_a_full_disk_keeps_the_old_state_and_the_writer(tmp_path, unused):
     model = filled(path)
     codes = some_codes(40, 13)
     with IndexWriter(path) as writer, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(store, "UNUSED_BYTES", unused)
+        patch.setattr(store_writer, "UNUSED_BYTES", unused)
         size = path.stat().st_size
         real, capacity = os.write, [size + 100]
 
@@ -499,7 +499,7 @@ def test_a_full_disk_keeps_the_old_state_and_the_writer(tmp_path, unused):
             return real(handle, data)
 
         patch.setattr(os, "write", write)
-        segments = (*writer.segments, segment_of(codes, np.arange(40) * 3 - 500))
+        segments = (*writer.segments, make_segment(codes, np.arange(40) * 3 - 500))
         for _ in range(2):
             with pytest.raises(CodesError, match="index could not be written and keeps its last state: No space left"):
                 writer.commit(segments)
@@ -531,7 +531,7 @@ def test_a_failure_in_the_last_step_ends_the_writer(tmp_path, monkeypatch):
             patch.setattr(os, "fsync", fsync)
             with pytest.raises(CodesError, match="may or may not hold this commit"):
                 writer.add(some_codes(1, 13), [-1])
-        with pytest.raises(CodesError, match="broke off"):
+        with pytest.raises(CodesError, match="was interrupted"):
             writer.add(some_codes(1, 13), [-2])
     assert content(read_index(path)) in (model, model | as_dict(some_codes(1, 13), [-1]))
 
@@ -547,7 +547,7 @@ def test_a_failure_in_the_last_step_ends_the_writer(tmp_path, monkeypatch):
         (lambda writer, codes: writer.remove([0, 99]), "holds no id 99"),
         (lambda writer, codes: writer.remove([1, 1]), "id 1 is given more than once"),
         (lambda writer, codes: writer.remove([[1]]), "one row"),
-        (lambda writer, codes: writer.commit([segment_of(some_codes(2, 64), np.arange(2))]), "12 bits hold uint16"),
+        (lambda writer, codes: writer.commit([make_segment(some_codes(2, 64), np.arange(2))]), "12 bits hold uint16"),
         (lambda writer, codes: writer.commit([Segment(np.zeros((1, 2), np.uint16), np.array([2, 1]))]), "ascending"),
         (lambda writer, codes: writer.commit([Segment(np.zeros((1, 2), np.uint16), np.array([2]))]), "as many int64"),
         (lambda writer, codes: writer.commit([Segment(np.zeros((1, 2), np.uint16), 2**63 - 1)]), "fit into 64 bits"),
@@ -628,7 +628,7 @@ GOOD = {"rows": 4, "words": [8192, 8, zlib.crc32(bytes(8))], "ids": 0, "removed"
         ({"bits": 0}, "whole number"),
         ({"bits": True}, "whole number"),
         ({"bits": "12"}, "whole number"),
-        ({"bits": 17}, "lie in words of uint32, not 'uint16'"),
+        ({"bits": 17}, "are words of uint32, not 'uint16'"),
         ({"metadata": {"a": 1}}, "Metadata keys and values must be text"),
         ({"segments": None}, "makes no sense"),
         ({"segments": [{}]}, "'rows'"),

@@ -5,13 +5,21 @@ import torch
 
 from scdh.config import NetSettings, TrainSettings, load_config
 from scdh.errors import ConfigError, ModelError
+from scdh.methods.scdh import Scdh, ScdhSettings
 from scdh.nets import backbones
 from scdh.nets.backbones import build_backbone
 from scdh.nets.folding import fold_batch_norm
-from scdh.nets.heads import centres, linear_head
+from scdh.nets.heads import HashHead, linear_head, random_centres
 from scdh.nets.network import Network
 from scdh.nets.torchvision_fix import ensure_torchvision_imports
-from scdh.training.optim import build_optimiser, rate_factor
+from scdh.training.optim import build_optimiser, parameter_groups, rate_factor
+
+
+def network(trunk, width, bits, *colours, **options):
+    """A network with the plain hash layer as its head."""
+    net = Network(trunk, width, bits, *colours, **options)
+    net.head = HashHead(net.width, bits)
+    return net
 
 
 @pytest.mark.slow
@@ -28,11 +36,10 @@ from scdh.training.optim import build_optimiser, rate_factor
 def test_a_trunk_gives_one_vector_per_image(name, width, size):
     backbone = build_backbone(NetSettings(backbone=name, pretrained=False))
     assert (backbone.width, backbone.preprocess.size) == (width, size)
-    net = Network(backbone.trunk, backbone.width, 12, backbone.preprocess.mean, backbone.preprocess.std).eval()
-    out = net(torch.randint(0, 256, (2, 3, size, size), dtype=torch.uint8))
-    assert out.features.shape == (2, width)
-    assert out.u.shape == (2, 12)
-    assert out.logits is None
+    net = network(backbone.trunk, backbone.width, 12, backbone.preprocess.mean, backbone.preprocess.std).eval()
+    outputs = net(torch.randint(0, 256, (2, 3, size, size), dtype=torch.uint8))
+    assert outputs.features.shape == outputs.hidden.shape == (2, width)
+    assert outputs.u.shape == (2, 12)
 
 
 @pytest.mark.parametrize("name", ["vgg16", "vgg19", "resnet50", "resnet152"])
@@ -77,19 +84,19 @@ def test_initial_values_are_the_papers():
     head = linear_head(2000, 100)
     assert head.weight.std().item() == pytest.approx(0.01, rel=0.05)
     assert head.bias.abs().max().item() == 0
-    assert centres(1000, 48).std().item() == pytest.approx(0.5, rel=0.05)
+    assert random_centres(1000, 48).std().item() == pytest.approx(0.5, rel=0.05)
 
 
 def test_two_learning_rates_and_no_decay_on_centres():
-    net = Network(torch.nn.Linear(6, 5), 5, 4)
-    net.centres = torch.nn.Parameter(centres(3, 4))
-    groups = build_optimiser(net, TrainSettings(lr_trunk=0.001, lr_head=0.01)).param_groups
-    found = {id(p): (g["lr"], g["weight_decay"]) for g in groups for p in g["params"]}
-    assert found[id(net.trunk.weight)] == (0.001, 5e-4)
-    assert found[id(net.trunk.bias)] == (0.001, 0.0)
-    assert found[id(net.hash_layer.weight)] == (0.01, 5e-4)
-    assert found[id(net.centres)] == (0.01, 0.0)
-    assert len(found) == len(list(net.parameters()))
+    net, method = Network(torch.nn.Linear(6, 5), 5, 4), Scdh(ScdhSettings(), 4, 3, False)
+    method.build(net)
+    groups = build_optimiser(net, method, TrainSettings(lr_trunk=0.001, lr_head=0.01)).param_groups
+    rates = {id(p): (g["lr"], g["weight_decay"]) for g in groups for p in g["params"]}
+    assert rates[id(net.trunk.weight)] == (0.001, 5e-4)
+    assert rates[id(net.trunk.bias)] == (0.001, 0.0)
+    assert rates[id(net.head.hash_layer.weight)] == (0.01, 5e-4)
+    assert rates[id(net.head.centres)] == (0.01, 0.0)
+    assert len(rates) == len(list(net.parameters()))
 
 
 def test_the_step_schedule_lowers_by_80_percent():
@@ -102,16 +109,18 @@ def test_the_step_schedule_lowers_by_80_percent():
     assert rate_factor(100, 10, cosine) == pytest.approx(0, abs=1e-12)
 
 
-def test_learned_layers_stand_between_trunk_and_heads():
-    net = Network(torch.nn.Linear(4, 6), 6, 3, hidden=[5], dropout=0.5)
+def test_learned_layers_are_between_trunk_and_head():
+    net = network(torch.nn.Linear(4, 6), 6, 3, hidden=[5], dropout=0.5)
     assert (net.trunk_width, net.width) == (6, 5)
-    out = net.eval()(torch.ones(2, 4))
-    assert (out.features.shape, out.u.shape) == ((2, 6), (2, 3))
-    torch.testing.assert_close(net.read(out.features).u, out.u)
-    assert {n.split(".")[0] for n, _ in net.parameter_groups()["head"]} == {"fc7", "hash_layer"}
+    outputs = net.eval()(torch.ones(2, 4))
+    assert (outputs.features.shape, outputs.hidden.shape, outputs.u.shape) == ((2, 6), (2, 5), (2, 3))
+    torch.testing.assert_close(net.read_features(outputs.features).u, outputs.u)
+    groups = parameter_groups(net, Scdh(ScdhSettings(), 3, 2, False))
+    assert {name.rpartition(".")[0] for name, _ in groups["head"]} == {"fc7.layers.0", "head.hash_layer"}
+    assert {name for name, _ in groups["trunk"]} == {"trunk.weight", "trunk.bias"}
     other = net.with_trunk(torch.nn.Identity())
-    torch.testing.assert_close(other(out.features).u, out.u)
-    assert other.fc7 is net.fc7
+    torch.testing.assert_close(other(outputs.features).u, outputs.u)
+    assert (other.fc7, other.head) == (net.fc7, net.head)
     assert net.trunk is not other.trunk
     assert NetSettings(freeze=True, dropout=0.5, hidden=[5]).dropout == 0.5
 
@@ -162,8 +171,8 @@ def test_folded_batch_norm_gives_the_same_features(name):
     assert norms == [] or not [m for m in folded.modules() if isinstance(m, torch.nn.BatchNorm2d)]
     images = torch.randint(0, 256, (3, 3, 64, 64), dtype=torch.uint8)
     with torch.no_grad():
-        expected, found = net.eval().features(images), folded.eval().features(images)
-    torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-3 * float(expected.abs().max()))
+        expected, features = net.eval().features(images), folded.eval().features(images)
+    torch.testing.assert_close(features, expected, rtol=1e-3, atol=1e-3 * float(expected.abs().max()))
     assert all(torch.equal(v, before[k]) for k, v in net.state_dict().items())
 
 

@@ -1,4 +1,4 @@
-"""Corners where a run would have ended wrongly or without a word: stale files, changed data, idle settings."""
+"""Runs that would have ended wrongly or without an error: stale files, changed data, settings without effect."""
 
 import csv
 import json
@@ -14,8 +14,9 @@ from scdh import SCDHTransformer, losses
 from scdh.config import load_config
 from scdh.errors import ConfigError, DataError, ModelError, TrainingError
 from scdh.hasher import Hasher
-from scdh.nets.heads import centres
+from scdh.methods.scdh import Scdh, ScdhSettings
 from scdh.nets.network import Network
+from scdh.runs.folder import RunFolder
 from scdh.runs.protocol import source_of
 from scdh.training import features
 from scdh.training.collapse import CollapseWatch
@@ -69,16 +70,16 @@ def test_broken_photos_under_a_frozen_trunk_keep_rows_steps_and_report_right(pho
         assert len(list(csv.DictReader(handle))) == 2 * (22 // 8)
     with open(tmp_path / "one" / "log.csv", newline="") as handle:  # the schedule counts the steps that are really made
         assert float(list(csv.DictReader(handle))[-1]["lr"]) == pytest.approx(0, abs=1e-12)
-    with pytest.warns(UserWarning, match="2 broken images were skipped"):  # the kept features say so too
+    with pytest.warns(UserWarning, match="2 broken images were skipped"):  # cached features report it too
         train(frozen(photos), tmp_path / "two", feature_cache=cache, quiet=True)
-    with pytest.raises(DataError, match=r"00\.png cannot be read"):  # and do not hide it from who wants to fail
+    with pytest.raises(DataError, match=r"00\.png cannot be read"):  # and do not hide it from a run that must fail
         train(frozen(photos, **{"data.on_bad_image": "fail"}), None, feature_cache=cache, quiet=True)
 
 
 def test_a_photo_that_breaks_between_two_views_leaves_all_of_them(photos, tmp_path):
     config, cache = frozen(photos), tmp_path / "cache"
     torch.manual_seed(config.seed)
-    hasher, _ = Hasher.build(config, ["cat", "dog"], False, None)
+    hasher = Hasher.build(config, ["cat", "dog"], False, None)
     with pytest.warns(UserWarning, match="left out"):
         features.cached_trunk_features(
             hasher, source_of(config), np.arange(24), folder=cache, workers=0, on_bad_image="skip"
@@ -112,20 +113,19 @@ def test_without_a_folder_the_best_epoch_is_returned_too(monkeypatch):
     seen = []
 
     def validate(self, net):
-        seen.append(net.hash_layer.weight.detach().clone())
+        seen.append(net.head.hash_layer.weight.detach().clone())
         return [0.3, 0.9, 0.5][len(seen) - 1]
 
     monkeypatch.setattr(TrainingData, "validate", validate)
     hasher = Hasher.train(digits(**{"train.epochs": 3, "data.validation_per_class": 5}), quiet=True)
     assert hasher.info["best_epoch"] == 2
-    assert torch.equal(hasher.network.hash_layer.weight, seen[1])
+    assert torch.equal(hasher.network.head.hash_layer.weight, seen[1])
     assert not torch.equal(seen[1], seen[2])
 
 
 def test_a_best_model_left_by_a_killed_run_is_not_taken_for_this_ones(tmp_path):
     Hasher.train(digits(**{"train.epochs": 1, "method.bits": 16, "data.validation_per_class": 5}), tmp_path, quiet=True)
-    for name in ("last", "model"):
-        shutil.rmtree(tmp_path / name)
+    shutil.move(tmp_path / "model", tmp_path / "best")
     (tmp_path / "last.safetensors").unlink()
     assert Hasher.train(digits(**{"train.epochs": 1}), tmp_path, quiet=True).bits == 32
     assert Hasher.load(tmp_path).bits == 32
@@ -144,12 +144,12 @@ def test_resume_refuses_data_that_changed(tmp_path):
 
 def test_a_line_cut_short_by_a_kill_is_no_row_of_an_earlier_epoch(tmp_path):
     (tmp_path / "steps.csv").write_text("epoch,step,loss\n1,1,0.5\n12,1,0.4\n1")
-    RunLog(tmp_path, epochs_done=11, quiet=True).close()
+    RunLog(RunFolder(tmp_path), epochs_done=11, quiet=True).close()
     assert (tmp_path / "steps.csv").read_text().split() == ["epoch,step,loss", "1,1,0.5"]
 
 
 def test_saving_never_empties_a_folder_of_other_things(tmp_path):
-    hasher, _ = Hasher.build(digits(), ["a", "b"], False, 4)
+    hasher = Hasher.build(digits(), ["a", "b"], False, 4)
     (tmp_path / "work").mkdir()
     (tmp_path / "work" / "thesis.txt").write_text("years")
     with pytest.raises(ModelError, match="something else than a model"):
@@ -162,11 +162,11 @@ def test_saving_never_empties_a_folder_of_other_things(tmp_path):
 
 
 def test_a_model_that_does_not_fit_is_one_line(tmp_path):
-    hasher, _ = Hasher.build(digits(), ["a", "b"], False, 4)
+    hasher = Hasher.build(digits(), ["a", "b"], False, 4)
     hasher.save(tmp_path / "model")
     file = tmp_path / "model" / "config.json"
-    said = json.loads(file.read_text())
-    file.write_text(json.dumps(said | {"label_names": ["a", "b", "c"]}))
+    description = json.loads(file.read_text())
+    file.write_text(json.dumps(description | {"label_names": ["a", "b", "c"]}))
     with pytest.raises(ModelError, match="another version") as caught:
         Hasher.load(tmp_path / "model")
     assert "\n" not in str(caught.value)
@@ -193,7 +193,7 @@ def test_one_process_may_train_in_two_precisions():
         ({"data.split": "all", "data.train_per_class": 5}, "data.train_per_class is for a drawn split"),
         ({"data.split": "auto", "data.query": "val"}, "does not come divided"),
         ({"train.augmentation": "cropp"}, r"Unknown augmentation 'cropp'; did you mean 'crop'\?$"),
-        ({"method.name": "lsh", "method.alpha": None}, "scdh method|lsh setting"),
+        ({"method.name": "lsh", "method.alpha": 1.0}, "Unknown lsh setting 'alpha'"),
     ],
 )
 def test_settings_without_effect_are_refused(overrides, sentence):
@@ -228,17 +228,17 @@ def test_a_backbone_that_cannot_be_had_so_is_one_sentence(overrides, sentence):
 
 def test_side_exits_of_googlenet_are_left_out():
     config = load_config(overrides={"net.pretrained": False, "net.backbone": "googlenet", "net.image_size": 64})
-    hasher, _ = Hasher.build(config, ["a", "b"], False, None)
+    hasher = Hasher.build(config, ["a", "b"], False, None)
     hasher.network.train()
     assert hasher.network(torch.zeros(2, 3, 64, 64, dtype=torch.uint8)).u.shape == (2, 48)
     assert not [name for name, _ in hasher.network.named_parameters() if ".aux" in name]
 
 
 def test_momentum_reaches_either_optimiser():
-    hasher, _ = Hasher.build(digits(), ["a", "b"], False, 4)
+    hasher = Hasher.build(digits(), ["a", "b"], False, 4)
     for name, read in (("sgd", lambda g: g["momentum"]), ("adamw", lambda g: g["betas"][0])):
         settings = digits(**{"train.optimiser": name, "train.momentum": 0.7}).train
-        assert {read(group) for group in build_optimiser(hasher.network, settings).param_groups} == {0.7}
+        assert {read(group) for group in build_optimiser(hasher.network, hasher.method, settings).param_groups} == {0.7}
 
 
 def test_labels_that_say_nothing_are_one_sentence(tmp_path):
@@ -253,14 +253,20 @@ def test_labels_that_say_nothing_are_one_sentence(tmp_path):
 
 
 def test_equal_codes_of_an_untrained_network_are_no_collapse(recwarn):
-    net = Network(torch.nn.Identity(), 4, 6)
-    net.centres = torch.nn.Parameter(centres(3, 6))
-    watch, equal, labels = CollapseWatch(net), torch.ones(16, 6), torch.arange(16) % 3
-    assert [watch.look(net, equal, labels) is None for _ in range(3)] == [True, True, False]
+    net, method = Network(torch.nn.Identity(), 4, 6), Scdh(ScdhSettings(), 6, 3, False)
+    method.build(net)
+    watch, equal, labels = CollapseWatch(net, method), torch.ones(16, 6), torch.arange(16) % 3
+    assert [watch.check(net, equal, labels) is None for _ in range(3)] == [True, True, False]
 
 
-def test_methods_that_are_fitted_are_refused_before_a_folder_is_made(tmp_path):
+def test_a_fitted_run_has_a_model_and_is_not_overwritten(tmp_path):
     config = load_config(overrides={"data.source": "digits", "method.name": "lsh", "net.backbone": "features"})
-    with pytest.raises(ConfigError, match="LSH is fitted to features at once"):
+    hasher = Hasher.train(config, tmp_path / "run", quiet=True)
+    run = RunFolder(tmp_path / "run")
+    assert run.is_finished
+    assert run.load_model().fingerprint() == hasher.fingerprint()
+    assert run.config() == config
+    assert not run.checkpoint.exists()
+    with pytest.raises(TrainingError, match="already holds a run; add --resume"):
         Hasher.train(config, tmp_path / "run", quiet=True)
-    assert not (tmp_path / "run").exists()
+    assert Hasher.train(config, tmp_path / "run", resume=True, quiet=True).fingerprint() == hasher.fingerprint()

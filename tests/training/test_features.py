@@ -1,4 +1,4 @@
-"""Features of a frozen trunk are kept row by row, and training draws from their versions."""
+"""Features of a frozen trunk are kept row by row, and training draws from their views."""
 
 import io
 from pathlib import Path
@@ -56,7 +56,7 @@ def config_of(photos: Path, **more: object) -> RunConfig:
 
 def model(config: RunConfig) -> Hasher:
     torch.manual_seed(0)
-    return Hasher.build(config, ["cat", "dog"], False, None)[0]
+    return Hasher.build(config, ["cat", "dog"], False, None)
 
 
 def test_only_rows_not_yet_kept_are_computed(
@@ -78,8 +78,8 @@ def test_only_rows_not_yet_kept_are_computed(
     cached_trunk_features(hasher, source, np.arange(24)[::-1], **chosen)
     assert computed == [list(range(24)), list(range(12)), [20], [*range(12, 20), 21, 22, 23]]
     assert len(list(cache.iterdir())) == 1
-    nobody = cached_trunk_features(hasher, source, np.empty(0, np.int64), **chosen)
-    assert (nobody[0].shape, nobody[1].shape) == ((0,), (0, hasher.network.width))
+    no_rows, no_features = cached_trunk_features(hasher, source, np.empty(0, np.int64), **chosen)
+    assert (no_rows.shape, no_features.shape) == ((0,), (0, hasher.network.width))
 
 
 def test_what_decides_a_feature_has_its_own_folder(photos: Path, tmp_path: Path) -> None:
@@ -122,50 +122,48 @@ def test_a_killed_run_keeps_its_shards_and_broken_ones_are_made_again(
     assert len(computed) == 6
 
 
-def test_seeds_share_the_versions_and_unlabelled_rows_are_fed(
+def test_seeds_share_the_views_and_unlabelled_rows_are_in_batches(
     photos: Path, tmp_path: Path, computed: list[list[int]]
 ) -> None:
-    def fed(seed: int, unlabelled: bool) -> TrainingData:
-        config = config_of(photos, seed=seed, **{"data.labelled_per_class": 3, "data.validation_per_class": 1})
+    def training_data(seed: int, method: str) -> TrainingData:
+        few_labels = {"data.labelled_per_class": 3, "data.validation_per_class": 1, "method.name": method}
+        config = config_of(photos, seed=seed, **few_labels)
         source = source_of(config)
         protocol = protocol_of(config, source)
-        cache = tmp_path / "cache"
-        return TrainingData(
-            config, model(config), source, protocol, ALONE, BadImages(), cache, True, unlabelled=unlabelled
-        )
+        return TrainingData(config, model(config), source, protocol, ALONE, BadImages(), tmp_path / "cache", True)
 
-    few, all_ = fed(0, False), fed(0, True)
+    labelled_only, with_unlabelled = training_data(0, "scdh"), training_data(0, "mt_scdh")
     assert [len(rows) for rows in computed] == [8] * 3 + [16] * 3
-    assert few.unlabelled_rows is None
-    assert isinstance(all_.fed, ViewedFeatures)
-    assert all_.unlabelled_rows is not None
-    assert (len(all_.train_rows), len(all_.validation_rows), len(all_.unlabelled_rows)) == (6, 2, 16)
-    fed(1, True)
+    assert labelled_only.unlabelled_rows is None
+    assert labelled_only.for_method().unlabelled_rows.tolist() == []
+    assert isinstance(with_unlabelled.batch_source, ViewedFeatures)
+    unlabelled_rows = with_unlabelled.for_method().unlabelled_rows
+    assert (len(with_unlabelled.train_rows), len(with_unlabelled.validation_rows), len(unlabelled_rows)) == (6, 2, 16)
+    training_data(1, "mt_scdh")
     assert len(computed) == 6
-    assert (few.steps_per_epoch, all_.steps_per_epoch) == (1, 8)
-    assert all_.train_labels.tolist() == [0, 0, 0, 1, 1, 1]
-    batches = list(all_.batches(0))
+    assert (labelled_only.steps_per_epoch, with_unlabelled.steps_per_epoch) == (1, 8)
+    assert with_unlabelled.for_method().labels.tolist() == [0, 0, 0, 1, 1, 1]
+    batches = list(with_unlabelled.batches(0))
     assert len(batches) == 8
     assert all((b.labels >= 0).tolist() == [True, True, False, False] for b in batches)
     assert any(not torch.equal(b.inputs, b.other_views[0]) for b in batches)
-    assert all(b.other_views == () for b in few.batches(0))
-    came = torch.cat([b.rows[2:] for b in batches])
-    assert sorted(came.tolist()) == sorted(all_.unlabelled_rows.tolist())
+    assert all(b.other_views == () for b in labelled_only.batches(0))
+    batch_rows = torch.cat([b.rows[2:] for b in batches])
+    assert sorted(batch_rows.tolist()) == sorted(unlabelled_rows.tolist())
 
 
-def test_feeding_takes_the_length_of_an_epoch_and_the_share_from_the_settings(photos: Path) -> None:
-    config = config_of(photos, **{"train.epoch_steps": 3, "train.labelled_share": 0.25, "net.freeze": False})
+def test_length_of_an_epoch_and_share_of_labelled_rows_are_settings(photos: Path) -> None:
+    steps = {"train.epoch_steps": 3, "train.labelled_share": 0.25}
+    config = config_of(photos, **steps, **{"net.freeze": False, "method.name": "mt_scdh"})
     source = source_of(config)
-    data = TrainingData(
-        config, model(config), source, protocol_of(config, source), ALONE, BadImages(), None, True, unlabelled=True
-    )
+    data = TrainingData(config, model(config), source, protocol_of(config, source), ALONE, BadImages(), None, True)
     batches = list(data.batches(4))
     assert len(batches) == data.steps_per_epoch == 3
     assert all((b.labels >= 0).tolist() == [True, False, False, False] for b in batches)
     assert all(len(b.other_views) == 1 for b in batches)
 
 
-def test_other_pictures_of_the_same_names_are_not_taken_for_the_kept_ones(tmp_path):
+def test_other_pictures_of_the_same_names_have_other_features(tmp_path):
     """Two folders with equal names and labels, and a folder with one replaced picture, have features of their own."""
     write_pictures(tmp_path / "one", ["a/1.png", "b/2.png"])
     write_pictures(tmp_path / "two", ["a/1.png", "b/2.png"])
@@ -180,7 +178,7 @@ def test_other_pictures_of_the_same_names_are_not_taken_for_the_kept_ones(tmp_pa
     assert one.content_fingerprint() != before
 
 
-def test_other_pictures_in_a_table_or_array_are_told_apart():
+def test_other_pictures_in_a_table_or_array_have_another_fingerprint():
     table = [pa.table({"image": [png(i + change) for i in range(40)], "label": [0, 1] * 20}) for change in (0, 1)]
     one, two = (ArrowSource(part, name="t") for part in table)
     assert one.fingerprint() == two.fingerprint()
@@ -190,6 +188,6 @@ def test_other_pictures_in_a_table_or_array_are_told_apart():
 
 
 def png(shade):
-    kept = io.BytesIO()
-    Image.new("RGB", (4, 4), (shade, 0, 0)).save(kept, "PNG")
-    return kept.getvalue()
+    file = io.BytesIO()
+    Image.new("RGB", (4, 4), (shade, 0, 0)).save(file, "PNG")
+    return file.getvalue()

@@ -16,14 +16,18 @@ from scdh.data.batches.batch import Batch
 from scdh.errors import ConfigError, TrainingError
 from scdh.hasher import Hasher
 from scdh.losses import SemanticClusterUnaryLoss
-from scdh.nets.heads import centres
+from scdh.methods.scdh import Scdh, ScdhSettings
+from scdh.nets.heads import HashHead
 from scdh.nets.network import Network
+from scdh.runs.folder import RunFolder
 from scdh.training.batch_norm import recalibrate_batch_norm
 from scdh.training.checkpoint import load_checkpoint
 from scdh.training.collapse import CollapseWarning, CollapseWatch
+from scdh.training.data import TrainingData
 from scdh.training.optim import build_optimiser, build_schedule
 from scdh.training.teacher import MovingAverage
 from tests.cli.commands import must, run_on_two_processes
+from tests.methods.harness import checkpoint_tensors
 
 
 def digits(**overrides):
@@ -42,25 +46,29 @@ def steps(folder):
 
 def test_a_run_leaves_everything_needed_to_trace_it(tmp_path):
     hasher = Hasher.train(digits(), tmp_path / "run", quiet=True)
-    names = {p.name for p in (tmp_path / "run").iterdir()}
-    assert {
-        "config.json",
-        "protocol.json",
-        "log.csv",
-        "steps.csv",
-        "last.safetensors",
-        "best",
-        "last",
-        "model",
-    } <= names
+    names = {p.name for p in (tmp_path / "run").iterdir()} - {"tensorboard", "last"}
+    assert names == {"config.json", "protocol.json", "log.csv", "steps.csv", "last.safetensors", "model"}
     assert hasher.info["protocol"]["fingerprint"]
     assert 1 <= hasher.info["best_epoch"] <= 2
-    assert not [n for n in names if n.endswith(".tmp")]
+
+
+def test_the_last_epochs_model_is_kept_only_beside_another_one(tmp_path, monkeypatch):
+    for scores, has_last in (([0.9, 0.5], True), ([0.5, 0.9], False)):
+        remaining = iter(scores)
+        monkeypatch.setattr(TrainingData, "validate", lambda self, net, remaining=remaining: next(remaining))
+        run = RunFolder(tmp_path / f"best-{scores.index(0.9) + 1}")
+        hasher = Hasher.train(digits(), run.path, quiet=True)
+        assert hasher.info["best_epoch"] == scores.index(0.9) + 1
+        assert run.last.exists() == has_last
+        assert not run.best.exists()
+        if has_last:
+            assert Hasher.load(run.last).fingerprint() != hasher.fingerprint()
+            assert "best_epoch" not in Hasher.load(run.last).info
 
 
 @pytest.mark.slow
 def test_kill_and_resume_gives_bit_identical_weights(tmp_path):
-    epochs = ["--set", "train.epochs=12"]
+    epochs = ["--set", "train.epochs=8"]
     must(command(tmp_path / "whole", *epochs))
     killed = tmp_path / "killed"
     process = subprocess.Popen(
@@ -75,15 +83,14 @@ def test_kill_and_resume_gives_bit_identical_weights(tmp_path):
     process.wait()
     assert not (killed / "model").exists(), "the run ended before it could be killed"
     must(command(killed, *epochs, "--resume"))
-    for part in ("model", "last"):
-        whole, resumed = (tmp_path / f / part / "model.safetensors" for f in ("whole", "killed"))
-        assert whole.read_bytes() == resumed.read_bytes()
-    assert steps(tmp_path / "whole") == steps(killed)
+    assert checkpoint_tensors(tmp_path / "whole") == checkpoint_tensors(killed)
+    for file in ("model/model.safetensors", "steps.csv"):
+        assert (tmp_path / "whole" / file).read_bytes() == (killed / file).read_bytes()
 
 
 @pytest.mark.slow
 def test_two_processes_give_the_same_loss_curve(tmp_path):
-    options = ["--set", "net.dropout=0.0", "--set", "train.epochs=3"]
+    options = ["--set", "net.dropout=0.0", "--set", "train.epochs=2", "--set", "train.batch_size=80"]
     must(command(tmp_path / "one", *options))
     run_on_two_processes(command(tmp_path / "two", *options))
     one, two = steps(tmp_path / "one"), steps(tmp_path / "two")
@@ -104,8 +111,6 @@ def test_a_used_folder_is_not_overwritten_and_resume_needs_the_same_settings(tmp
 
 
 def test_a_loss_that_is_no_number_stops_and_keeps_the_last_good_checkpoint(tmp_path):
-    from scdh.methods.scdh import Scdh
-
     config = digits(**{"train.epochs": 3})
     original, calls = Scdh.step, []
 
@@ -120,53 +125,43 @@ def test_a_loss_that_is_no_number_stops_and_keeps_the_last_good_checkpoint(tmp_p
             Hasher.train(config, tmp_path, quiet=True)
     finally:
         Scdh.step = original
-    hasher, method = Hasher.build(config, [str(i) for i in range(10)], False, 64)
-    optimiser = build_optimiser(hasher.network, config.train)
+    hasher = Hasher.build(config, [str(i) for i in range(10)], False, 64)
+    optimiser = build_optimiser(hasher.network, hasher.method, config.train)
     schedule = build_schedule(optimiser, config.train, 10)
     progress, _ = load_checkpoint(
-        tmp_path / "last.safetensors", {"net": hasher.network, "method": method}, optimiser, schedule
+        tmp_path / "last.safetensors", {"net": hasher.network, "method": hasher.method}, optimiser, schedule
     )
     assert progress.epochs_done == 1
     assert all(torch.isfinite(p).all() for p in hasher.network.parameters())
 
 
 def test_collapse_is_noticed_and_the_remedy_named():
-    net = Network(torch.nn.Identity(), 4, 6)
-    net.centres = torch.nn.Parameter(centres(3, 6))
-    watch = CollapseWatch(net)
-    spread, labels = torch.randn(16, 6), torch.arange(16) % 3
-    assert watch.look(net, spread, labels) is None
+    net, method = Network(torch.nn.Identity(), 4, 6), Scdh(ScdhSettings(), 6, 3, False)
+    method.build(net)
+    watch = CollapseWatch(net, method)
+    different, labels = torch.randn(16, 6), torch.arange(16) % 3
+    assert watch.check(net, different, labels) is None
     with pytest.warns(CollapseWarning, match=r"All 16 codes.*warm_up_epochs=5"):
-        watch.look(net, torch.ones(16, 6), labels)
-    watch = CollapseWatch(net)
+        watch.check(net, torch.ones(16, 6), labels)
+    watch = CollapseWatch(net, method)
     with torch.no_grad():
-        net.centres.mul_(0.01)
+        net.head.centres.mul_(0.01)
     with pytest.warns(CollapseWarning, match="centres are collapsing"):
-        watch.look(net, spread, labels)
-
-
-def test_warm_up_keeps_centre_norms_for_the_first_epochs():
-    config = load_config(
-        preset="demo-digits",
-        overrides={"train.epochs": 2, "method.warm_up_epochs": 2, "method.warm_up_norm": 4.0},
-    )
-    norms = np.linalg.norm(Hasher.train(config, quiet=True).centres, axis=1)
-    np.testing.assert_allclose(norms, 4.0, rtol=1e-5)
-    free = load_config(preset="demo-digits", overrides={"train.epochs": 2})
-    assert np.ptp(np.linalg.norm(Hasher.train(free, quiet=True).centres, axis=1)) > 0.01
+        watch.check(net, different, labels)
 
 
 def test_moving_average_after_k_steps_equals_the_sum_by_hand():
     net = Network(torch.nn.Identity(), 2, 3)
+    net.head = HashHead(2, 3)
     average = MovingAverage(net, decay=0.9)
-    expected = net.hash_layer.weight.detach().clone()
+    expected = net.head.hash_layer.weight.detach().clone()
     for t in range(1, 30):
         with torch.no_grad():
-            net.hash_layer.weight.add_(0.1)
+            net.head.hash_layer.weight.add_(0.1)
         average.update(net)
         keep = min(1 - 1 / (t + 1), 0.9)
-        expected = keep * expected + (1 - keep) * net.hash_layer.weight.detach()
-    torch.testing.assert_close(average.net.hash_layer.weight, expected)
+        expected = keep * expected + (1 - keep) * net.head.hash_layer.weight.detach()
+    torch.testing.assert_close(average.net.head.hash_layer.weight, expected)
 
 
 def test_recalibration_measures_what_the_network_will_see():
@@ -201,11 +196,11 @@ def test_a_frozen_trunk_trains_on_cached_features_and_saves_a_whole_model(tmp_pa
         }
     )
     torch.manual_seed(config.seed)
-    untouched, _ = Hasher.build(config, [str(i) for i in range(10)], False, None)
+    untouched = Hasher.build(config, [str(i) for i in range(10)], False, None)
     hasher = Hasher.train(config, tmp_path, quiet=True)
     for name, value in untouched.network.trunk.state_dict().items():
         assert torch.equal(hasher.network.trunk.state_dict()[name], value)
-    assert not torch.equal(hasher.network.hash_layer.weight, untouched.network.hash_layer.weight)
+    assert not torch.equal(hasher.network.head.hash_layer.weight, untouched.network.head.hash_layer.weight)
     assert len(list((tmp_path / "features").iterdir())) == 2
     images = [np.full((8, 8), 10 * i, np.uint8) for i in range(4)]
     assert Hasher.load(tmp_path).encode(images) == hasher.encode(images)
@@ -228,22 +223,23 @@ def test_anyones_loop_can_use_the_loss():
 
 
 @pytest.mark.slow
-def test_the_last_epoch_can_be_kept_although_there_is_validation(tmp_path):
+def test_the_last_epoch_can_be_chosen_although_there_is_validation(tmp_path):
     config = digits(**{"train.keep": "last", "train.epochs": 3, "train.lr_head": 0.05, "train.lr_trunk": 0.05})
-    kept = Hasher.train(config, tmp_path, quiet=True)
-    assert kept.fingerprint() == Hasher.load(tmp_path / "last").fingerprint()
+    hasher = Hasher.train(config, tmp_path, quiet=True)
+    assert hasher.info["epochs"] == 3
     assert not (tmp_path / "best").exists()
-    assert kept.fingerprint() == Hasher.train(config, quiet=True).fingerprint()
+    assert not (tmp_path / "last").exists()
+    assert hasher.fingerprint() == Hasher.load(tmp_path).fingerprint() == Hasher.train(config, quiet=True).fingerprint()
     assert "validation_map" in (tmp_path / "log.csv").read_text()
 
 
 def test_a_run_of_an_older_version_resumes_with_the_defaults_of_newer_settings(tmp_path):
     Hasher.train(digits(), tmp_path, quiet=True)
-    said = json.loads((tmp_path / "config.json").read_text())
-    del said["config"]["train"]["labelled_share"], said["config"]["data"]["labelled_per_class"]
-    (tmp_path / "config.json").write_text(json.dumps(said))
+    written = json.loads((tmp_path / "config.json").read_text())
+    del written["config"]["train"]["labelled_share"], written["config"]["data"]["labelled_per_class"]
+    (tmp_path / "config.json").write_text(json.dumps(written))
     Hasher.train(digits(), tmp_path, resume=True, quiet=True)
-    said["config"]["train"]["keep"] = "last"
-    (tmp_path / "config.json").write_text(json.dumps(said))
+    written["config"]["train"]["keep"] = "last"
+    (tmp_path / "config.json").write_text(json.dumps(written))
     with pytest.raises(TrainingError, match=r"another train.keep \('last', not 'best'\)"):
         Hasher.train(digits(), tmp_path, resume=True, quiet=True)

@@ -1,6 +1,5 @@
 """``scdh demo``: train, encode, index, search and score once on small data, with a report to look at."""
 
-import json
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -34,13 +33,13 @@ def demo(
     lengths = tuple(bits or (16, 32))
     if min(lengths) < 1:
         raise ConfigError(f"--bits must be at least 1, not {min(lengths)}.")
-    report = run_demo(data, folder, lengths, seed)
+    report, results = run_demo(data, folder, lengths, seed)
     if as_json:
         print_json({"report": str(report), "data": data, "bits": list(lengths), "seed": seed})
         return
     print_line(f"The report is {report}; open it in a browser.")
     print_line("Try next:")
-    for command in json.loads((folder / "scores.json").read_text("utf-8"))["next"]:
+    for command in results.next:
         print_line(f"  {command}")
     if data == "groceries":
         print_line("  scdh demo --data digits")

@@ -55,7 +55,7 @@ def evaluate(
 ) -> None:
     """Score codes: MAP with bounds for ties, precision within a radius, precision at k.
 
-    Of a run, the codes of queries and database are kept in RUN/codes; RUN/scores.json gets the scores, their
+    Of a run, the codes of queries and database are stored in RUN/codes; RUN/scores.json gets the scores, their
     definitions, the settings and the split's fingerprint, RUN/per_query.npz the scores of every query. A run with a
     teacher is scored twice: the teacher in these files, its student in scores_student.json beside them.
     """

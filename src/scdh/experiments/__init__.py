@@ -1,1 +1,1 @@
-"""Experiments as code: what is compared with what, on which data, and the page that tells of it."""
+"""Experiments as code: comparisons of methods, the demo, and the pages that show their results."""

@@ -1,4 +1,4 @@
-"""What callers of an index give, checked: ids and whole numbers."""
+"""Arguments of the methods of an index, checked: ids and whole numbers."""
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -8,7 +8,7 @@ from scdh.errors import CodesError
 
 
 def id_row(ids: ArrayLike) -> NDArray[np.int64]:
-    """Ids as int64 [n]; one id may come without a list around it."""
+    """Ids as int64 [n]; a single id gives one row."""
     return check_ids(np.atleast_1d(np.asarray(ids)), np.size(ids))
 
 

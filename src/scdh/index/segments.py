@@ -1,8 +1,8 @@
-"""An index is a row of segments: codes that lie together, in memory or in a mapped file.
+"""An index is a sequence of segments: arrays of codes, in memory or in a mapped file.
 
 A segment is never changed, so readers need no lock and a file of segments only ever grows. Adding makes a new
-segment; removing marks rows. Small neighbours are put together as they come, so that their number stays near the
-logarithm of the number of additions and an item is copied only that many times.
+segment; removing marks rows. Small neighbours are merged when a segment is added, so that the number of segments stays
+near the logarithm of the number of additions, and an item is copied only that many times.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from scdh.codes import Codes
 from scdh.errors import CodesError
 from scdh.index.kernels.distances import word_columns
 
-# Segments are put together up to this many rows; larger ones are left where they are.
+# Segments are merged up to this many rows; larger ones stay as they are.
 MERGED_ROWS = 1 << 20
 
 
@@ -25,8 +25,9 @@ MERGED_ROWS = 1 << 20
 class Segment:
     """Rows in ascending order of id, so that of two rows at the same distance the first has the smaller id.
 
-    ``words`` is [words, rows] as from ``word_columns``. ``ids`` is int64 [rows], or one number: the id of row 0, after
-    which ids count on (100 million ids then take no memory). ``alive`` says which rows are still there; None: all.
+    ``words`` are the codes as unsigned numbers [words of a code, rows], as made by ``word_columns``. ``ids`` is int64
+    [rows], or one number: the id of row 0, with consecutive ids after it (100 million ids then take no memory).
+    ``alive`` is a boolean [rows], False for removed rows; None if no row was removed.
     """
 
     words: NDArray[Any]
@@ -34,11 +35,11 @@ class Segment:
     alive: NDArray[np.bool_] | None = None
 
     def __post_init__(self) -> None:
-        assert self.words.flags.c_contiguous  # what the kernels' arithmetic on addresses relies on
+        assert self.words.flags.c_contiguous  # the kernels compute addresses from the shape
 
     @property
     def rows(self) -> int:
-        """All rows, also the removed ones."""
+        """The number of rows, also of removed ones."""
         return int(self.words.shape[1])
 
     def __len__(self) -> int:
@@ -48,7 +49,7 @@ class Segment:
         return self.ids + rows.astype(np.int64) if isinstance(self.ids, int) else self.ids[rows]
 
     def rows_of(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The row of each id, −1 where it is not here."""
+        """The row of each id, −1 where this segment does not hold it."""
         if self.rows == 0:
             return np.full(len(ids), -1)
         if isinstance(self.ids, int):
@@ -66,7 +67,7 @@ class Segment:
         return self.ids_of(self.alive_rows())
 
     def largest_id(self) -> int:
-        """Of the rows that are still there, of which there must be one."""
+        """The largest id of the rows that are not removed, of which there must be one."""
         last = self.rows - 1 if self.alive is None else self.rows - 1 - int(np.argmax(self.alive[::-1]))
         return int(self.ids_of(np.array([last]))[0])
 
@@ -76,48 +77,48 @@ class Segment:
         return replace(self, alive=alive)
 
 
-def segment_of(codes: Codes, ids: NDArray[np.int64]) -> Segment:
-    """Codes with these ids, which must all differ."""
+def make_segment(codes: Codes, ids: NDArray[np.int64]) -> Segment:
+    """A segment of codes with these ids, which must all differ."""
     return _ordered(word_columns(codes), ids)
 
 
-def joined(parts: Sequence[Segment]) -> Segment:
-    """The rows that are still there, as one segment."""
-    words = [part.words if part.alive is None else part.words[:, part.alive] for part in parts]
-    return _ordered(np.concatenate(words, axis=1), np.concatenate([part.alive_ids() for part in parts]))
+def merge(segments: Sequence[Segment]) -> Segment:
+    """The rows that are not removed, as one segment."""
+    words = [segment.words if segment.alive is None else segment.words[:, segment.alive] for segment in segments]
+    return _ordered(np.concatenate(words, axis=1), np.concatenate([segment.alive_ids() for segment in segments]))
 
 
-def added(segments: Sequence[Segment], new: Segment) -> tuple[Segment, ...]:
-    """The segments and a new one, which takes in its small neighbours: those less than twice its size."""
-    kept = list(segments)
-    while kept and kept[-1].rows < 2 * new.rows and kept[-1].rows + new.rows <= MERGED_ROWS:
-        new = joined([kept.pop(), new])
-    return (*kept, new) if new.rows else tuple(kept)
+def add_segment(segments: Sequence[Segment], new: Segment) -> tuple[Segment, ...]:
+    """The segments and a new one, merged with the last ones if these have less than twice its rows."""
+    result = list(segments)
+    while result and result[-1].rows < 2 * new.rows and result[-1].rows + new.rows <= MERGED_ROWS:
+        new = merge([result.pop(), new])
+    return (*result, new) if new.rows else tuple(result)
 
 
-def removed(segments: Sequence[Segment], ids: NDArray[np.int64]) -> tuple[Segment, ...]:
-    """The segments without these ids; refused as a whole if one of them is not there."""
-    left = []
-    found = np.zeros(len(ids), dtype=np.bool_)
+def remove_ids(segments: Sequence[Segment], ids: NDArray[np.int64]) -> tuple[Segment, ...]:
+    """The segments without these ids; refused as a whole if one of them is unknown."""
+    result = []
+    known = np.zeros(len(ids), dtype=np.bool_)
     for segment in segments:
         rows = segment.rows_of(ids)
-        found |= rows >= 0
+        known |= rows >= 0
         if (rows < 0).all():
-            left.append(segment)
+            result.append(segment)
             continue
         smaller = segment.without(rows[rows >= 0])
-        # Once half of the rows are gone, walking over them costs more than leaving them behind.
-        smaller = joined([smaller]) if len(smaller) <= smaller.rows // 2 else smaller
+        # Once half of the rows are removed, skipping them costs more than copying the others.
+        smaller = merge([smaller]) if len(smaller) <= smaller.rows // 2 else smaller
         if smaller.rows:
-            left.append(smaller)
-    if not found.all():
-        unknown = ids[~found]
+            result.append(smaller)
+    if not known.all():
+        unknown = ids[~known]
         raise CodesError(f"The index holds no id {unknown[0]} ({unknown.size} of the ids to remove are unknown).")
-    return tuple(left)
+    return tuple(result)
 
 
 def choose_ids(segments: Sequence[Segment], codes: Codes, ids: ArrayLike | None) -> NDArray[np.int64]:
-    """Ids for codes to add: those given, those the codes carry, or the numbers after the largest id there is."""
+    """Ids for codes to add: those given, those the codes carry, or the numbers after the largest id."""
     if ids is None and codes.ids is None:
         first = max((segment.largest_id() for segment in segments), default=-1) + 1
         if first + len(codes) - 1 > np.iinfo(np.int64).max:
@@ -143,11 +144,12 @@ def refuse_repeated(ids: NDArray[np.int64]) -> None:
 
 
 def _ordered(words: NDArray[Any], ids: NDArray[np.int64]) -> Segment:
+    """A segment of these rows in ascending order of id."""
     if np.any(ids[1:] < ids[:-1]):
         order = np.argsort(ids)
         words, ids = words[:, order], ids[order]
-    # Kernels take rows that lie side by side, which numpy's choosing of columns does not promise. And mapped words
-    # cannot be written to: kernels would be compiled once more for words that can.
+    # Kernels need contiguous words, which choosing columns in numpy does not promise. And words from a file are
+    # read-only, so all are made read-only: otherwise kernels would be compiled twice.
     words, ids = np.ascontiguousarray(words).view(), ids.view()
     words.flags.writeable = ids.flags.writeable = False
     # Without repetitions, ascending ids that span as many numbers as there are rows have no gap.

@@ -1,36 +1,54 @@
-"""Which rows of which segments a search may find."""
+"""Choosing rows of segments by id."""
 
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from scdh.codes import Codes
 from scdh.errors import CodesError
 from scdh.index.arguments import id_row
+from scdh.index.kernels.distances import word_columns
 from scdh.index.segments import Segment
 
 
 def all_ids(segments: tuple[Segment, ...]) -> NDArray[np.int64]:
-    """In ascending order."""
-    return np.sort(np.concatenate([np.empty(0, np.int64), *(part.alive_ids() for part in segments)]))
+    """The ids of all segments in ascending order."""
+    return np.sort(np.concatenate([np.empty(0, np.int64), *(segment.alive_ids() for segment in segments)]))
 
 
-def selection(segments: tuple[Segment, ...], only: ArrayLike | None) -> list[Segment]:
-    """The segments that have something to find; ``alive`` of each says which rows may be found.
+def select_rows(segments: tuple[Segment, ...], only: ArrayLike | None) -> list[Segment]:
+    """The segments with rows that may be found; ``alive`` of each says which rows these are.
 
-    ``only`` is ids (those that are not there are passed over) or a boolean mask over all ids.
+    ``only`` is ids (those that no segment holds are ignored) or a boolean mask over all ids.
     """
     if only is None:
-        return [part for part in segments if len(part)]
+        return [segment for segment in segments if len(segment)]
     wanted = _wanted_ids(segments, np.asarray(only))
-    parts = []
-    for part in segments:
-        rows = part.rows_of(wanted)
-        allowed = np.zeros(part.rows, np.bool_)
+    selected = []
+    for segment in segments:
+        rows = segment.rows_of(wanted)
+        allowed = np.zeros(segment.rows, np.bool_)
         allowed[rows[rows >= 0]] = True
         if allowed.any():
-            parts.append(Segment(part.words, part.ids, allowed))
-    return parts
+            selected.append(Segment(segment.words, segment.ids, allowed))
+    return selected
+
+
+def gather_words(segments: tuple[Segment, ...], ids: NDArray[np.int64], bits: int) -> NDArray[Any]:
+    """The codes of these ids as words [words of a code, ids]; refused if an id is unknown."""
+    words = word_columns(Codes(np.zeros((len(ids), -(-bits // 8)), np.uint8), bits))
+    known = np.zeros(len(ids), np.bool_)
+    for segment in segments:
+        rows = segment.rows_of(ids)
+        in_segment = rows >= 0
+        words[:, in_segment] = segment.words[:, rows[in_segment]]
+        known |= in_segment
+    if not known.all():
+        held = all_ids(segments)
+        span = f"its {len(held)} ids go from {held[0]} to {held[-1]}" if len(held) else "it is empty"
+        raise CodesError(f"The index holds no id {ids[~known][0]}; {span}.")
+    return words
 
 
 def _wanted_ids(segments: tuple[Segment, ...], only: NDArray[Any]) -> NDArray[np.int64]:

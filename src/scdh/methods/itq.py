@@ -1,6 +1,7 @@
 """ITQ: PCA followed by the rotation that loses least when signs are taken; a baseline that learns without labels."""
 
 import numpy as np
+from pydantic import Field
 
 from scdh.errors import ConfigError
 from scdh.methods.base import About, Method, Settings
@@ -9,7 +10,7 @@ from scdh.nets.network import Network
 
 
 class ItqSettings(Settings):
-    iterations: int = 50
+    iterations: int = Field(50, ge=0, description="turns of taking signs and fitting the rotation to them")
 
 
 class Itq(Method):

@@ -1,4 +1,4 @@
-"""How good a Hamming ranking is, from two histograms per query; and how healthy the codes are."""
+"""Scores of a ranking by distance, from two histograms per query; and statistics of codes."""
 
 from scdh.metrics.histograms import distance_histograms
 from scdh.metrics.labels import check_labels

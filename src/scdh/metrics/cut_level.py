@@ -1,8 +1,8 @@
 """Average precision over "hits" when k cuts a level of ties: then the number of hits itself depends on their order.
 
-Of the n items of the last level, ρ relevant, m are in the top k; h of these m are relevant, and h is hypergeometric.
-Given h, the part in the top k is an ordinary level of m items with h relevant ones, which adds A(h) to the sum of
-precisions S so far, and
+Of the n items of the last level, ρ of them relevant, m are in the top k; h of these m are relevant, and h has a
+hypergeometric distribution. Given h, the part in the top k is an ordinary level of m items with h relevant ones, which
+adds A(h) to the sum of precisions S so far, and
 
     AP(h) = (S + A(h)) / (R + h)         N items, R of them relevant, before the level
 
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from scdh.metrics.harmonic import harmonic_span
 
-# Numbers of hits of all queries that are looked at together: some tens of megabytes.
+# Values of h of all queries that are computed together: some tens of megabytes.
 _MOST_CELLS = 1 << 19
 
 Floats = NDArray[np.float64]
@@ -49,16 +49,16 @@ def _smallest(before_sum: Floats, N: Counts, R: Counts, m: Counts, low: Counts, 
         start = N + m - h
         return h + (R - start) * harmonic_span(start, h)
 
-    # Without any hit the score is 0, and nothing is smaller.
+    # Without a hit the score is 0, the smallest possible.
     low, high = low.copy(), high.copy()
-    none = (R + low) == 0
+    without_hits = (R + low) == 0
     while np.any(low < high):
         middle = (low + high) // 2
         more = added(middle + 1) - added(middle)
         rises = more * (R + middle) >= before_sum + added(middle)
         high = np.where(rises, middle, high)
         low = np.where(rises, low, np.minimum(middle + 1, high))
-    return np.where(none, 0.0, divide(before_sum + added(low), R + low))
+    return np.where(without_hits, 0.0, divide(before_sum + added(low), R + low))
 
 
 def _expected(
@@ -94,5 +94,5 @@ def _expected(
 
 
 def divide(sums: Floats, counts: Counts) -> Floats:
-    """Sums over counts, 0 where there is nothing to divide by."""
+    """Sums divided by counts, 0 where the count is 0."""
     return np.where(counts > 0, sums / np.maximum(counts, 1), 0.0)

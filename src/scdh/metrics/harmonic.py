@@ -1,4 +1,4 @@
-"""Differences of harmonic numbers, which close the sums of precisions over a level of ties."""
+"""Differences of harmonic numbers, which give the sums of precisions over a level of ties in closed form."""
 
 from typing import Any
 

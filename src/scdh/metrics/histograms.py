@@ -1,4 +1,4 @@
-"""Two histograms per query: all that a Hamming ranking says, apart from the order of ties."""
+"""Two histograms per query, which define a ranking by Hamming distance up to the order of ties."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -9,11 +9,11 @@ from numpy.typing import ArrayLike, NDArray
 from scdh.codes import Codes
 from scdh.index.kernels.distances import BLOCK_PAIRS, hamming, word_columns
 from scdh.index.kernels.threads import run, thread_count
-from scdh.index.search.scan import kernels_are_worth_it
+from scdh.index.search.scan import choose_kernel
 from scdh.metrics.labels import Relevance, check_labels
 
 _BLOCK_COLUMNS = 8192
-# Queries of one task: enough to read the database seldom, few enough for a progress bar that moves.
+# Queries of one task: many, so that the database is read rarely, but few enough for a smooth progress bar.
 _QUERIES = 512
 # Waking another thread can take 0.3 ms; this many pairs are counted in less.
 _PAIRS_FOR_A_THREAD = 1 << 21
@@ -31,13 +31,13 @@ def distance_histograms(
     leave_one_out: bool = False,
     advance: Advance | None = None,
 ) -> Tables:
-    """How many items, and how many relevant items, lie at each distance from each query.
+    """How many items, and how many relevant items, are at each distance from each query.
 
         items[q, d]    = |{ j : d(q, j) = d }|
         relevant[q, d] = |{ j : d(q, j) = d and j shares a label with q }|        d = 0 … bits
 
-    Both are int64 [queries, bits + 1]. With ``leave_one_out`` query q does not count item q. ``advance`` is told the
-    number of pairs done. Nothing of size queries × database is ever held.
+    Both are int64 [q, bits + 1]. With ``leave_one_out`` query q does not count item q. ``advance`` is called with the
+    number of pairs that were counted. No table of queries × database is ever in memory.
 
     >>> query, database = Codes.from_bits([[0, 0]]), Codes.from_bits([[0, 0], [0, 1], [1, 0], [1, 1]])
     >>> items, relevant = distance_histograms(query, [7], database, [7, 7, 3, -1])
@@ -52,25 +52,25 @@ def distance_histograms(
     shape = (len(query_codes), bits + 1)
     items, relevant = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
     pairs = len(query_codes) * len(database_codes)
-    count = _by_kernels if kernels_are_worth_it("histograms", words, pairs) else _by_numpy
-    for rows, (of_all, of_relevant) in count(word_columns(query_codes), words, bits, relevance):
-        items[rows] += of_all
-        relevant[rows] += of_relevant
+    count = _by_kernels if choose_kernel("histograms", words, pairs) else _by_numpy
+    for rows, (item_counts, relevant_counts) in count(word_columns(query_codes), words, bits, relevance):
+        items[rows] += item_counts
+        relevant[rows] += relevant_counts
         if advance is not None:
-            advance(int(of_all.sum()))
+            advance(int(item_counts.sum()))
     if leave_one_out:
-        own = np.arange(len(query_codes))
-        apart = np.bitwise_count(query_codes.packed ^ database_codes.packed).sum(axis=1, dtype=np.int64)
-        items[own, apart] -= 1
-        relevant[own, apart] -= relevance.of_same_rows()
+        rows_of_queries = np.arange(len(query_codes))
+        own_distances = np.bitwise_count(query_codes.packed ^ database_codes.packed).sum(axis=1, dtype=np.int64)
+        items[rows_of_queries, own_distances] -= 1
+        relevant[rows_of_queries, own_distances] -= relevance.of_same_rows()
     return items, relevant
 
 
 def _by_kernels(
     queries: NDArray[np.unsignedinteger], words: NDArray[np.unsignedinteger], bits: int, relevance: Relevance
 ) -> Iterator[tuple[slice, Tables]]:
-    """With one label per item the database is ordered by label: the relevant items of a query are then a span of rows,
-    which is counted for itself."""
+    """Large work. With one label per item the database is ordered by label, so that the relevant items of a query are a
+    span of rows, which is counted separately."""
     from scdh.index.kernels.counting import count_sharing, count_spans, high_digits, slice_rows
     from scdh.index.kernels.sliced import BUNCH
 
@@ -79,27 +79,27 @@ def _by_kernels(
         order, spans = _label_spans(relevance)
         words = words[:, order]
     else:
-        hot = relevance.database.astype(np.uint64)
-        label_planes = slice_rows(hot, 64 * len(hot))
+        label_words = relevance.database.astype(np.uint64)
+        label_planes = slice_rows(label_words, 64 * len(label_words))
     width = -(-bits // BUNCH) * BUNCH
     planes = slice_rows(words.astype(np.uint64), width)
     digits = high_digits(planes)
 
     def task(group: slice) -> Tables:
-        asked = _whole_words(queries[:, group], width)
-        items, relevant = (np.zeros((len(asked), bits + 1), np.int64) for _ in range(2))
-        first, last = np.zeros(len(asked), np.int64), np.full(len(asked), total)
+        query_bits = _bit_masks(queries[:, group], width)
+        items, relevant = (np.zeros((len(query_bits), bits + 1), np.int64) for _ in range(2))
+        first, last = np.zeros(len(query_bits), np.int64), np.full(len(query_bits), total)
         if relevance.single:
             start, stop = spans[0][group], spans[1][group]
-            count_spans(planes, asked, start, stop, digits, relevant)
-            count_spans(planes, asked, first, start, digits, items)
-            count_spans(planes, asked, stop, last, digits, items)
+            count_spans(planes, query_bits, start, stop, digits, relevant)
+            count_spans(planes, query_bits, first, start, digits, items)
+            count_spans(planes, query_bits, stop, last, digits, items)
             items += relevant
         else:
-            count_spans(planes, asked, first, last, digits, items)
-            own = np.argwhere(_whole_words(relevance.query[:, group], label_planes.shape[1]))
-            starts = np.searchsorted(own[:, 0], np.arange(len(asked) + 1))
-            count_sharing(planes, asked, label_planes, own[:, 1].copy(), starts, digits, relevant)
+            count_spans(planes, query_bits, first, last, digits, items)
+            classes = np.argwhere(_bit_masks(relevance.query[:, group], label_planes.shape[1]))
+            starts = np.searchsorted(classes[:, 0], np.arange(len(query_bits) + 1))
+            count_sharing(planes, query_bits, label_planes, classes[:, 1].copy(), starts, digits, relevant)
         return items, relevant
 
     threads = max(1, min(thread_count(), total * count // _PAIRS_FOR_A_THREAD))
@@ -111,20 +111,20 @@ def _by_kernels(
 def _label_spans(relevance: Relevance) -> tuple[NDArray[np.int64], tuple[NDArray[np.int64], NDArray[np.int64]]]:
     """The order of the database by label, and where in it the label of each query begins and ends."""
     labels = relevance.database[0]
-    # Numbers of 16 bits are sorted without comparing, ten times as fast; −1 stands for no label.
-    small = labels.max(initial=0) < np.iinfo(np.uint16).max
-    order = np.argsort((labels + 1).astype(np.uint16) if small else labels, kind="stable")
-    ordered, own = labels[order], relevance.query[0]
-    return order, (np.searchsorted(ordered, own, "left"), np.searchsorted(ordered, own, "right"))
+    # Numbers of 16 bits are sorted by radix, ten times as fast; −1 means no label, hence the + 1.
+    fits = labels.max(initial=0) < np.iinfo(np.uint16).max
+    order = np.argsort((labels + 1).astype(np.uint16) if fits else labels, kind="stable")
+    ordered, wanted = labels[order], relevance.query[0]
+    return order, (np.searchsorted(ordered, wanted, "left"), np.searchsorted(ordered, wanted, "right"))
 
 
-def _whole_words(columns: NDArray[np.unsignedinteger], bits: int) -> NDArray[np.uint64]:
-    """The first ``bits`` bits of word columns [words, n] as [n, bits] words of all zeros or all ones."""
+def _bit_masks(columns: NDArray[np.unsignedinteger], bits: int) -> NDArray[np.uint64]:
+    """The first ``bits`` bits of word columns [words, n] as numbers [n, bits] with all bits 0 or all bits 1."""
     little = columns.T.astype(columns.dtype.newbyteorder("<"), order="C", copy=False)
     ones = np.unpackbits(little.view(np.uint8).reshape(columns.shape[1], -1), axis=1, bitorder="little")[:, :bits]
-    whole = np.zeros((columns.shape[1], bits), np.uint64)
-    np.negative(ones.astype(np.uint64), out=whole[:, : ones.shape[1]])
-    return whole
+    masks = np.zeros((columns.shape[1], bits), np.uint64)
+    np.negative(ones.astype(np.uint64), out=masks[:, : ones.shape[1]])
+    return masks
 
 
 def _by_numpy(
@@ -132,7 +132,7 @@ def _by_numpy(
 ) -> Iterator[tuple[slice, Tables]]:
     """Small work, in blocks of pairs."""
     levels, total, count = bits + 1, words.shape[1], queries.shape[1]
-    # Many queries against few items of many bits: the histograms of a block must stay small as well.
+    # With few items of many bits, the histograms of a block must stay small as well.
     step = max(1, BLOCK_PAIRS // max(1, min(_BLOCK_COLUMNS, total), levels))
     for top in range(0, count, step):
         rows = slice(top, min(top + step, count))

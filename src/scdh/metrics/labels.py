@@ -26,7 +26,7 @@ def check_labels(labels: ArrayLike, count: int | None, name: str = "labels") -> 
     try:
         array = np.asarray(labels)
     except (ValueError, TypeError, RuntimeError) as error:
-        raise DataError(f"{name} must be an array of shape [n] or [n, C], which this is not: {error}.") from error
+        raise DataError(f"{name} must be an array of shape [n] or [n, C], but this is none: {error}.") from error
     if array.ndim not in (1, 2) or (array.ndim == 2 and array.shape[1] == 0):
         raise DataError(f"{name} must have shape [n] or multi-hot [n, C], got shape {list(array.shape)}.")
     if count is not None and len(array) != count:
@@ -52,9 +52,10 @@ def check_labels(labels: ArrayLike, count: int | None, name: str = "labels") -> 
 
 
 class Relevance:
-    """Who is relevant to whom, asked for block by block so that no [queries, database] table is ever held.
+    """Which items are relevant to which queries, block by block, so that no table [queries, database] is in memory.
 
-    ``query`` and ``database`` are [1, n] with one label per item, and words of label bits [words, n] with many.
+    ``query`` and ``database`` are labels [1, n] with one label per item, and label bits [words, n] with many, in words
+    as ``word_columns`` makes them.
     """
 
     def __init__(self, query: NDArray[Any], database: NDArray[Any]) -> None:
@@ -67,7 +68,7 @@ class Relevance:
             )
         self.single = query.ndim == 1
         if self.single:
-            # −1 must not meet −1: unlabelled queries get a number that no item has.
+            # −1 must not match −1: unlabelled queries get a number that no item has.
             self.query, self.database = np.where(is_labelled(query), query, -2)[None], database[None]
         else:
             if query.shape[1] != database.shape[1]:
@@ -75,7 +76,7 @@ class Relevance:
                     "Multi-hot labels of queries and database must have the same number of classes, "
                     f"got {query.shape[1]} and {database.shape[1]}."
                 )
-            # Packed label sets: a shared label is a bit that survives an "and".
+            # Sets of labels as bits: a shared label is a bit of their "and".
             self.query = word_columns(Codes.from_bits(query))
             self.database = word_columns(Codes.from_bits(database))
 
@@ -84,8 +85,8 @@ class Relevance:
         if self.single:
             return self.query[0, rows, None] == self.database[0, None, columns]
         shared = self.query[0, rows, None] & self.database[0, None, columns]
-        for ours, theirs in zip(self.query[1:, rows], self.database[1:, columns], strict=True):
-            shared |= ours[:, None] & theirs[None, :]
+        for query_word, database_word in zip(self.query[1:, rows], self.database[1:, columns], strict=True):
+            shared |= query_word[:, None] & database_word[None, :]
         return shared != 0
 
     def of_same_rows(self) -> NDArray[np.bool_]:

@@ -21,33 +21,33 @@ def row_sums(items: Any, relevant: Any, topk: int, split_cut: bool) -> Any:
             n, rho = items[i, level], relevant[i, level]
             if n == 0:
                 continue
-            taken = min(n, topk - before)
-            if taken <= 0:
+            in_top = min(n, topk - before)
+            if in_top <= 0:
                 break
-            whole = taken == n
+            whole = in_top == n
             if not whole:
-                cut[0, i], cut[1, i], cut[2, i], cut[3, i], cut[4, i] = before, relevant_before, n, rho, taken
+                cut[0, i], cut[1, i], cut[2, i], cut[3, i], cut[4, i] = before, relevant_before, n, rho, in_top
             else:
                 hits[i] += rho
             if rho > 0 and (whole or not split_cut):
                 for order in range(3):
-                    sums[order, i] += _level_sum(n, rho, taken, before, relevant_before, order)
+                    sums[order, i] += _level_sum(n, rho, in_top, before, relevant_before, order)
             before += n
             relevant_before += rho
     return sums, hits, cut
 
 
 @compiled
-def _level_sum(n: int, rho: int, taken: int, before: int, relevant_before: int, order: int) -> float:
-    """The formulas stand in ``ranking``."""
+def _level_sum(n: int, rho: int, in_top: int, before: int, relevant_before: int, order: int) -> float:
+    """The formulas are in ``ranking``."""
     if order == 0:
         spread = (rho - 1) / max(n - 1, 1)
-        span = _harmonic_span(before, taken)
-        return rho / n * ((relevant_before + 1) * span + spread * (taken - (before + 1) * span))
+        span = _harmonic_span(before, in_top)
+        return rho / n * ((relevant_before + 1) * span + spread * (in_top - (before + 1) * span))
     if order == 1:
-        hits, start = min(rho, taken), before
+        hits, start = min(rho, in_top), before
     else:
-        hits, start = max(0, taken - (n - rho)), before + n - rho
+        hits, start = max(0, in_top - (n - rho)), before + n - rho
     return hits + (relevant_before - start) * _harmonic_span(start, hits)
 
 

@@ -1,7 +1,7 @@
-"""The classic, order-dependent average precision: ties stand in the order of the database rows.
+"""The classic, order-dependent average precision: ties are in the order of the database rows.
 
-Kept because published numbers were made this way. It changes when the database is shuffled, by many points
-for compact codes, so it says as much about the order of a file as about the codes.
+It is here because published numbers were computed this way. It changes when the database is shuffled, by many points
+for short codes, so it depends as much on the order of a file as on the codes.
 """
 
 from functools import partial
@@ -37,8 +37,8 @@ def ordered_average_precision(
 
         AP = 1/D · Σ_{relevant j with rank(j) ≤ k} relevant rank(j) / rank(j)
 
-    ``items`` and ``relevant`` are the histograms of ``distance_histograms``: they say at which rank each
-    level starts, so one more walk over the rows places every item without holding a ranking.
+    ``items`` and ``relevant`` are the histograms of ``distance_histograms``: they give the rank at which each level
+    starts, so one more pass over the rows gives the rank of every item without a ranking in memory.
 
     >>> from scdh.metrics import distance_histograms
     >>> query, database = Codes.from_bits([[0]]), Codes.from_bits([[0], [0]])
@@ -59,18 +59,18 @@ def ordered_average_precision(
         check_labels(database_labels, len(database_codes), "database_labels"),
     )
     count, limit = len(query_codes), len(database_codes) if topk is None else int(topk)
-    words, asked = word_columns(database_codes), np.ascontiguousarray(word_columns(query_codes).T)
-    own_labels = np.ascontiguousarray(relevance.query.T)
-    own = np.arange(count) if leave_one_out else np.full(count, -1)
+    words, query_rows = word_columns(database_codes), np.ascontiguousarray(word_columns(query_codes).T)
+    query_label_rows = np.ascontiguousarray(relevance.query.T)
+    excluded = np.arange(count) if leave_one_out else np.full(count, -1)
     before, relevant_before = _before(items), _before(relevant)
     sums, hits = np.zeros(count), np.zeros(count, dtype=np.int64)
 
     def task(part: slice) -> int:
         precision_sums(
-            words, asked[part], relevance.database, own_labels[part], relevance.single, own[part], limit, before[part],
-            relevant_before[part], sums[part], hits[part],
+            words, query_rows[part], relevance.database, query_label_rows[part], relevance.single, excluded[part],
+            limit, before[part], relevant_before[part], sums[part], hits[part],
         )  # fmt: skip
-        return len(asked[part]) * len(database_codes)
+        return len(query_rows[part]) * len(database_codes)
 
     for pairs in run([partial(task, slice(start, start + _QUERIES)) for start in range(0, count, _QUERIES)]):
         if advance is not None:
@@ -81,5 +81,5 @@ def ordered_average_precision(
 
 
 def _before(counts: NDArray[np.integer]) -> NDArray[np.int64]:
-    """How many items lie nearer than each level."""
+    """The number of items nearer than each level."""
     return np.cumsum(counts, axis=1, dtype=np.int64) - counts

@@ -1,4 +1,4 @@
-"""Precision inside a Hamming ball: what a lookup by hash table returns."""
+"""Precision within a Hamming radius: of the items that a look-up in a hash table returns."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ def precision_within_radius(
         precision = Σ_{d ≤ radius} relevant[d] / Σ_{d ≤ radius} items[d]
 
     An empty ball scores 0 and stays in the mean, as in the evaluation code of the paper's authors. Long codes
-    have many empty balls, so the share of them (``np.mean(sizes == 0)``) belongs beside this number.
+    have many empty balls, so the share of them (``np.mean(sizes == 0)``) should be reported with this number.
 
     >>> precision_within_radius(np.array([[1, 3, 9], [0, 0, 9]]), np.array([[1, 1, 0], [0, 0, 9]]), radius=1)
     (array([0.5, 0. ]), array([4, 0]))

@@ -1,18 +1,18 @@
-"""Average precision of a Hamming ranking, without the luck of ties.
+"""Average precision of a ranking by distance, independent of the order of ties.
 
-A ranking by Hamming distance is a list of levels, and the order inside a level is nobody's merit. With N
-items and R relevant ones before a level of n items, ρ of them relevant, the sum of precisions at relevant
-ranks gets
+A ranking by distance is a list of levels; items of a level have the same distance, so their order is arbitrary. With N
+items and R relevant ones before a level of n items, ρ of them relevant, the level adds to the sum of precisions at
+relevant ranks
 
     expected over orders   ρ/n · Σ_{i=1..m} (R + 1 + (i−1)·a) / (N + i)        a = (ρ−1)/(n−1), 0 for n = 1
                          = ρ/n · [ (R+1)·H + a·(m − (N+1)·H) ]                 H = H(N+m) − H(N)
     relevant items first   Σ_{j=1..h} (R+j)/(N+j)   = h + (R−N)·H(N … N+h)     h = min(ρ, m)
     relevant items last    the same with N + n − ρ for N                       h = max(0, m − (n−ρ))
 
-where m ≤ n is how much of the level lies in the top k (all of it, unless k falls inside). Average precision
+where m ≤ n is how much of the level is in the top k (all of it, unless k cuts it). Average precision
 is the sum over levels divided by
 
-    "hits"             the relevant items in the top k; what most published code does
+    "hits"             the relevant items in the top k, as in most published code
     "relevant"         all relevant items
     "min(k, relevant)" as many as the top k could hold
 
@@ -29,13 +29,13 @@ from numpy.typing import NDArray
 
 from scdh.errors import ConfigError, DataError, unknown_name
 from scdh.index.kernels.threads import run
-from scdh.index.search.scan import kernels_are_worth_it
+from scdh.index.search.scan import choose_kernel
 from scdh.metrics.cut_level import cut_level_scores, divide
 from scdh.metrics.harmonic import harmonic_span
 
 DENOMINATORS = ("hits", "relevant", "min(k, relevant)")
 TIES = ("expected", "best", "worst")
-# Rows are worked on in slices of about this many cells: about a millisecond and a megabyte each.
+# Cells of a slice of rows that is computed at once: about a millisecond and a megabyte.
 _SLICE_CELLS = 1 << 15
 # A level costs numpy as much as comparing this many pairs of codes.
 _PAIRS_OF_A_LEVEL = 128
@@ -75,7 +75,7 @@ def average_precisions(
         if order not in TIES:
             raise ConfigError(unknown_name("order of ties", order, TIES))
 
-    score = _scores_by_kernel if kernels_are_worth_it("levels", items, _PAIRS_OF_A_LEVEL * items.size) else _scores
+    score = _scores_by_kernel if choose_kernel("levels", items, _PAIRS_OF_A_LEVEL * items.size) else _scores
 
     def task(part: slice) -> list[Floats]:
         return score(items[part].astype(np.int64), relevant[part].astype(np.int64), topk, denominator, ties)
@@ -87,20 +87,20 @@ def average_precisions(
 def _scores(n: Counts, rho: Counts, topk: int | None, denominator: str, ties: Sequence[str]) -> list[Floats]:
     before, relevant_before = np.cumsum(n, axis=1) - n, np.cumsum(rho, axis=1) - rho
     total = rho.sum(axis=1)
-    taken = n if topk is None else np.clip(topk - before, 0, n)
-    cut = (taken > 0) & (taken < n)
+    in_top = n if topk is None else np.clip(topk - before, 0, n)
+    cut = (in_top > 0) & (in_top < n)
     at = np.nonzero(cut)  # at most one level of a query
     scores = []
     for order in ties:
-        sums = _level_sums(n, rho, taken, before, relevant_before, order)
+        sums = _level_sums(n, rho, in_top, before, relevant_before, order)
         if topk is None or denominator == "relevant":
             scores.append(divide(sums.sum(axis=1), total))
         elif denominator == "min(k, relevant)":
             scores.append(divide(sums.sum(axis=1), np.minimum(topk, total)))
         else:
             whole = np.where(cut, 0.0, sums).sum(axis=1)
-            over_hits = divide(whole, np.where(taken == n, rho, 0).sum(axis=1))
-            parts = (table[at] for table in (before, relevant_before, n, rho, taken))
+            over_hits = divide(whole, np.where(in_top == n, rho, 0).sum(axis=1))
+            parts = (table[at] for table in (before, relevant_before, n, rho, in_top))
             over_hits[at[0]] = cut_level_scores(whole[at[0]], *parts, ties=order)
             scores.append(over_hits)
     return scores
@@ -119,23 +119,23 @@ def _scores_by_kernel(n: Counts, rho: Counts, topk: int | None, denominator: str
     at = np.flatnonzero(cut[4])
     scores = []
     for order in ties:
-        own = sums[TIES.index(order)]
-        scores.append(divide(own, hits))
-        scores[-1][at] = cut_level_scores(own[at], *cut[:, at], ties=order)
+        order_sums = sums[TIES.index(order)]
+        scores.append(divide(order_sums, hits))
+        scores[-1][at] = cut_level_scores(order_sums[at], *cut[:, at], ties=order)
     return scores
 
 
-def _level_sums(n: Counts, rho: Counts, taken: Counts, before: Counts, relevant_before: Counts, ties: str) -> Floats:
-    """What the first ``taken`` items of each level add to the sum of precisions: the three formulas above."""
+def _level_sums(n: Counts, rho: Counts, in_top: Counts, before: Counts, relevant_before: Counts, ties: str) -> Floats:
+    """What the first ``in_top`` items of each level add to the sum of precisions: the three formulas above."""
     if ties == "expected":
         spread = (rho - 1) / np.maximum(n - 1, 1)
-        span = harmonic_span(before, taken)
-        inner = (relevant_before + 1) * span + spread * (taken - (before + 1) * span)
+        span = harmonic_span(before, in_top)
+        inner = (relevant_before + 1) * span + spread * (in_top - (before + 1) * span)
         return rho / np.maximum(n, 1) * inner
     if ties == "best":
-        hits, start = np.minimum(rho, taken), before
+        hits, start = np.minimum(rho, in_top), before
     else:
-        hits, start = np.maximum(0, taken - (n - rho)), before + n - rho
+        hits, start = np.maximum(0, in_top - (n - rho)), before + n - rho
     return hits + (relevant_before - start) * harmonic_span(start, hits)
 
 

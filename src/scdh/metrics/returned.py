@@ -16,8 +16,8 @@ def expected_hits(items: NDArray[np.integer], relevant: NDArray[np.integer], k: 
     hits = np.zeros(len(items))
     for part in row_slices(items):
         n = items[part].astype(np.int64)
-        taken = np.clip(k - (np.cumsum(n, axis=1) - n), 0, n)
-        hits[part] = (relevant[part] * (taken / np.maximum(n, 1))).sum(axis=1)
+        in_top = np.clip(k - (np.cumsum(n, axis=1) - n), 0, n)
+        hits[part] = (relevant[part] * (in_top / np.maximum(n, 1))).sum(axis=1)
     return hits
 
 
@@ -26,7 +26,7 @@ def precision_recall_by_radius(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Mean precision and recall over queries of all items within radius 0, 1, … bits; no tie can matter here.
 
-    As in the field's precision–recall curves by hash look-up, an empty ball has precision 0 and stays in the mean.
+    As in published precision–recall curves by hash look-up, an empty ball has precision 0 and stays in the mean.
 
     >>> precision, recall = precision_recall_by_radius(np.array([[1, 3]]), np.array([[1, 1]]))
     >>> precision.tolist(), recall.tolist()

@@ -51,7 +51,7 @@ class RankingScores:
     def recall_at_k(self, k: NumbersOfItems) -> Any:
         """Mean share of all relevant items that are among the first k, expected over the order of tied items.
 
-        Args, Returns and Raises are those of ``precision_at_k``.
+        ``k`` and the result are as for ``precision_at_k``.
         """
         return _for_each(self._returned.recall, k)
 

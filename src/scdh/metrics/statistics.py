@@ -1,4 +1,4 @@
-"""Are the codes healthy? Collapsed, unbalanced or redundant bits show here before they show in MAP."""
+"""Statistics of codes: collapsed, unbalanced or redundant bits are visible here before they lower MAP."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ _ROWS = 16384
 
 
 def bit_balance(codes: Codes) -> NDArray[np.float64]:
-    """Share of ones of each bit, p_j = 1/n Σ_i b_ij; 0.5 is balanced, 0 or 1 means that the bit says nothing.
+    """Share of ones of each bit, p_j = 1/n Σ_i b_ij; 0.5 is balanced, 0 or 1 means that the bit is constant.
 
     >>> bit_balance(Codes.from_bits([[1, 0], [0, 0]])).tolist()
     [0.5, 0.0]
@@ -79,7 +79,7 @@ def class_distances(codes: Codes, labels: ArrayLike, *, sample: int = 4096, seed
 
     With one label per item it is exact and linear in n: a set of n items of which o have bit j set holds
     o·(n−o) pairs that differ in bit j. Multi-hot labels have no such form, so there the pairs of ``sample``
-    items drawn with ``seed`` are looked at. Unlabelled items are left out; a mean over no pair is NaN.
+    items drawn with ``seed`` are compared. Unlabelled items are left out; a mean over no pair is NaN.
 
     >>> class_distances(Codes.from_bits([[0, 0], [0, 1], [1, 1]]), [5, 5, 6])
     (1.0, 1.5)
@@ -94,13 +94,20 @@ def class_distances(codes: Codes, labels: ArrayLike, *, sample: int = 4096, seed
     within, within_pairs = 0, 0
     order = np.argsort(known, kind="stable")
     for rows in np.split(order, np.flatnonzero(np.diff(known[order])) + 1):
-        of_class = _differing_pairs(codes[rows])
-        within, within_pairs = within + of_class[0], within_pairs + of_class[1]
+        class_differing, class_pairs = _differing_pairs(codes[rows])
+        within, within_pairs = within + class_differing, within_pairs + class_pairs
     return _ratio(within, within_pairs), _ratio(differing - within, pairs - within_pairs)
 
 
 def code_statistics(codes: Codes, labels: ArrayLike | None = None) -> dict[str, Any]:
-    """All of the above in one JSON-ready summary.
+    """All statistics of this file in one summary, ready for JSON.
+
+    Args:
+        codes: n codes, at least one.
+        labels: int [n] or multi-hot [n, C] for the distances within and between classes; None leaves these out.
+
+    Raises:
+        DataError: if there are no codes, or labels do not fit.
 
     >>> code_statistics(Codes.from_bits([[1, 0], [0, 1]]))["distinct_codes"]
     2
@@ -143,9 +150,9 @@ def _sampled_distances(codes: Codes, labels: NDArray[Any], sample: int, seed: in
         codes, labels = codes[rows], labels[rows]
     items, relevant = distance_histograms(codes, labels, codes, labels, leave_one_out=True)
     distance = np.arange(codes.bits + 1)
-    of_all, of_relevant = items.sum(axis=0), relevant.sum(axis=0)
-    apart = of_all - of_relevant
-    return _ratio(of_relevant @ distance, of_relevant.sum()), _ratio(apart @ distance, apart.sum())
+    same = relevant.sum(axis=0)
+    different = items.sum(axis=0) - same
+    return _ratio(same @ distance, same.sum()), _ratio(different @ distance, different.sum())
 
 
 def _ratio(total: Any, count: Any) -> float:

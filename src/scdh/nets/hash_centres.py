@@ -1,4 +1,4 @@
-"""Fixed target codes, one a class, far from each other (CSQ): nothing of them learns."""
+"""Fixed target codes, one per class, far from each other (CSQ); they do not learn."""
 
 import warnings
 
@@ -8,7 +8,7 @@ from torch import Tensor
 from scdh.losses.labels import label_mask
 
 DRAWS = 20  # sets of random centres to choose from
-MOST_COMPARED = 2048  # classes; beyond, comparing all pairs of centres would take longer than it is worth
+MOST_COMPARED = 2048  # classes; comparing all pairs of more centres would take too long
 
 
 def hash_centres(num_classes: int, bits: int) -> Tensor:
@@ -20,14 +20,14 @@ def hash_centres(num_classes: int, bits: int) -> Tensor:
         while len(matrix) < bits:  # Sylvester's construction
             matrix = torch.cat([torch.cat([matrix, matrix], 1), torch.cat([matrix, -matrix], 1)])
         return torch.cat([matrix, -matrix])[:num_classes]
-    # Random codes of few bits may coincide, which would make two classes one: of several sets the one is kept whose
+    # Random codes of few bits may be equal, which would merge two classes: of several sets the one is taken whose
     # nearest two centres are farthest apart.
     best, farthest = _balanced(num_classes, bits), -1.0
     if 1 < num_classes <= MOST_COMPARED:
         for _ in range(DRAWS):
             drawn = _balanced(num_classes, bits)
-            alike = drawn @ drawn.T - 2 * bits * torch.eye(num_classes)
-            nearest = (bits - float(alike.max())) / 2
+            products = drawn @ drawn.T - 2 * bits * torch.eye(num_classes)
+            nearest = (bits - float(products.max())) / 2
             if nearest > farthest:
                 best, farthest = drawn, nearest
         if farthest == 0:
@@ -43,8 +43,8 @@ def _balanced(count: int, bits: int) -> Tensor:
 
 
 def voted_targets(y: Tensor, centres: Tensor, ties: Tensor) -> Tensor:
-    """±1 [B, r]: the centre of the one label, or bit by bit what most centres of the labels say; where they are
-    divided equally (and for rows without label, whose targets are not to be used) the bit of ``ties`` [r].
+    """±1 [B, r]: the centre of the label; with several labels, each bit is that of most of their centres. Where as
+    many centres have +1 as −1 (and for rows without a label, whose targets are not used) it is the bit of ``ties`` [r].
     """
     with torch.autocast(centres.device.type, enabled=False):
         votes = label_mask(y, len(centres)).to(centres.dtype) @ centres

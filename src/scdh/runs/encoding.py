@@ -1,15 +1,19 @@
 """Rows of a source → their codes and what they are called; what ``scdh encode``, ``search`` and scoring share."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import numpy as np
+import torch
 
 from scdh.codes import Codes
-from scdh.data.batches.loaders import OnBadImage
+from scdh.data.batches.batch import Batch
+from scdh.data.batches.loaders import OnBadImage, evaluation_batches
 from scdh.data.row_names import RowNames
 from scdh.data.source import Source
+from scdh.encode import run_network
 from scdh.errors import ConfigError, DataError
 from scdh.hasher import Hasher
+from scdh.progress import track
 
 
 def encode_rows(
@@ -35,10 +39,60 @@ def encode_rows(
     """
     if workers is not None and workers < 0:
         raise ConfigError(f"--workers must be 0 or more, not {workers}.")
-    outputs = hasher.hash_outputs_of_rows(
-        source, rows, batch_size=batch_size, workers=workers, on_bad_image=on_bad_image, progress=title
+    outputs = hash_outputs_of_rows(
+        hasher, source, rows, batch_size=batch_size, workers=workers, on_bad_image=on_bad_image, progress=title
     )
     return named_codes(hasher, source, outputs)
+
+
+def hash_outputs_of_rows(
+    hasher: Hasher,
+    source: Source,
+    rows: np.ndarray,
+    *,
+    batch_size: int = 128,
+    workers: int | None = None,
+    on_bad_image: OnBadImage = "fail",
+    progress: str | None = None,
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """(rows [B], u [B, r]) of some rows of a source, batch by batch.
+
+    Args:
+        hasher: the model.
+        source: data that fit the model.
+        rows: row numbers, int64 [n].
+        batch_size: rows in one pass of the network.
+        workers: processes that decode images; None: chosen by the machine.
+        on_bad_image: "fail", or "skip" to leave unreadable images out.
+        progress: title of a progress bar; None: no bar.
+    """
+    hasher.check_fits(source)
+    batches: Iterable[Batch] = evaluation_batches(
+        source,
+        rows,
+        preprocess=hasher.preprocess,
+        batch_size=batch_size,
+        workers=workers,
+        on_bad_image=on_bad_image,
+    )
+    if progress is not None:
+        batches = track(batches, len(rows), progress, "items", lambda batch: len(batch.rows))
+    return run_network(hasher.encoder(), batches, hasher.method.hash_outputs)
+
+
+def hash_outputs_of_features(hasher: Hasher, features: np.ndarray, batch_size: int = 8192) -> np.ndarray:
+    """u float32 [n, r] of features that the trunk gave before: only hidden layers and head run.
+
+    Args:
+        hasher: the model.
+        features: float32 [n, trunk_width].
+        batch_size: rows in one pass.
+    """
+    net = hasher.network.eval()
+    with torch.inference_mode():
+        batches = (part.to(net.device) for part in torch.from_numpy(features).split(batch_size))
+        outputs = [hasher.method.hash_outputs(net.read_features(batch)) for batch in batches]
+        return torch.cat([u.float().cpu() for u in outputs]).numpy()
 
 
 def named_codes(

@@ -3,7 +3,7 @@
 import json
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -22,10 +22,11 @@ from scdh.files import replacing
 from scdh.hasher import Hasher
 from scdh.losses import quantization_loss
 from scdh.metrics.scores import RankingScores
-from scdh.runs.encoding import named_codes
+from scdh.runs.encoding import hash_outputs_of_rows, named_codes
 from scdh.runs.folder import NetworkName, RunFolder
 from scdh.runs.protocol import source_of
 from scdh.runs.ranking import KeptOutputs, score_ranking
+from scdh.runs.scored_labels import scored_labels
 from scdh.runs.summary import summarise
 from scdh.versions import versions
 
@@ -35,19 +36,34 @@ HashOutputs = Callable[..., Iterable[tuple[np.ndarray, np.ndarray]]]
 
 @dataclass(frozen=True)
 class ScoreOptions:
-    """Definitions that a score depends on, as :func:`scdh.evaluate` takes them; ``topk="usual"`` is the data's own."""
+    """Definitions that a score depends on.
+
+    Args:
+        topk, denominator, radius, ties: as :func:`scdh.evaluate` takes them; ``topk="usual"`` is the data's own.
+        label_column: of data with several label columns, the one that decides what is relevant; None: all labels.
+    """
 
     topk: int | Literal["usual"] | None = "usual"
     denominator: str = "hits"
     radius: int = 2
     ties: str = "expected"
+    label_column: str | None = None
 
     def topk_for(self, source_name: str) -> int | None:
         return USUAL_TOPK.get(source_name) if self.topk == "usual" else self.topk
 
     def for_evaluate(self, source_name: str) -> dict[str, Any]:
         """Keyword arguments of :func:`scdh.evaluate`."""
-        return {**vars(self), "topk": self.topk_for(source_name)}
+        arguments = {**vars(self), "topk": self.topk_for(source_name)}
+        del arguments["label_column"]
+        return arguments
+
+    def agree_with(self, definition: Mapping[str, Any], source_name: str) -> bool:
+        """Whether scores of this definition (as in a run's scores file) are those that these options give."""
+        expected = {**self.for_evaluate(source_name), "label_column": self.label_column}
+        if "radius" not in definition:  # of a ranking by another distance than Hamming's
+            del expected["radius"]
+        return all(definition.get(key) == value for key, value in expected.items())
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,6 +80,7 @@ class RunScores:
     l_q: float | None = None
     left_out: int | None = None
     model: str | None = None
+    label_column: str | None = None
     seconds: dict[str, float] = field(default_factory=dict)
 
     @property
@@ -75,13 +92,16 @@ class RunScores:
         return self.run.per_query(self.part, self.network)
 
     def to_dict(self) -> dict[str, Any]:
+        scores = summarise(self.scores)
+        if self.label_column is not None:
+            scores["definition"]["label_column"] = self.label_column
         measured = {"l_q": self.l_q, "left_out": self.left_out, "model": self.model}
         return {
             "run": str(self.run),
             "part": self.part,
             "file": self.file.name,
             "per_query": self.per_query_file.name,
-            **summarise(self.scores),
+            **scores,
             "protocol": {"name": self.protocol.name, "fingerprint": self.protocol.fingerprint},
             "source": {"name": self.source_name, "fingerprint": self.protocol.source_fingerprint},
             "config": self.config.model_dump(mode="json"),
@@ -135,8 +155,8 @@ def score_run(
         network: of a run with a teacher, whose codes to score; None: the teacher's.
         on_bad_image: "fail" or "skip"; None: as in training.
         source: the run's data, where they are open already.
-        hash_outputs: gives (rows, u) batches as :meth:`Hasher.hash_outputs_of_rows` does, with the model as first
-            argument, e.g. from features that were kept; None: the model runs.
+        hash_outputs: gives (rows, u) batches as :func:`hash_outputs_of_rows` does, e.g. from features that were kept;
+            None: the model runs.
     """
     config = run.config()
     source = source_of(config) if source is None else source
@@ -154,7 +174,7 @@ def score_run(
         "workers": config.train.workers,
         "on_bad_image": on_bad_image or config.data.on_bad_image,
     }
-    outputs = hash_outputs or Hasher.hash_outputs_of_rows
+    outputs = hash_outputs or hash_outputs_of_rows
 
     def encoded(name: str, part_rows: np.ndarray) -> _EncodedPart:
         batches = outputs(hasher, source, part_rows, progress=f"encoding {name}", **loading)
@@ -165,13 +185,14 @@ def score_run(
     database = queries if is_validation else encoded("database", protocol.database)
     encoding_seconds = round(time.perf_counter() - started, 3)
     started = time.perf_counter()
+    labels, _ = scored_labels(source, options.label_column)
     scores = score_ranking(
         hasher,
         queries.codes,
         queries.u,
-        source.labels[queries.rows],
+        labels[queries.rows],
         database.codes,
-        source.labels[database.rows],
+        labels[database.rows],
         leave_one_out=is_validation,
         progress=sys.stderr.isatty(),
         **options.for_evaluate(source.name),
@@ -187,6 +208,7 @@ def score_run(
         l_q=queries.l_q,
         left_out=len(rows) - len(queries.codes),
         model=hasher.fingerprint(),
+        label_column=options.label_column,
         seconds={"encoding": encoding_seconds, "scoring": round(time.perf_counter() - started, 3)},
     )
     result.save(queries.rows)
@@ -254,9 +276,12 @@ def _score_kept_codes(
     queries, database = (Codes.load(run.codes(name)) for name in ("query", "database"))
     started = time.perf_counter()
     arguments = {**options.for_evaluate(source.name), "progress": sys.stderr.isatty()}
-    scores = evaluate(queries, source.labels[queries.ids], database, source.labels[database.ids], **arguments)
+    labels, _ = scored_labels(source, options.label_column)
+    scores = evaluate(queries, labels[queries.ids], database, labels[database.ids], **arguments)
     seconds = {"scoring": round(time.perf_counter() - started, 3)}
-    result = RunScores(run, part, None, scores, protocol, source.name, config, seconds=seconds)
+    result = RunScores(
+        run, part, None, scores, protocol, source.name, config, label_column=options.label_column, seconds=seconds
+    )
     assert queries.ids is not None  # codes of a run carry row numbers
     result.save(queries.ids)
     return result

@@ -121,6 +121,12 @@ class TrainingData:
         was_training = net.training
         pieces = [values for _, values in run_network(net, self.plain_batches(self.train_rows), value)]
         net.train(was_training)
+        missing = len(self.train_rows) - sum(map(len, pieces))
+        if missing:  # an array without their rows would not fit ``rows``
+            raise DataError(
+                f"{missing} of the {len(self.train_rows)} training images of {self.source.name} cannot be read, and "
+                f"{self.hasher.method.about.title} needs the outputs of all of them; remove these images."
+            )
         return np.concatenate(pieces)
 
     @property

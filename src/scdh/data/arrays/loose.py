@@ -2,7 +2,8 @@
 
 import os
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Any, Literal
 
 import numpy as np
@@ -61,3 +62,26 @@ class ItemsSource(Source):
     def item_name(self, row: int) -> str:
         item = self._items[row]
         return str(item) if isinstance(item, (str, os.PathLike)) else f"item {self._start + row}"
+
+
+def item_sources(items: Any, chunk_size: int, *, is_vectors: bool) -> Iterator[tuple[int, ItemsSource]]:
+    """One item, a list, an array or any iterator as sources, with the position of the first item of each.
+
+    Args:
+        items: paths, PIL images or uint8 arrays (one, or any number); or embeddings, one [d] or several [n, d].
+        chunk_size: items of a source; arrays are not divided.
+        is_vectors: whether embeddings are expected, which decides what one item of an array is.
+    """
+    if isinstance(items, (str, os.PathLike, Image.Image)):
+        items = [items]
+    if isinstance(items, np.ndarray):
+        is_image = not is_vectors and items.ndim == 3 and items.shape[2] in (1, 3)
+        is_one_item = is_image or (is_vectors and items.ndim == 1)
+        items = items[None] if is_one_item else items
+        if len(items):
+            yield 0, ItemsSource(items)
+        return
+    stream, start = iter(items), 0
+    while chunk := list(islice(stream, chunk_size)):
+        yield start, ItemsSource(chunk, start=start)
+        start += len(chunk)

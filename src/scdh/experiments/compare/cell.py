@@ -10,6 +10,7 @@ from scdh.data.source import Source
 from scdh.errors import ConfigError, TrainingError
 from scdh.experiments.compare.features import SourceFeatures
 from scdh.experiments.compare.grid import Cell
+from scdh.experiments.compare.named_warnings import warnings_named
 from scdh.experiments.compare.results import CellResult
 from scdh.files import locked, replacing
 from scdh.methods.declared import declared
@@ -57,14 +58,13 @@ class CellRunner:
 
     def _has_scores(self, run: RunFolder) -> bool:
         """Also checks their definition: another --topk, or `scdh evaluate`, may have left other scores."""
-        expected = self.options.for_evaluate(self.source.name)
         networks: tuple[NetworkName | None, ...] = (None, "student") if run.has_student else (None,)
         for network in networks:
             file = run.scores(network=network)
             if not file.exists():
                 return False
             definition = json.loads(file.read_text("utf-8"))["definition"]
-            if any(definition.get(key, value) != value for key, value in expected.items()):
+            if not self.options.agree_with(definition, self.source.name):
                 return False
         return True
 
@@ -91,7 +91,8 @@ class CellRunner:
                 run.protocol(self.source)  # refuses data that changed since
             if not self.is_done(cell):
                 try:
-                    self._train_and_score(cell, run)
+                    with warnings_named(cell.name):
+                        self._train_and_score(cell, run)
                 except TrainingError as error:  # one method that diverges must not stop the others
                     with replacing(run.failure) as temporary:
                         temporary.write_text(json.dumps({"sentence": str(error)}), "utf-8")

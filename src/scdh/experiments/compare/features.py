@@ -11,6 +11,7 @@ from scdh.data.source import Source
 from scdh.errors import DataError
 from scdh.hasher import Hasher
 from scdh.nets.network import weights_fingerprint
+from scdh.runs.encoding import hash_outputs_of_features, hash_outputs_of_rows
 from scdh.training.features import cached_trunk_features
 
 
@@ -67,9 +68,9 @@ class SourceFeatures:
     def hash_outputs(
         self, hasher: Hasher, source: Source, rows: np.ndarray, **options: Any
     ) -> Iterable[tuple[np.ndarray, np.ndarray]]:
-        """As :meth:`Hasher.hash_outputs_of_rows`; where the trunk is as it came, only the layers above it run."""
+        """As :func:`hash_outputs_of_rows`; where the trunk is as it came, only the layers above it run."""
         is_trunk_untrained = hasher.config.net.freeze or not hasher.method.learns_by_gradient
         if not is_trunk_untrained or hasher.preprocess is None:
-            return hasher.hash_outputs_of_rows(source, rows, **options)
+            return hash_outputs_of_rows(hasher, source, rows, **options)
         readable, features = self.of_rows(hasher, rows)
-        return [(readable, hasher.hash_outputs_of_features(features))]
+        return [(readable, hash_outputs_of_features(hasher, features))]

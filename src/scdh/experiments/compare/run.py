@@ -87,7 +87,7 @@ def compare_methods(
         target=target,
         failed={result.cell: result.failed for result in cell_results if result.failed is not None},
         missing=missing,
-        definition=_definition(cell_results),
+        definition=common_definition(cell_results),
         rows=summarise(cell_results, target),
         cells=cell_results,
         configs={cell.name: cell.config.model_dump(mode="json") for cell in cells if cell.seed == grid.seeds[0]},
@@ -133,8 +133,10 @@ def _budget(cells: Sequence[Cell], seconds: float | None) -> Budget:
     return Budget(seconds=seconds, epochs=sorted(epochs), steps=sorted(steps))
 
 
-def _definition(results: Sequence[CellResult]) -> dict[str, Any] | None:
-    return next((result.definition for result in results if result.definition is not None), None)
+def common_definition(results: Sequence[CellResult]) -> dict[str, Any] | None:
+    """Of a ranking by Hamming distance if there is one: only that has a radius."""
+    definitions = [result.definition for result in results if result.definition is not None]
+    return max(definitions, key=lambda definition: "radius" in definition, default=None)
 
 
 def _compared_data(source: Source, protocol: Protocol) -> ComparedData:

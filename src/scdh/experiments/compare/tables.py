@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from scdh.experiments.compare.results import ComparisonResults, SummaryRow
+from scdh.experiments.compare.results import CellResult, ComparisonResults, SummaryRow
 
 
 @dataclass(frozen=True)
@@ -47,12 +47,12 @@ def rows_by_method(rows: Sequence[SummaryRow]) -> list[MethodRows]:
 
 
 def format_score(row: SummaryRow | None, score: str) -> str:
-    """Mean ± deviation; "–" where nothing was run."""
+    """Mean ± deviation; "–" where nothing was run, or the method's ranking has no such score."""
     if row is None:
         return "–"
     mean, deviation = row.mean(score), row.deviation(score)
     if mean is None:
-        return "failed"
+        return "–" if row.runs else "failed"
     text = f"{mean:.3f}" if deviation is None else f"{mean:.3f} ± {deviation:.3f}"
     # The mean of the runs that did not fail flatters a method that often does.
     return f"{text} ({row.failed} failed)" if row.failed else text
@@ -150,13 +150,24 @@ def conditions(results: ComparisonResults) -> dict[str, str]:
         f"Fingerprint of the data {data.fingerprint}; of the splits {splits or 'none yet'}.",
         "Budget": work,
         "Network": f"{network}; the same for every method.",
-        "Definitions": (results.definition or {}).get("words", "No run is done, so nothing was scored."),
+        "Definitions": definitions_text(results.cells),
         "Versions": ", ".join(f"{name} {version}" for name, version in results.versions.items()) + ".",
         "Failed runs": " ".join([f"{len(failed)}.", *failed]),
     }
     if results.missing:
         sentences["Not done yet"] = ", ".join(results.missing) + "."
     return sentences
+
+
+def definitions_text(cells: Sequence[CellResult]) -> str:
+    """How scores are defined; where methods rank by different distances, which methods each definition is for."""
+    titles: dict[str, list[str]] = {}
+    for cell in cells:
+        if cell.definition is not None and cell.title not in titles.setdefault(cell.definition["words"], []):
+            titles[cell.definition["words"]].append(cell.title)
+    if len(titles) < 2:
+        return next(iter(titles), "No run is done, so nothing was scored.")
+    return " ".join(f"{', '.join(names)}: {text}" for text, names in titles.items())
 
 
 def _range(values: Sequence[int]) -> str:

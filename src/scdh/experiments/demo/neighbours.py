@@ -1,15 +1,17 @@
-"""Some queries with what was found for them, as pictures for the report. Queries are drawn by a rule, never picked."""
+"""Some queries with their nearest items, as pictures for the report. Queries are drawn by a rule, never picked."""
 
 import base64
 import io
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 from PIL import Image
 
 from scdh.data.source import Source
-from scdh.experiments.demo.comparison import Comparison, Entry
-from scdh.experiments.demo.cosine import nearest_by_cosine
+from scdh.experiments.demo.data import DemoData
+from scdh.experiments.demo.floats import nearest_by_cosine
+from scdh.experiments.demo.rankings import CodeRanking
 from scdh.index import HammingIndex
 
 QUERIES, NEIGHBOURS, SIDE = 8, 8, 136
@@ -17,8 +19,8 @@ RULE = "the first query, in the order of the data, of each of {} labels drawn wi
 
 
 @dataclass(frozen=True)
-class Found:
-    """One neighbour: its picture, its label, whether that is the query's, and how near it is in words."""
+class Neighbour:
+    """One near item: its picture (a data URI), its label, whether that is the query's, and a text of how near it is."""
 
     image: str
     label: str
@@ -27,52 +29,61 @@ class Found:
 
 
 @dataclass(frozen=True)
-class Answer:
-    """A query and two rankings of the same database."""
+class QueryResult:
+    """A query and its neighbours in two rankings of the same database."""
 
     row: int
     image: str
     label: str
-    by_codes: list[Found]
-    by_floats: list[Found]
+    by_codes: list[Neighbour]
+    by_floats: list[Neighbour]
 
 
-def drawn_queries(found: Comparison, seed: int) -> np.ndarray:
-    """Positions among the queries, by ``RULE``."""
-    labels = found.query_labels
+def draw_queries(data: DemoData) -> np.ndarray:
+    """Positions among the queries, int64 [at most ``QUERIES``], by ``RULE`` with the seed of the demo."""
+    labels = data.query_labels
     present = np.unique(labels)
-    chosen = np.random.default_rng(seed).choice(present, size=min(QUERIES, len(present)), replace=False)
+    rng = np.random.default_rng(data.config.seed)
+    chosen = rng.choice(present, size=min(QUERIES, len(present)), replace=False)
     return np.array([np.flatnonzero(labels == label)[0] for label in np.sort(chosen)])
 
 
-def answers(found: Comparison, entry: Entry, seed: int) -> list[Answer]:
-    """What codes and floats return for the drawn queries."""
-    assert entry.queries is not None  # the caller hands over codes, never floats
-    assert entry.database is not None
-    asked, rows, labels = drawn_queries(found, seed), found.protocol.database, found.database_labels
-    hits = HammingIndex(entry.database).search(entry.queries[asked], k=NEIGHBOURS)
-    floats, cosines = nearest_by_cosine(found.query_features[asked], found.database_features, NEIGHBOURS)
-    pictures = Pictures(found.source)
-    result = []
-    for i, query in enumerate(asked):
-        label = found.query_labels[query]
+def query_results(data: DemoData, ranking: CodeRanking) -> list[QueryResult]:
+    """Neighbours of the drawn queries by codes and by floats.
 
-        def of(positions: np.ndarray, words: list[str], label: int = label) -> list[Found]:
-            return [
-                Found(pictures.uri(rows[at]), found.label_names[labels[at]], bool(labels[at] == label), word)
-                for at, word in zip(positions, words, strict=True)
-            ]
+    Args:
+        data: the data of the demo, with float features.
+        ranking: the ranking by codes.
+    """
+    positions, pictures = draw_queries(data), Pictures(data.source)
+    index = HammingIndex(ranking.database, ids=np.arange(len(ranking.database)))  # positions, as cosines have them
+    hits = index.search(ranking.queries[positions], k=NEIGHBOURS)
+    nearest, cosines = nearest_by_cosine(data.query_features[positions], data.database_features, NEIGHBOURS)
 
-        result.append(
-            Answer(
-                int(found.protocol.query[query]),
-                pictures.uri(found.protocol.query[query], 2),
-                found.label_names[label],
-                of(hits.ids[i], [f"{d} bit{'' if d == 1 else 's'} away" for d in hits.distances[i]]),
-                of(floats[i], [f"cosine {c:.2f}" for c in cosines[i]]),
+    def neighbours(items: np.ndarray, label: int, texts: Iterable[str]) -> list[Neighbour]:
+        return [
+            Neighbour(
+                pictures.uri(data.protocol.database[item]),
+                data.label_names[data.database_labels[item]],
+                bool(data.database_labels[item] == label),
+                text,
+            )
+            for item, text in zip(items, texts, strict=True)
+        ]
+
+    results = []
+    for n, position in enumerate(positions):
+        row, label = data.protocol.query[position], data.query_labels[position]
+        results.append(
+            QueryResult(
+                int(row),
+                pictures.uri(row, 2),
+                data.label_names[label],
+                neighbours(hits.ids[n], label, [f"{d} bit{'' if d == 1 else 's'} away" for d in hits.distances[n]]),
+                neighbours(nearest[n], label, [f"cosine {cosine:.2f}" for cosine in cosines[n]]),
             )
         )
-    return result
+    return results
 
 
 class Pictures:
@@ -82,6 +93,7 @@ class Pictures:
         self.source = source
 
     def image(self, row: int) -> Image.Image:
+        """The picture of a row at its own size."""
         if self.source.kind == "images":
             return self.source.image(int(row))
         values = self.source.features[row]

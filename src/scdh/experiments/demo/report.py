@@ -1,61 +1,84 @@
 """The demo's page: one HTML file with everything inside, so that it can be mailed and opened without a network."""
 
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from scdh.experiments.demo.comparison import Comparison
-from scdh.experiments.demo.figures import FLOATS, METHODS, bit_shares, map_of_items, precision_curves, tsne
-from scdh.experiments.demo.neighbours import NEIGHBOURS, RULE, answers
+from scdh.experiments.demo.data import DemoData
+from scdh.experiments.demo.figures import bit_shares, map_of_items, method_colour, precision_curves, tsne
+from scdh.experiments.demo.neighbours import NEIGHBOURS, RULE, query_results
+from scdh.experiments.demo.rankings import Ranking, longest_learned
+from scdh.experiments.demo.results import DemoResults
 from scdh.experiments.pages.template import load_template
 from scdh.progress import track
 
-MAPPED = 700  # queries in the t-SNE pictures: more dots hide each other
+MAPPED = 700  # queries in the t-SNE maps: more dots hide each other
 
 
-def figures(found: Comparison) -> dict[str, str]:
-    """SVG texts by name."""
-    learned, seed = found.longest(), found.config.seed
-    assert learned.u is not None  # SCDH has real outputs
+@dataclass(frozen=True)
+class Figures:
+    """SVG texts of the page's figures; ``before`` and ``after`` are t-SNE maps of ``mapped`` queries."""
+
+    curves: str
+    bits: str
+    before: str
+    after: str
+    mapped: int
+
+
+def draw_figures(data: DemoData, rankings: Sequence[Ranking]) -> Figures:
+    """Draw the figures of the page.
+
+    Args:
+        data: the data of the demo.
+        rankings: one line of the precision plot each; the longest learned codes have the other figures.
+    """
+    (longest, learned), seed = longest_learned(rankings), data.config.seed
     # Copies would only thicken dots.
-    shown = np.sort(np.random.default_rng(seed).permutation(found.distinct_queries)[:MAPPED])
-    labels, names = found.query_labels[shown], found.label_names
-    pictures = {"curves": precision_curves(found), "bits": bit_shares(learned)}
-    stages = {"before": (found.query_features, "float features"), "after": (learned.u, f"u of {learned.name}")}
-    for name, (vectors, words) in track(stages.items(), len(stages), "t-SNE", "pictures"):
-        pictures[name] = map_of_items(tsne(vectors[shown], seed), labels, names, f"t-SNE of queries by {words}")
-    pictures["mapped"] = f"{len(shown):,}"
-    return pictures
-
-
-def page(found: Comparison, summary: dict[str, Any], pictures: dict[str, str], commands: list[str]) -> str:
-    """The HTML text; every number in it comes from ``summary`` or from ``found``."""
-    learned = found.longest()
-    rows = summary["scores"]
-    best = next(r for r in rows if r["method"] == "SCDH" and r["bits"] == learned.bits)
-    floats = next(r for r in rows if r["bits"] is None)
-    rivals = [r for r in rows if r["bits"] == learned.bits and r is not best]
-    shown = answers(found, learned, found.config.seed)
-    made = load_template(
-        "report.html",
-        score=lambda value: "–" if value is None else f"{value:.3f}",
-        colour=lambda method: METHODS.get(method, FLOATS),
+    mapped = np.sort(np.random.default_rng(seed).permutation(data.distinct_queries)[:MAPPED])
+    labels = data.query_labels[mapped]
+    stages = [(data.query_features, "float features"), (learned.u, f"u of {longest.name}")]
+    before, after = (
+        map_of_items(tsne(vectors[mapped], seed), labels, data.label_names, f"t-SNE of queries by {name}")
+        for vectors, name in track(stages, len(stages), "t-SNE", "pictures")
     )
-    return made.render(
-        run=summary,
-        rows=rows,
+    curves = precision_curves(rankings, len(data.protocol.database))
+    return Figures(curves, bit_shares(longest), before, after, len(mapped))
+
+
+def to_html(data: DemoData, rankings: Sequence[Ranking], results: DemoResults, figures: Figures) -> str:
+    """The HTML text.
+
+    Args:
+        data: the data of the demo, for pictures of queries and their neighbours.
+        rankings: as they were compared.
+        results: every number on the page comes from here, or is counted from the neighbours.
+        figures: as :func:`draw_figures` returns them.
+    """
+    longest, _ = longest_learned(rankings)
+    rows = results.scores
+    best = next(row for row in rows if (row.method, row.bits) == (longest.method, longest.bits))
+    floats = next(row for row in rows if row.bits is None)
+    queries = query_results(data, longest)
+    template = load_template(
+        "report.html", score=lambda value: "–" if value is None else f"{value:.3f}", colour=method_colour
+    )
+    return template.render(
+        results=results,
         best=best,
+        training_seconds=longest.cell.seconds,
         floats=floats,
-        rivals=rivals,
-        wins=best["map"] > floats["map"],
-        photos="photos" if found.source.kind == "images" else "digits",
-        photo="photo" if found.source.kind == "images" else "digit",
-        pictures=pictures,
-        answers=shown,
-        right_by_codes=sum(hit.right for answer in shown for hit in answer.by_codes),
-        right_by_floats=sum(hit.right for answer in shown for hit in answer.by_floats),
-        returned=sum(len(answer.by_codes) for answer in shown),
+        rivals=[row for row in rows if row.bits == best.bits and row is not best],
+        wins=best.map > floats.map,
+        label_kind="fine label" if data.label_column is not None else "label",
+        photos="photos" if data.source.kind == "images" else "digits",
+        photo="photo" if data.source.kind == "images" else "digit",
+        figures=figures,
+        queries=queries,
+        right_by_codes=sum(hit.right for query in queries for hit in query.by_codes),
+        right_by_floats=sum(hit.right for query in queries for hit in query.by_floats),
+        returned=sum(len(query.by_codes) for query in queries),
         neighbours=NEIGHBOURS,
-        rule=RULE.format(len(shown), found.config.seed),
-        commands=commands,
+        rule=RULE.format(len(queries), results.seed),
     )

@@ -1,76 +1,122 @@
-"""What a comparison found, as plain numbers: ``scores.json``, and the one place the report takes its figures from."""
+"""The results of a demo as typed records: what ``scores.json`` holds, and where the page takes its figures from."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from scdh.evaluation import Scores
-from scdh.experiments.demo.comparison import Comparison, Entry
-from scdh.experiments.demo.cosine import WORDS
+from scdh.experiments.compare.results import Record
+from scdh.experiments.demo.data import DemoData
+from scdh.experiments.demo.floats import DEFINITION
+from scdh.experiments.demo.rankings import CodeRanking, Ranking, longest_learned
+from scdh.experiments.demo.timing import Timings
 from scdh.metrics.statistics import code_statistics
 from scdh.versions import versions
 
 PRECISION_AT = 10
 
 
-def summary(found: Comparison) -> dict[str, Any]:
-    """Ready for JSON. Per-query scores are left to :func:`per_query`."""
-    protocol, first = found.protocol, found.longest().scores
-    assert isinstance(first, Scores)
-    longest = found.longest().bits
-    return {
-        "data": found.source.name,
-        "seed": found.config.seed,
-        "protocol": {"name": protocol.name, "fingerprint": protocol.fingerprint},
-        "counts": {
-            "train": len(protocol.train),
-            "query": len(protocol.query),
-            "database": len(protocol.database),
-            "distinct_query": len(found.distinct_queries),
-            "labels": len(found.label_names),
-        },
-        "scores": [_row(entry) for entry in found.entries],
-        "statistics": [_statistics(found, entry) for entry in found.entries if entry.bits == longest],
-        "definition": {"codes": dict(first.definition) | {"bits": None}, "floats": WORDS},
-        "seconds": found.seconds,
-        "cpu_seconds": found.cpu_seconds,
-        "versions": versions(),
-        "config": found.config.model_dump(mode="json"),
-    }
+class ScoreRow(Record):
+    """One line of the table. ``bits``, ties and radius are None for float vectors."""
+
+    method: str
+    bits: int | None
+    bytes: int
+    map: float
+    map_best: float | None
+    map_worst: float | None
+    precision_at_radius: float | None
+    empty_balls: float | None
+    precision_at_10: float
 
 
-def per_query(found: Comparison) -> dict[str, np.ndarray]:
-    """Row numbers and average precision of every query, by method."""
-    aps = {
-        entry.name: entry.scores.per_query["ap"] if isinstance(entry.scores, Scores) else entry.scores.ap
-        for entry in found.entries
-    }
-    return {"rows": found.protocol.query, **aps}
+class RowCounts(Record):
+    """Rows of each part of the split, queries without copies, and labels that count."""
+
+    train: int
+    query: int
+    database: int
+    distinct_query: int
+    labels: int
 
 
-def _row(entry: Entry) -> dict[str, Any]:
-    scores = entry.scores
-    row: dict[str, Any] = {
-        "method": entry.method,
-        "bits": entry.bits,
-        "bytes": entry.bytes,
-        "map": scores.map,
-        "map_best": None,
-        "map_worst": None,
-        "precision_at_radius": None,
-        "empty_balls": None,
-        "precision_at_10": float(scores.precision_at_k(PRECISION_AT)),
-    }
-    if isinstance(scores, Scores):
-        row |= {name: getattr(scores, name) for name in row if hasattr(scores, name)}
-    return row
+class DemoResults(Record):
+    """Everything in ``scores.json``; ``statistics`` are of the database's codes, at the longest length."""
+
+    data: str
+    seed: int
+    protocol: dict[str, str]
+    counts: RowCounts
+    scores: list[ScoreRow]
+    statistics: list[dict[str, Any]]
+    definition: dict[str, Any]
+    seconds: dict[str, float]
+    cpu_seconds: dict[str, float]
+    versions: dict[str, str]
+    config: dict[str, Any]
+    next: list[str]
 
 
-def _statistics(found: Comparison, entry: Entry) -> dict[str, Any]:
-    """Of the database's codes, as they lie in an index; l_q of the queries' outputs, where there are any."""
-    assert entry.database is not None  # entries without codes have no bits either
-    return {
-        "method": entry.method,
-        **code_statistics(entry.database, found.database_labels),
-        "l_q": entry.l_q,
-    }
+def demo_results(
+    data: DemoData, rankings: Sequence[Ranking], timings: Timings, next_commands: Sequence[str]
+) -> DemoResults:
+    """Collect the results.
+
+    Args:
+        data: the data of the demo.
+        rankings: as :func:`scdh.experiments.demo.rankings.compare_rankings` returns them.
+        timings: time of each part.
+        next_commands: commands to try next.
+    """
+    protocol, (longest, _) = data.protocol, longest_learned(rankings)
+    return DemoResults(
+        data=data.source.name,
+        seed=data.config.seed,
+        protocol={"name": protocol.name, "fingerprint": protocol.fingerprint},
+        counts=RowCounts(
+            train=len(protocol.train),
+            query=len(protocol.query),
+            database=len(protocol.database),
+            distinct_query=len(data.distinct_queries),
+            labels=len(data.label_names),
+        ),
+        scores=[score_row(ranking) for ranking in rankings],
+        statistics=[
+            _statistics(data, ranking)
+            for ranking in rankings
+            if isinstance(ranking, CodeRanking) and ranking.bits == longest.bits
+        ],
+        definition={"codes": dict(longest.scores.definition) | {"bits": None}, "floats": DEFINITION},
+        seconds=timings.seconds,
+        cpu_seconds=timings.cpu_seconds,
+        versions=versions(),
+        config=data.config.model_dump(mode="json"),
+        next=list(next_commands),
+    )
+
+
+def score_row(ranking: Ranking) -> ScoreRow:
+    """The scores of one ranking."""
+    scores = ranking.scores
+    of_ties: dict[str, float | None] = dict.fromkeys(("map_best", "map_worst", "precision_at_radius", "empty_balls"))
+    if isinstance(ranking, CodeRanking):
+        of_ties = {name: getattr(scores, name) for name in of_ties}
+    return ScoreRow(
+        method=ranking.method,
+        bits=ranking.bits,
+        bytes=ranking.bytes,
+        map=scores.map,
+        precision_at_10=float(scores.precision_at_k(PRECISION_AT)),
+        **of_ties,
+    )
+
+
+def per_query(data: DemoData, rankings: Sequence[Ranking]) -> dict[str, np.ndarray]:
+    """Row numbers of the queries, and their average precisions by the name of the ranking."""
+    return {"rows": data.protocol.query, **{ranking.name: ranking.average_precisions for ranking in rankings}}
+
+
+def _statistics(data: DemoData, ranking: CodeRanking) -> dict[str, Any]:
+    """Of the database's codes; l_q of the queries' outputs, where they were learned."""
+    l_q = None if ranking.learned is None else ranking.learned.l_q
+    return {"method": ranking.method, **code_statistics(ranking.database, data.database_labels), "l_q": l_q}

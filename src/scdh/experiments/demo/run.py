@@ -1,91 +1,98 @@
-"""``scdh demo``: the whole way once on real photos, told by one page: train, encode, index, search, score."""
+"""``scdh demo``: train, encode, index, search and score once on real data, with one page about it."""
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from scdh.codes import Codes
-from scdh.experiments.demo.comparison import Comparison
-from scdh.experiments.demo.neighbours import drawn_queries
-from scdh.experiments.demo.report import figures, page
-from scdh.experiments.demo.results import per_query, summary
-from scdh.experiments.demo.scores import compare
+from scdh.data.row_names import RowNames
+from scdh.experiments.demo.data import DemoData
+from scdh.experiments.demo.neighbours import draw_queries
+from scdh.experiments.demo.rankings import CodeRanking, Ranking, compare_rankings, longest_learned
+from scdh.experiments.demo.report import draw_figures, to_html
+from scdh.experiments.demo.results import DemoResults, demo_results, per_query
+from scdh.experiments.demo.timing import Timings
 from scdh.files import replacing
 from scdh.index import HammingIndex
 
-REPORT = "report.html"
+REPORT, SCORES = "report.html", "scores.json"
 
 
 def run_demo(
-    data: str, out: Path, bits: tuple[int, ...], seed: int, *, overrides: Mapping[str, Any] | None = None
-) -> Path:
-    """Compare SCDH with its floors on ``data`` and write report, scores, models and indexes into ``out``.
+    data: str, out: Path, bits: Sequence[int], seed: int, *, overrides: Mapping[str, Any] | None = None
+) -> tuple[Path, DemoResults]:
+    """Compare SCDH with ITQ, LSH and float features, and write report, scores, models and indexes.
 
-    A second run in the same folder reuses the trunk's features and replaces the rest. ``overrides`` change the preset.
+    Args:
+        data: "groceries" or "digits".
+        out: folder to write into; a second call there trains only what is not trained yet, and replaces the report.
+        bits: lengths of codes.
+        seed: decides first weights and order.
+        overrides: settings over the preset, by dotted key.
+
+    Returns:
+        The path of the page, and the results as written to ``scores.json``.
     """
-    _say(f"SCDH, ITQ, LSH and float features on {data}, {' and '.join(map(str, bits))} bits, seed {seed}.")
-    found = compare(data, tuple(bits), seed, cache=out / "features", overrides=overrides)
-    _say(_lines(found))
-    out.mkdir(parents=True, exist_ok=True)
-    with found.timed("models and indexes"):
-        _keep_models(found, out)
-    with found.timed("pictures"):
-        drawings = figures(found)
-        commands = next_commands(found, out)
-        results = summary(found) | {"next": commands}
-    with replacing(out / "scores.json") as temporary:
-        temporary.write_text(json.dumps(results, indent=1), "utf-8")
+    _print_progress(f"SCDH, ITQ, LSH and float features on {data}, {' and '.join(map(str, bits))} bits, seed {seed}.")
+    timings = Timings()
+    demo_data, rankings = compare_rankings(data, bits, seed, out, overrides=overrides, timings=timings)
+    _print_progress(
+        "\n".join(
+            f"  {ranking.name:<14} {ranking.bytes:>6,} bytes  MAP {ranking.scores.map:.3f}" for ranking in rankings
+        )
+    )
+    with timings.measure("models and indexes"):
+        demo_data.protocol.save(out / "protocol.json")
+        _save_models(demo_data, rankings, out)
+    with timings.measure("pictures"):
+        figures = draw_figures(demo_data, rankings)
+        commands = _next_commands(demo_data, rankings, out)
+        results = demo_results(demo_data, rankings, timings, commands)
+    results = results.model_copy(update={"seconds": timings.seconds, "cpu_seconds": timings.cpu_seconds})
+    with replacing(out / SCORES) as temporary:
+        temporary.write_text(json.dumps(results.model_dump(mode="json"), indent=1), "utf-8")
     with replacing(out / "per_query.npz") as temporary, open(temporary, "wb") as handle:
-        arrays: dict[str, Any] = per_query(found)
+        arrays: dict[str, Any] = per_query(demo_data, rankings)
         np.savez(handle, **arrays)
     with replacing(out / REPORT) as temporary:
-        temporary.write_text(page(found, results, drawings, commands), "utf-8")
-    _say(f"Done in {sum(found.seconds.values()):.0f} s ({sum(found.cpu_seconds.values()):.0f} s of CPU time).")
-    return out / REPORT
+        temporary.write_text(to_html(demo_data, rankings, results, figures), "utf-8")
+    seconds, cpu_seconds = sum(timings.seconds.values()), sum(timings.cpu_seconds.values())
+    _print_progress(f"Done in {seconds:.0f} s ({cpu_seconds:.0f} s of CPU time).")
+    return out / REPORT, results
 
 
-def next_commands(found: Comparison, out: Path) -> list[str]:
-    """Commands that work on what the demo wrote; for photos it leaves some query photos to ask with."""
-    bits = found.longest().bits
+def _next_commands(data: DemoData, rankings: Sequence[Ranking], out: Path) -> list[str]:
+    """Commands that work on what the demo wrote; for photos, some query photos are saved to search with."""
+    bits = longest_learned(rankings)[0].bits
     index, model = out / f"database-{bits}.index", out / f"model-{bits}"
-    row = found.protocol.database[0]
-    commands = [f"scdh search {index} --row {row}"]
-    if found.source.kind == "images":
-        folder = out / "queries"
-        folder.mkdir(exist_ok=True)
-        for position in drawn_queries(found, found.config.seed):
-            name = found.label_names[found.query_labels[position]]
-            photo = folder / f"{name}.jpg"
-            found.source.image(int(found.protocol.query[position])).save(photo, quality=92)
-        commands.append(f"scdh search {index} --model {model} {photo} -k 5")
-        commands.append("scdh train --data YOUR_PHOTOS/ --bits 32")
-    else:
-        commands.append("scdh train --data YOUR_VECTORS.npz --bits 32")
-    return commands
+    commands = [f"scdh search {index} --row {data.protocol.database[0]}"]
+    if data.source.kind == "features":
+        return [*commands, "scdh train --data YOUR_VECTORS.npz --bits 32"]
+    folder = out / "queries"
+    folder.mkdir(exist_ok=True)
+    for position in draw_queries(data):
+        photo = folder / f"{data.label_names[data.query_labels[position]]}.jpg"
+        data.source.image(int(data.protocol.query[position])).save(photo, quality=92)
+    commands.append(f"scdh search {index} --model {model} {photo} -k 5")
+    return [*commands, "scdh train --data YOUR_PHOTOS/ --bits 32"]
 
 
-def _keep_models(found: Comparison, out: Path) -> None:
-    """Model folders, and indexes of the database with the names that ``scdh search`` shows."""
-    from scdh.data.row_names import RowNames
-
-    found.protocol.save(out / "protocol.json")
-    for entry in found.entries:
-        if entry.hasher is None or entry.database is None:
+def _save_models(data: DemoData, rankings: Sequence[Ranking], out: Path) -> None:
+    """Models that were learned, and indexes of the database with the names that ``scdh search`` shows."""
+    for ranking in rankings:
+        if not isinstance(ranking, CodeRanking) or ranking.learned is None:
             continue
-        entry.hasher.save(out / f"model-{entry.bits}")
-        rows, path = found.protocol.database, out / f"database-{entry.bits}.index"
-        stamp = {"model": entry.hasher.fingerprint()}
-        HammingIndex(Codes(entry.database.packed, entry.database.bits, rows, stamp)).save(path)
-        RowNames.from_source(found.source, rows).save(path)
+        hasher, database = ranking.learned.hasher, ranking.database
+        hasher.save(out / f"model-{ranking.bits}")
+        file = out / f"database-{ranking.bits}.index"
+        metadata = {"model": hasher.fingerprint()}
+        HammingIndex(Codes(database.packed, database.bits, database.ids, metadata)).save(file)
+        RowNames.from_source(data.source, data.protocol.database).save(file)
 
 
-def _lines(found: Comparison) -> str:
-    return "\n".join(f"  {e.name:<14} {e.bytes:>6,} bytes  MAP {e.scores.map:.3f}" for e in found.entries)
-
-
-def _say(text: str) -> None:
+def _print_progress(text: str) -> None:
     print(text, file=sys.stderr, flush=True)

@@ -36,8 +36,12 @@ def compiled(function: Callable[..., Any]) -> Any:
     kernel = njit(nogil=True, error_model="numpy")(function)
     cache_dir = config.CACHE_DIR
     try:
-        config.CACHE_DIR = str(_cache_folder(function))
-        kernel._cache = _OptionalCache(function)  # as cache=True does, with our class
+        folder = _cache_folder(function)
+        config.CACHE_DIR = str(folder)
+        cache = _OptionalCache(function)
+        # If the folder cannot be written, numba chooses another one, such as __pycache__, without a digest in its name.
+        if Path(cache.cache_path).is_relative_to(folder):
+            kernel._cache = cache  # as cache=True does, with our class
     except (RuntimeError, OSError, KeyError, SyntaxError):
         pass
     finally:

@@ -1,6 +1,6 @@
-"""The hot loops of evaluation: how many items, and how many relevant ones, lie at each distance from each query.
+"""The inner loops of evaluation: how many items, and how many relevant ones, are at each distance from each query.
 
-Codes are counted in ``sliced`` form, 512 at a time; see there why.
+Codes are counted in the form of ``sliced``, 512 at a time, for the reason given there.
 """
 
 from typing import Any
@@ -11,14 +11,14 @@ from scdh.index.kernels.compiled import compiled
 from scdh.index.kernels.scanning import distance
 from scdh.index.kernels.sliced import BUNCH, GROUP, LANES, count_group
 
-# Planes that are counted for all queries of a call before the next ones are read take this many bytes: a part of the
-# second cache, and enough to make the summing up at the end of a block rare.
+# Bytes of the planes that are counted for all queries of a call before the next ones are read: a part of the second
+# cache, and large enough that sums at the end of a block are rare.
 _BLOCK_BYTES = 1 << 19
 _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 
 
 def high_digits(planes: Any) -> tuple[int, ...]:
-    """As many zeros as the number of bunches has binary digits; kernels are compiled for each length."""
+    """A tuple of as many zeros as the number of bunches has binary digits; kernels are compiled for each length."""
     return (0,) * int(planes.shape[1] // BUNCH).bit_length()
 
 
@@ -40,7 +40,7 @@ def slice_rows(words: Any, bits: int) -> Any:
 
 @compiled
 def _transpose(square: Any) -> None:
-    """64 × 64 bits on their side: swap the off-diagonal halves, then those of each half, and so on."""
+    """Transpose 64 × 64 bits: swap the off-diagonal halves, then those of each half, and so on."""
     step = 32
     mask = np.uint64(0xFFFFFFFF)
     while step:
@@ -55,7 +55,7 @@ def _transpose(square: Any) -> None:
 
 @compiled
 def count_spans(planes: Any, queries: Any, starts: Any, stops: Any, digits: Any, counts: Any) -> None:
-    """Add to ``counts`` [q, bits + 1] the distances of each query to its own rows, starts[i] … stops[i] − 1.
+    """Add to ``counts`` [q, bits + 1] the distances of query i to the rows starts[i] … stops[i] − 1.
 
     ``queries`` is uint64 [q, bits], zeros or all ones for each bit; ``digits`` comes from ``high_digits``.
     """
@@ -74,30 +74,32 @@ def count_spans(planes: Any, queries: Any, starts: Any, stops: Any, digits: Any,
 
 
 @compiled
-def count_sharing(planes: Any, queries: Any, labels: Any, own: Any, own_starts: Any, digits: Any, counts: Any) -> None:
+def count_sharing(
+    planes: Any, queries: Any, labels: Any, classes: Any, class_starts: Any, digits: Any, counts: Any
+) -> None:
     """The same over the rows that share a label with the query.
 
-    ``labels`` are planes too, one for each class; query i has the classes own[own_starts[i] : own_starts[i + 1]].
+    ``labels`` are planes too, one for each class; query i has classes[class_starts[i] : class_starts[i + 1]].
     """
     sums, mask = np.zeros((planes.shape[1] + BUNCH, LANES), np.uint64), np.empty(LANES, np.uint64)
     step = max(1, _BLOCK_BYTES // (planes.shape[1] * LANES * 8))
     for block in range(0, planes.shape[0], step):
         for i in range(queries.shape[0]):
             for group in range(block, min(block + step, planes.shape[0])):
-                some = np.uint64(0)
+                any_related = np.uint64(0)
                 for lane in range(LANES):
                     mask[lane] = np.uint64(0)
-                    for at in range(own_starts[i], own_starts[i + 1]):
-                        mask[lane] |= labels[group, own[at], lane]
-                    some |= mask[lane]
-                if some:
+                    for j in range(class_starts[i], class_starts[i + 1]):
+                        mask[lane] |= labels[group, classes[j], lane]
+                    any_related |= mask[lane]
+                if any_related:
                     count_group(planes, group, queries, i, mask, digits, sums)
             _move(sums, counts[i])
 
 
 @compiled
 def _span_mask(start: int, stop: int, mask: Any) -> None:
-    """Bits start … stop − 1 of a group's 512; both may lie outside of it."""
+    """Bits start … stop − 1 of a group's 512; both may be outside of it."""
     for lane in range(LANES):
         low, high = max(0, start - 64 * lane), min(64, stop - 64 * lane)
         if low >= 64 or high <= low:
@@ -116,17 +118,17 @@ def _move(sums: Any, counts: Any) -> None:
 
 @compiled
 def precision_sums(
-    base: Any, queries: Any, labels: Any, query_labels: Any, single: bool, own: Any, limit: int, before: Any,
+    base: Any, queries: Any, labels: Any, query_labels: Any, single: bool, excluded: Any, limit: int, before: Any,
     relevant_before: Any, sums: Any, hits: Any,
 ) -> None:  # fmt: skip
     """Σ relevant rank / rank over relevant items of rank ≤ limit, ties in row order, and how many there are.
 
-    ``before`` and ``relevant_before`` [q, bits + 1] say how many items lie nearer than each distance; they are used up.
-    ``own[i]`` is a row that query i does not see, or −1.
+    ``before`` and ``relevant_before`` [q, bits + 1] are the numbers of items nearer than each distance; they are
+    changed here. ``excluded[i]`` is a row that is no item for query i, or −1.
     """
     for i in range(queries.shape[0]):
         for row in range(base.shape[1]):
-            if row == own[i]:
+            if row == excluded[i]:
                 continue
             d = distance(base, row, queries, i)
             before[i, d] += 1

@@ -1,7 +1,8 @@
 """Hamming distances of blocks of codes: d(a, b) = popcount(a xor b), summed over the words of a code.
 
-Blocks are kept small on purpose: near 2^18 pairs, the words of a block stay in the processor's cache, which
-measured twice as fast as blocks of millions of pairs, and memory stays the same for any size of database.
+A word is an unsigned number of 8, 16, 32 or 64 bits; a code is one or more of them. Blocks are small on purpose: with
+about 2^18 pairs the words of a block stay in the processor's cache, which was twice as fast (measured) as blocks of
+millions of pairs, and memory does not depend on the size of the database.
 """
 
 from typing import Any
@@ -15,7 +16,7 @@ BLOCK_PAIRS = 1 << 18
 
 
 def word_columns(codes: Codes) -> NDArray[Any]:
-    """Words of the codes as [words, n], so that word w of all items lies together in memory.
+    """The codes as words [words of a code, n], so that word w of all items is contiguous in memory.
 
     Codes of up to 32 bits take the smallest word they fit into: half the bytes are nearly half the time.
     """
@@ -41,14 +42,14 @@ def hamming(query: NDArray[Any], database: NDArray[Any], bits: int) -> NDArray[A
     """
     differing = np.bitwise_xor(query[0][:, None], database[0][None, :])
     total = np.bitwise_count(differing).astype(distance_type(bits), copy=False)
-    for ours, theirs in zip(query[1:], database[1:], strict=True):
-        np.bitwise_xor(ours[:, None], theirs[None, :], out=differing)
+    for query_word, database_word in zip(query[1:], database[1:], strict=True):
+        np.bitwise_xor(query_word[:, None], database_word[None, :], out=differing)
         total += np.bitwise_count(differing)
     return total
 
 
 def packed_rows(words: NDArray[Any], bits: int) -> NDArray[np.uint8]:
-    """The way back from ``word_columns``: packed bytes [n, ceil(bits/8)] as in ``Codes.packed``."""
+    """The opposite of ``word_columns``: packed bytes [n, ceil(bits/8)] as in ``Codes.packed``."""
     little = words.dtype.newbyteorder("<")
     rows = np.ascontiguousarray(words.T.astype(little, copy=False))
     return rows.view(np.uint8).reshape(words.shape[1], words.shape[0] * words.itemsize)[:, : -(-bits // 8)]

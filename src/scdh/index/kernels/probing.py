@@ -1,13 +1,13 @@
-"""The hot loops of multi-index hashing: build tables of code pieces, and probe them around a query.
+"""The inner loops of multi-index hashing: build tables of code pieces, and look up pieces near those of a query.
 
 A code is cut into m pieces. Table t has, for each value of piece t, the rows with that value: ``rows`` [m, n] ordered
-by value, and ``starts`` saying where each value begins. Probing goes in steps 0, 1, 2 …: step s = j·m + t looks at all
-values of piece t at exactly j bits from the query's. After step s every row at distance ≤ s has been met, because a
-row missed by all of them differs in at least s + 1 bits. A row met by several tables counts at its first step alone,
-which its own pieces' distances tell, so nothing needs to be remembered.
+by value, and ``starts``, where the rows of each value begin. Look-ups go in steps 0, 1, 2 …: step s = j·m + t looks up
+all values of piece t at exactly j bits from that of the query. After step s every row at distance ≤ s has been met,
+because a row that was not met differs in at least s + 1 bits. A row that several tables have is counted at its first
+step only; the distances of its pieces show which step that is, so no list of rows is needed.
 
-``masks`` [m, words] has the bits of each piece, ``cuts`` [m + 1] where pieces begin, ``offsets`` [m] where the starts
-of each table begin.
+``masks`` [m, words of a code] has the bits of each piece, ``cuts`` [m + 1] where pieces begin, ``offsets`` [m] where
+the starts of each table begin.
 """
 
 from typing import Any
@@ -47,8 +47,8 @@ def fill_table(keys: Any, starts: Any, rows: Any) -> None:
     """The table of sorted keys: rows of value v are rows[starts[v]] … rows[starts[v + 1] − 1]."""
     value = 0
     for place in range(len(keys)):
-        own = np.int64(keys[place] >> np.uint64(32))
-        while value <= own:
+        key_value = np.int64(keys[place] >> np.uint64(32))
+        while value <= key_value:
             starts[value] = place
             value += 1
         rows[place] = np.uint32(keys[place] & np.uint64(0xFFFFFFFF))
@@ -56,42 +56,42 @@ def fill_table(keys: Any, starts: Any, rows: Any) -> None:
 
 
 @compiled
-def _read_ahead(base: Any, queries: Any, start: int, tables: Any, seen: Any) -> None:
-    """Touch what the first look-ups of the next queries will need; ``seen`` [queries, m, 2] is room for it.
+def _read_ahead(base: Any, queries: Any, start: int, tables: Any, spans: Any) -> None:
+    """Read what the first look-ups of the next queries need into the cache; ``spans`` [queries, m, 2] is temporary.
 
-    A look-up is a chain of three reads from far memory, each of which would be waited for. Here the same link of many
-    chains is read at once, which takes hardly longer than one.
+    A look-up is a chain of three reads from memory, each of which waits for the one before. Here the same step of many
+    chains is read together, which takes hardly longer than for one.
     """
     starts, rows, offsets, cuts, _ = tables
     stop, pieces = min(start + _AHEAD, queries.shape[0]), len(cuts) - 1
     for i in range(start, stop):
         for table in range(pieces):
             place = offsets[table] + np.int64(piece(queries[i], cuts[table], cuts[table + 1]))
-            seen[i - start, table, 0] = starts[place]
-            seen[i - start, table, 1] = starts[place + 1]
+            spans[i - start, table, 0] = starts[place]
+            spans[i - start, table, 1] = starts[place + 1]
     total = np.int64(0)
     for i in range(stop - start):
         for table in range(pieces):
-            for at in range(seen[i, table, 0], min(seen[i, table, 1], seen[i, table, 0] + 16)):
+            for at in range(spans[i, table, 0], min(spans[i, table, 1], spans[i, table, 0] + 16)):
                 total += np.int64(base[0, rows[table, at]])
-    seen[0, 0, 0] = total
+    spans[0, 0, 0] = total
 
 
 @compiled
 def _probe(base: Any, query: Any, step: int, tables: Any, allowed: Any, budget: int, keys: Any, total: int) -> Any:
-    """One step: append new rows to ``keys`` as distance · n + row; gives the keys, their number and the budget left."""
+    """One step: append new rows to ``keys`` as distance · n + row; returns keys, their number and the budget left."""
     starts, rows, offsets, cuts, masks = tables
     pieces = len(cuts) - 1
     flips, table = step // pieces, step % pieces
     size = cuts[table + 1] - cuts[table]
     if flips > size:
         return keys, total, budget
-    own = piece(query, cuts[table], cuts[table + 1])
+    query_piece = piece(query, cuts[table], cuts[table + 1])
     # All numbers of ``size`` bits with ``flips`` of them set, in ascending order.
     change = (np.uint64(1) << np.uint64(flips)) - np.uint64(1)
     end = np.uint64(1) << np.uint64(size)
     while change < end and budget >= 0:
-        place = offsets[table] + np.int64(own ^ change)
+        place = offsets[table] + np.int64(query_piece ^ change)
         first, last = np.int64(starts[place]), np.int64(starts[place + 1])
         budget -= 1 + last - first  # type: ignore[assignment]
         for at in range(first, last):
@@ -126,15 +126,15 @@ def _probe(base: Any, query: Any, step: int, tables: Any, allowed: Any, budget: 
 def nearest_by_tables(
     base: Any, queries: Any, k: int, bits: int, tables: Any, allowed: Any, budget: int, rows: Any, distances: Any
 ) -> Any:
-    """The k nearest of each query into ``rows`` and ``distances`` [q, k]; gives which queries stayed in the budget."""
+    """The k nearest of each query into ``rows``, ``distances`` [q, k]; returns which queries stayed in the budget."""
     done = np.zeros(queries.shape[0], np.bool_)
     keys = np.empty(1024, np.int64)
     at_distance = np.zeros(bits + 1, np.int64)
-    seen = np.empty((_AHEAD, len(tables[3]) - 1, 2), np.int64)
+    spans = np.empty((_AHEAD, len(tables[3]) - 1, 2), np.int64)
     n = base.shape[1]
     for i in range(queries.shape[0]):
         if i % _AHEAD == 0:
-            _read_ahead(base, queries, i, tables, seen)
+            _read_ahead(base, queries, i, tables, spans)
         left, total, counted, met = budget, 0, 0, 0
         at_distance[:] = 0
         for step in range(bits + 1):
@@ -160,14 +160,14 @@ def nearest_by_tables(
 def within_by_tables(base: Any, queries: Any, radius: int, bits: int, tables: Any, allowed: Any, budget: int) -> Any:
     """All pairs at most ``radius`` apart as (query · (bits + 1) + distance) · n + row, and which queries were done."""
     done = np.zeros(queries.shape[0], np.bool_)
-    found = np.empty(1024, np.int64)
+    pairs = np.empty(1024, np.int64)
     count = 0
     keys = np.empty(1024, np.int64)
-    seen = np.empty((_AHEAD, len(tables[3]) - 1, 2), np.int64)
+    spans = np.empty((_AHEAD, len(tables[3]) - 1, 2), np.int64)
     n = base.shape[1]
     for i in range(queries.shape[0]):
         if i % _AHEAD == 0:
-            _read_ahead(base, queries, i, tables, seen)
+            _read_ahead(base, queries, i, tables, spans)
         left, total = budget, 0
         for step in range(radius + 1):
             keys, total, left = _probe(base, queries[i], step, tables, allowed, left, keys, total)
@@ -178,8 +178,8 @@ def within_by_tables(base: Any, queries: Any, radius: int, bits: int, tables: An
             continue
         for j in range(total):
             if keys[j] // n <= radius:
-                if count == len(found):
-                    found = twice_as_long(found)
-                found[count] = i * (bits + 1) * n + keys[j]
+                if count == len(pairs):
+                    pairs = twice_as_long(pairs)
+                pairs[count] = i * (bits + 1) * n + keys[j]
                 count += 1
-    return found[:count], done
+    return pairs[:count], done

@@ -1,11 +1,12 @@
-"""The hot loops of search: every code is compared with every query, as fast as the processor counts bits.
+"""The inner loops of search: every code is compared with every query, as fast as the processor counts bits.
 
-The database is walked in blocks that stay in the nearest cache, and each block serves all queries of a call, so memory
-is read once for hundreds of queries. A query keeps a limit; only a chunk of 64 rows with a distance below it is looked
-at closely. There is no heap: candidates are counted by distance, and when k of them are nearer than the limit, the
-limit comes down. Kernels run without the interpreter's lock; ``scan`` gives each thread its share of the work.
+The database is read in blocks that stay in the first cache, and each block is compared with all queries of a call, so
+memory is read once for hundreds of queries. A query has a limit, and only chunks of 64 rows with a distance below it
+are examined row by row. There is no heap: candidates are counted by distance, and when k of them are nearer than the
+limit, the limit is lowered. Kernels run without the interpreter's lock; ``scan`` divides the work among threads.
 
-``base`` is [words, n], ``queries`` [q, words]; ``allowed`` is boolean [n], or empty if all rows may be found.
+``base`` is [words of a code, n], ``queries`` [q, words of a code]; ``allowed`` is boolean [n], or empty if all rows may
+be found.
 """
 
 from typing import Any
@@ -15,13 +16,13 @@ import numpy as np
 from scdh.index.kernels.compiled import compiled
 from scdh.index.kernels.vectors import CHUNK, any_below, lowest_bit, popcount, which_below
 
-# A block of codes takes this many bytes: a third of the first cache, which the queries' own state shares.
+# Bytes of a block of codes: a third of the first cache, which also has the state of the queries.
 _BLOCK_BYTES = 16384
 
 
 @compiled
 def block_rows(base: Any) -> int:
-    """Rows of a block: whole chunks, so that only the very last chunk of a walk can be a part."""
+    """Rows of a block: whole chunks, so that only the last chunk of a call can be shorter."""
     return max(1, _BLOCK_BYTES // (base.shape[0] * base.itemsize * CHUNK)) * CHUNK
 
 
@@ -39,14 +40,14 @@ def nearest(
 ) -> Any:
     """The k nearest of rows first … last − 1 of each query, by (distance, row), into ``rows``, ``distances`` [q, k].
 
-    Gives how many each query has. Rows come in ascending order, so once k are found at distances up to the limit, a
-    later row gets in only with a distance strictly below it.
+    Returns how many each query has. Rows come in ascending order, so once k candidates are at distances up to the
+    limit, a later row is a candidate only at a distance strictly below it.
     """
     count = queries.shape[0]
     capacity = 2 * k
-    found_rows = np.empty((count, capacity), np.int64)
-    found_distances = np.empty((count, capacity), np.int32)
-    found = np.zeros(count, np.int64)
+    candidate_rows = np.empty((count, capacity), np.int64)
+    candidate_distances = np.empty((count, capacity), np.int32)
+    counts = np.zeros(count, np.int64)
     # nearer[i] candidates are below limits[i], of which at_distance[i, d] are at distance d.
     nearer = np.zeros(count, np.int64)
     at_distance = np.zeros((count, bits + 1), np.int64)
@@ -74,11 +75,11 @@ def nearest(
                     d = distance(base, row, queries, i)
                     if d >= limit:
                         continue
-                    if found[i] == capacity:
-                        found[i] = _keep_best(found_rows[i], found_distances[i], k, limit, nearer[i])
-                    found_rows[i, found[i]] = row
-                    found_distances[i, found[i]] = d
-                    found[i] += 1
+                    if counts[i] == capacity:
+                        counts[i] = _keep_best(candidate_rows[i], candidate_distances[i], k, limit, nearer[i])
+                    candidate_rows[i, counts[i]] = row
+                    candidate_distances[i, counts[i]] = d
+                    counts[i] += 1
                     at_distance[i, d] += 1
                     nearer[i] += 1
                     while nearer[i] >= k:
@@ -87,31 +88,31 @@ def nearest(
                 column += size
             limits[i] = limit
     for i in range(count):
-        if found[i] > k:
-            found[i] = _keep_best(found_rows[i], found_distances[i], k, limits[i], nearer[i])
-        _by_distance(found_rows[i], found_distances[i], found[i], bits, rows[i], distances[i])
-    return found
+        if counts[i] > k:
+            counts[i] = _keep_best(candidate_rows[i], candidate_distances[i], k, limits[i], nearer[i])
+        _by_distance(candidate_rows[i], candidate_distances[i], counts[i], bits, rows[i], distances[i])
+    return counts
 
 
 @compiled
 def _keep_best(rows: Any, distances: Any, k: int, limit: int, nearer: int) -> int:
-    """Keep the k best of a query's candidates: all below the limit, and the first ones at it."""
+    """Move the k best candidates of a query to the front: all below the limit, and the first ones at it."""
     at_limit = k - nearer
-    kept = 0
+    count = 0
     for i in range(len(rows)):
         if distances[i] < limit or (distances[i] == limit and at_limit > 0):
             at_limit -= distances[i] == limit
-            rows[kept] = rows[i]
-            distances[kept] = distances[i]
-            kept += 1
-            if kept == k:
+            rows[count] = rows[i]
+            distances[count] = distances[i]
+            count += 1
+            if count == k:
                 break
-    return kept
+    return count
 
 
 @compiled
 def _by_distance(rows: Any, distances: Any, count: int, bits: int, out_rows: Any, out_distances: Any) -> None:
-    """A counting sort: rows were found in ascending order and stay so within a distance."""
+    """A counting sort: rows are in ascending order and stay so within a distance."""
     places = np.zeros(bits + 2, np.int64)
     for i in range(count):
         places[distances[i] + 1] += 1

@@ -1,12 +1,12 @@
 """Hamming distances of one query to 64 codes at a time, in the processor's widest vectors.
 
-The loops of ``kernels`` are ordinary numba. What is here is what its compiler does not find by itself: the same
-arithmetic written as LLVM vectors of 512 bits. LLVM turns them into AVX-512 popcounts where there are some, and into
-what there is elsewhere (AVX2, SSE, NEON): slower, but the same results. Measured against the best plain loop that the
-compiler vectorised alone, this was twice as fast (64 bits: 10 against 5 G distances/s on one core).
+The other kernels are ordinary numba. This file has what its compiler does not do by itself: the same arithmetic
+written as LLVM vectors of 512 bits. LLVM compiles them to AVX-512 popcounts where the processor has them, and otherwise
+to AVX2, SSE or NEON: slower, but with the same results. Measured against the best plain loop that the compiler
+vectorised alone, this was twice as fast (64 bits: 10 against 5 G distances/s on one core).
 
-``base`` is [words, n] with rows side by side, as from ``word_columns``; ``queries`` is [q, words]. A chunk is the 64
-rows from ``column`` on, all of which must exist.
+``base`` is contiguous [words of a code, n], as made by ``word_columns``; ``queries`` is [q, words of a code]. A chunk
+is the 64 rows from ``column`` on, all of which must exist.
 """
 
 from typing import Any
@@ -90,12 +90,12 @@ def _distances(context: Any, builder: Any, signature: Any, args: Any) -> list[An
     def popcounts(word: Any) -> list[Any]:
         start = builder.add(codes, builder.mul(word, next_word))
         place = builder.add(query, builder.mul(word, _I64(width // 8)))
-        asked = _splat(builder, builder.load(builder.inttoptr(place, kind.element.as_pointer())), kind.count)
+        query_word = _splat(builder, builder.load(builder.inttoptr(place, kind.element.as_pointer())), kind.count)
         counts = []
         for i in range(CHUNK // kind.count):
             place = builder.add(start, _I64(i * _VECTOR_BITS // 8))
             loaded = builder.load(builder.inttoptr(place, kind.as_pointer()), align=width // 8)
-            counts.append(builder.call(_vector_function(builder, "ctpop", kind, 1), [builder.xor(loaded, asked)]))
+            counts.append(builder.call(_vector_function(builder, "ctpop", kind, 1), [builder.xor(loaded, query_word)]))
         return counts
 
     first = popcounts(_I64(0))
@@ -105,15 +105,15 @@ def _distances(context: Any, builder: Any, signature: Any, args: Any) -> list[An
     builder.position_at_end(loop)
     word = builder.phi(_I64)
     sums = [builder.phi(kind) for _ in first]
-    grown = [builder.add(ours, more) for ours, more in zip(sums, popcounts(word), strict=True)]
+    new_sums = [builder.add(total, count) for total, count in zip(sums, popcounts(word), strict=True)]
     following = builder.add(word, _I64(1))
-    for phi, start, later in zip([word, *sums], [_I64(1), *first], [following, *grown], strict=True):
+    for phi, start, later in zip([word, *sums], [_I64(1), *first], [following, *new_sums], strict=True):
         phi.add_incoming(start, before)
         phi.add_incoming(later, loop)
     builder.cbranch(builder.icmp_signed("<", following, words), loop, done)
     builder.position_at_end(done)
     totals = []
-    for start, later in zip(first, grown, strict=True):
+    for start, later in zip(first, new_sums, strict=True):
         total = builder.phi(kind)
         total.add_incoming(start, before)
         total.add_incoming(later, loop)
@@ -125,8 +125,8 @@ def _below(builder: Any, vector: Any, limit: Any) -> Any:
     """One bit per lane: its distance is below the limit, which fits the words' type."""
     element = vector.type.element
     narrow = builder.trunc(limit, element) if element.width < 64 else limit
-    found = builder.icmp_unsigned("<", vector, _splat(builder, narrow, vector.type.count))
-    return builder.bitcast(found, ir.IntType(vector.type.count))
+    is_below = builder.icmp_unsigned("<", vector, _splat(builder, narrow, vector.type.count))
+    return builder.bitcast(is_below, ir.IntType(vector.type.count))
 
 
 def _splat(builder: Any, value: Any, count: int) -> Any:

@@ -1,4 +1,4 @@
-"""What a collection holds: how many, which ids, which codes, the largest id."""
+"""The contents of a collection: the number of items, their ids and codes, the largest id."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -12,7 +12,7 @@ BATCH_ROWS = 10_000  # Milvus gives at most 16,384 rows at once
 
 
 def count_rows(server: MilvusServer) -> int:
-    """By a query, since the statistics of a server still count what was removed."""
+    """The number of items, by a query: the statistics of a server still count removed ones."""
     return int(server.call("query", output_fields=["count(*)"])[0]["count(*)"])
 
 
@@ -20,32 +20,32 @@ def batches(ids: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
     return (ids[start : start + BATCH_ROWS] for start in range(0, len(ids), BATCH_ROWS))
 
 
-def ids_in(server: MilvusServer, ids: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Those of these ids that are there, in any order."""
-    found = [row["id"] for part in batches(ids) for row in _rows(server, part, ["id"])]
-    return np.array(found, dtype=np.int64)
+def known_ids(server: MilvusServer, ids: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Those of these ids that the collection holds, in any order."""
+    rows = [row["id"] for part in batches(ids) for row in _rows(server, part, ["id"])]
+    return np.array(rows, dtype=np.int64)
 
 
-def codes_in(server: MilvusServer, ids: NDArray[np.int64], bits: int) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
-    """Those of these ids that are there, in ascending order, and their packed codes."""
+def known_codes(server: MilvusServer, ids: NDArray[np.int64], bits: int) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
+    """Those of these ids that the collection holds, in ascending order, and their packed codes."""
     width = -(-bits // 8)
-    found = [np.empty(0, np.int64)]
+    id_parts = [np.empty(0, np.int64)]
     codes = [np.empty((0, width), np.uint8)]
     for part in batches(ids):
         rows = _rows(server, part, ["id", "code"])
-        # Asking the list for a row makes it decode the code of that row; its ids are there without.
-        found.append(np.array([row["id"] for row in list.__iter__(rows)], dtype=np.int64))
+        # Indexing this list decodes the code of a row; plain iteration gives the ids without that.
+        id_parts.append(np.array([row["id"] for row in list.__iter__(rows)], dtype=np.int64))
         codes.append(_packed(rows, width))
-    together = np.concatenate(found)
-    order = np.argsort(together)
-    return together[order], np.concatenate(codes)[order]
+    stored_ids = np.concatenate(id_parts)
+    order = np.argsort(stored_ids)
+    return stored_ids[order], np.concatenate(codes)[order]
 
 
 def _packed(rows: Any, width: int) -> NDArray[np.uint8]:
-    """The codes of an answer, from the one piece of memory that they come in.
+    """The codes of an answer, from the one block of memory that has them all.
 
-    Decoding them row by row takes longer than writing them did. It is the way that pymilvus documents, though, and is
-    taken where a version of it keeps its answers in another form.
+    Decoding them row by row takes longer than writing them did. It is what pymilvus documents, though, and is done if
+    a version of it stores answers in another form.
     """
     fields = getattr(rows, "_lazy_field_data", None) or []
     whole = [getattr(getattr(entry, "vectors", None), "binary_vector", b"") for entry in fields]
@@ -55,19 +55,19 @@ def _packed(rows: Any, width: int) -> NDArray[np.uint8]:
 
 
 def _rows(server: MilvusServer, ids: NDArray[np.int64], fields: list[str]) -> Any:
-    where = f"id in {ids.tolist()}"
-    return server.call("query", filter=where, output_fields=fields, limit=max(1, len(ids)))
+    condition = f"id in {ids.tolist()}"
+    return server.call("query", filter=condition, output_fields=fields, limit=max(1, len(ids)))
 
 
 def largest_id(server: MilvusServer) -> int:
-    """−1 for an empty collection.
+    """The largest id, −1 for an empty collection.
 
-    Milvus sorts no answers, so this asks "is there an id above x?": first near the number of rows, where ids that
-    count from 0 end (4 requests), then in steps that double, and then halves what is left (some 130 at worst).
+    Milvus does not sort, so this requests any id above x: first for x near the number of rows, where ids that count
+    from 0 end (4 requests), then in steps that double, and then by bisection (some 130 requests at worst).
     """
 
-    def any_id(where: str) -> int | None:
-        rows = server.call("query", filter=where, output_fields=["id"], limit=1)
+    def any_id(condition: str) -> int | None:
+        rows = server.call("query", filter=condition, output_fields=["id"], limit=1)
         return int(rows[0]["id"]) if rows else None
 
     low = any_id(f"id > {count_rows(server) - 2}")
@@ -76,11 +76,11 @@ def largest_id(server: MilvusServer) -> int:
     if low is None:
         return -1
     step, end = 1, int(np.iinfo(np.int64).max)
-    while low + step < end and (found := any_id(f"id > {low + step}")) is not None:
-        low, step = found, 2 * step
+    while low + step < end and (larger := any_id(f"id > {low + step}")) is not None:
+        low, step = larger, 2 * step
     high = min(low + step, end)
     while low < high:
         middle = (low + high) // 2
-        found = any_id(f"id > {middle}")
-        low, high = (low, middle) if found is None else (found, high)
+        larger = any_id(f"id > {middle}")
+        low, high = (low, middle) if larger is None else (larger, high)
     return low

@@ -1,7 +1,7 @@
-"""The connection to Milvus: requests that are tried again while the trouble may pass, and errors of one sentence.
+"""The connection to Milvus: requests that are repeated after temporary failures, and errors of one sentence.
 
-Every request made here can be made twice without harm: reading, writing by id, deleting by id. So one whose answer
-got lost is simply sent again.
+Every request made here can be made twice without harm: reading, writing by id, deleting by id. So a request whose
+answer was lost is sent again.
 """
 
 import logging
@@ -22,12 +22,12 @@ CALL_SECONDS = 30.0
 READ_TRIES = 2
 WRITE_TRIES = 6
 FIRST_WAIT = 0.5
-# Milvus's own numbers for: not available now, too many requests, over the rate limit.
-_PASSING = (2, 4, 8)
-_PASSING_STATES = ("UNAVAILABLE", "DEADLINE_EXCEEDED", "RESOURCE_EXHAUSTED", "ABORTED")
+# Error numbers of Milvus: not available now, too many requests, over the rate limit.
+_TEMPORARY = (2, 4, 8)
+_TEMPORARY_STATES = ("UNAVAILABLE", "DEADLINE_EXCEEDED", "RESOURCE_EXHAUSTED", "ABORTED")
 _REFUSED_STATES = ("UNAUTHENTICATED", "PERMISSION_DENIED")
 
-# How many connections of this process use each local file: the last one to close gives the file free.
+# How many connections of this process use each local file: the last one to close releases the file.
 _users: Counter[Path] = Counter()
 _lock = threading.Lock()
 
@@ -41,10 +41,10 @@ class MilvusServer:
         self._closed = False
 
     def call(self, method: str, *, tries: int = READ_TRIES, seconds: float = CALL_SECONDS, **arguments: Any) -> Any:
-        """What the client's method answers for our collection.
+        """The result of a method of the client for this collection.
 
-        Passing trouble (unreachable, too busy, too late) is waited out, each time twice as long; wrong arguments and
-        a wrong password are refused at once.
+        After a temporary failure (unreachable, too busy, too late) it waits, each time twice as long, and tries again;
+        wrong arguments and a wrong password are refused at once.
         """
         import grpc
         from pymilvus.exceptions import MilvusException
@@ -56,8 +56,8 @@ class MilvusServer:
                     collection_name=self.address.collection, timeout=seconds, **arguments
                 )
             except (MilvusException, grpc.RpcError) as error:
-                if left == 0 or not _may_pass(error):
-                    raise _sentence(error, self.address, method) from error
+                if left == 0 or not _is_temporary(error):
+                    raise _one_sentence(error, self.address, method) from error
             time.sleep(wait)
             wait *= 2
         raise ValueError("tries must be at least 1")
@@ -80,22 +80,22 @@ def _connect(address: Address) -> Any:
         raise ConfigError(
             f"Milvus needs the package pymilvus, which does not load ({error}); pip install 'scdh[milvus]' brings it."
         ) from error
-    # It prints the trace of every failed request, also of those that are tried again; our errors say it in a sentence.
+    # pymilvus logs a trace of every failed request, also of repeated ones; errors here are one sentence.
     logging.getLogger("pymilvus").setLevel(logging.CRITICAL)
     if address.file is not None:
         return _open_file(address.file)
     try:
         return MilvusClient(uri=address.url, token=address.token, db_name=address.database, timeout=CONNECT_SECONDS)
     except (MilvusException, grpc.RpcError) as error:
-        # pymilvus calls every failure to connect the same; what the server said is its cause.
-        said = error.__cause__ or error
-        if _refused(said):
-            raise _sentence(said, address, "connect") from error
-        if address.database and "database" in _words(said).lower():
-            raise ConfigError(f"Milvus at {address.shown} has no database {address.database!r}.") from error
+        # pymilvus raises the same error for every failure to connect; the answer of the server is its cause.
+        cause = error.__cause__ or error
+        if _is_refusal(cause):
+            raise _one_sentence(cause, address, "connect") from error
+        if address.database and "database" in _message(cause).lower():
+            raise ConfigError(f"Milvus at {address.text} has no database {address.database!r}.") from error
         raise ConfigError(
-            f"No Milvus server answered at {address.shown} within {CONNECT_SECONDS:g} seconds; "
-            "check host and port, and whether it wants TLS (milvuss://)."
+            f"No Milvus server answered at {address.text} within {CONNECT_SECONDS:g} seconds; "
+            "check host and port, and whether it needs TLS (milvuss://)."
         ) from error
 
 
@@ -106,7 +106,7 @@ def _open_file(file: Path) -> Any:
 
     root = logging.getLogger()
     level = root.level
-    root.setLevel(logging.CRITICAL)  # milvus-lite would print its own words beside ours
+    root.setLevel(logging.CRITICAL)  # milvus-lite would log the error as well
     try:
         with _lock:
             client = MilvusClient(uri=str(file), timeout=CONNECT_SECONDS)
@@ -114,14 +114,14 @@ def _open_file(file: Path) -> Any:
         return client
     except (MilvusException, RuntimeError) as error:
         raise ConfigError(
-            f"{file} cannot be opened: another program has it open, or it is no file of milvus-lite."
+            f"{file} cannot be opened: another program has it open, or it is not a file of milvus-lite."
         ) from error
     finally:
         root.setLevel(level)
 
 
 def _release(file: Path) -> None:
-    """milvus-lite serves a file from a process of its own until told to stop; other programs wait for that."""
+    """Stop the process in which milvus-lite serves a file; until then no other program can open it."""
     from milvus_lite.server_manager import server_manager_instance
 
     with _lock:
@@ -140,10 +140,10 @@ def _import_lite() -> None:
         raise ConfigError(f"milvus-lite {version} has no binary vectors, but 2.5 has: pip install 'milvus-lite<3'.")
     if "milvus_lite" in sys.modules or util.find_spec("pkg_resources") is not None:
         return
-    # milvus-lite 2.5 asks pkg_resources for its own version and for nothing else; setuptools 82 took that module out.
-    stand_in = ModuleType("pkg_resources")
-    vars(stand_in).update(DistributionNotFound=metadata.PackageNotFoundError, get_distribution=metadata.distribution)
-    sys.modules["pkg_resources"] = stand_in
+    # milvus-lite 2.5 needs pkg_resources only to read its version; setuptools 82 removed that module.
+    substitute = ModuleType("pkg_resources")
+    vars(substitute).update(DistributionNotFound=metadata.PackageNotFoundError, get_distribution=metadata.distribution)
+    sys.modules["pkg_resources"] = substitute
     try:
         import milvus_lite  # noqa: F401
     finally:
@@ -156,26 +156,26 @@ def _state(error: Any) -> str:
     return str(getattr(code, "name", ""))
 
 
-def _may_pass(error: Any) -> bool:
-    return _state(error) in _PASSING_STATES or getattr(error, "code", None) in _PASSING
+def _is_temporary(error: Any) -> bool:
+    return _state(error) in _TEMPORARY_STATES or getattr(error, "code", None) in _TEMPORARY
 
 
-def _refused(error: Any) -> bool:
-    return _state(error) in _REFUSED_STATES or "auth check" in _words(error).lower()
+def _is_refusal(error: Any) -> bool:
+    return _state(error) in _REFUSED_STATES or "auth check" in _message(error).lower()
 
 
-def _words(error: Any) -> str:
+def _message(error: Any) -> str:
     text = error.details() if callable(getattr(error, "details", None)) else getattr(error, "message", "")
     return str(text or "").strip()
 
 
-def _sentence(error: Any, address: Address, method: str) -> ScdhError:
-    words = (_words(error).splitlines() or ["it gave no reason"])[0].rstrip(". ")
-    if _refused(error):
+def _one_sentence(error: Any, address: Address, method: str) -> ScdhError:
+    message = (_message(error).splitlines() or ["it gave no reason"])[0].rstrip(". ")
+    if _is_refusal(error):
         return ConfigError(
-            f"Milvus at {address.shown} did not accept the user or the password; "
+            f"Milvus at {address.text} did not accept the user or the password; "
             f"give user:password in {TOKEN_VARIABLE} or before the host."
         )
-    if _may_pass(error):
-        return ConfigError(f"Milvus at {address.shown} could not answer {method} now: {words}.")
-    return CodesError(f"Milvus at {address.shown} refused {method}: {words}.")
+    if _is_temporary(error):
+        return ConfigError(f"Milvus at {address.text} could not answer {method} now: {message}.")
+    return CodesError(f"Milvus at {address.text} refused {method}: {message}.")

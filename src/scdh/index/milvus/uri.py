@@ -1,4 +1,4 @@
-"""Where a Milvus collection is: one line of text that names the server or the local file, and the collection.
+"""The address of a Milvus collection: a text that names the server or the local file, and the collection.
 
 | text | meaning |
 |---|---|
@@ -8,7 +8,7 @@
 | ``milvus://host/shop/photos`` | the collection ``photos`` of the database ``shop`` |
 | ``milvus:codes.db/photos``, ``milvus:/data/codes.db/photos``, ``milvus:///data/codes.db/photos`` | a local file |
 
-Two slashes and then a name mean a server; all else is the path of a file, whose name ends in ``.db``.
+Two slashes and then a name mean a server; anything else is the path of a file, whose name ends in ``.db``.
 """
 
 import os
@@ -27,15 +27,15 @@ _SERVER = re.compile(
 )
 _FILE = re.compile(r"milvus:(?://(?=/))?(?P<file>.*)/(?P<collection>[^/]+)")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,254}")
-# milvus-lite makes the name of a socket of it, hence the length.
+# milvus-lite uses it in the name of a socket, which limits the length.
 _FILE_NAME = re.compile(r"[A-Za-z0-9._-]{1,33}\.db")
 
 
 @dataclass(frozen=True)
 class Address:
-    """A collection and how to reach it; ``shown`` has no password and is what messages show."""
+    """A collection and how to reach it; ``text`` is the address without its password, for messages."""
 
-    shown: str
+    text: str
     collection: str
     url: str | None = None
     file: Path | None = None
@@ -44,7 +44,7 @@ class Address:
 
 
 def is_milvus_uri(text: object) -> bool:
-    """Whether this text names a collection of Milvus, and not a file of ours.
+    """Whether this text is the address of a Milvus collection, not the path of an index file.
 
     >>> is_milvus_uri("milvus://host/photos"), is_milvus_uri("milvus:codes.db/photos"), is_milvus_uri("photos.index")
     (True, True, False)
@@ -53,34 +53,34 @@ def is_milvus_uri(text: object) -> bool:
 
 
 def parse_uri(text: str) -> Address:
-    """The parts of such a text; what cannot be understood is refused without showing a password.
+    """The parts of an address; a wrong one is refused with a message that has no password.
 
     >>> parse_uri("milvus://ann:secret@host/photos")
-    Address(shown='milvus://host:19530/photos', collection='photos', url='http://host:19530', file=None, database='')
+    Address(text='milvus://host:19530/photos', collection='photos', url='http://host:19530', file=None, database='')
     """
     if not is_milvus_uri(text):
         raise ConfigError(f"The address of a Milvus collection begins with milvus, got {_without_secret(str(text))!r}.")
-    found = _SERVER.fullmatch(text) if re.match("milvuss?://[^/]", text) else _FILE.fullmatch(text)
-    if found is None:
+    match = _SERVER.fullmatch(text) if re.match("milvuss?://[^/]", text) else _FILE.fullmatch(text)
+    if match is None:
         raise ConfigError(
             "The address of a Milvus collection must be milvus://host:port/collection or milvus:file.db/collection, "
             f"got {_without_secret(text)!r}."
         )
-    collection = _checked_name(found["collection"], "collection")
-    if "file" in found.groupdict():
-        return _file_address(Path(found["file"]), collection)
-    secure = found["scheme"] == "milvuss"
-    port = int(found["port"] or (443 if secure else 19530))
+    collection = _checked_name(match["collection"], "collection")
+    if "file" in match.groupdict():
+        return _file_address(Path(match["file"]), collection)
+    secure = match["scheme"] == "milvuss"
+    port = int(match["port"] or (443 if secure else 19530))
     if not 1 <= port <= 65535:
         raise ConfigError(f"The port of a Milvus server must be between 1 and 65535, got {port}.")
-    database = _checked_name(found["database"], "database") if found["database"] else ""
-    place = f"{found['host']}:{port}"
+    database = _checked_name(match["database"], "database") if match["database"] else ""
+    host_and_port = f"{match['host']}:{port}"
     return Address(
-        shown=f"{found['scheme']}://{place}/{f'{database}/' if database else ''}{collection}",
+        text=f"{match['scheme']}://{host_and_port}/{f'{database}/' if database else ''}{collection}",
         collection=collection,
-        url=f"{'https' if secure else 'http'}://{place}",
+        url=f"{'https' if secure else 'http'}://{host_and_port}",
         database=database,
-        token=unquote(found["token"] or "") or os.environ.get(TOKEN_VARIABLE, ""),
+        token=unquote(match["token"] or "") or os.environ.get(TOKEN_VARIABLE, ""),
     )
 
 
@@ -92,7 +92,7 @@ def _file_address(file: Path, collection: str) -> Address:
         )
     if not file.absolute().parent.is_dir():
         raise ConfigError(f"There is no folder {file.parent} for the local Milvus file {file.name}.")
-    return Address(shown=f"milvus:{file}/{collection}", collection=collection, file=file.absolute())
+    return Address(text=f"milvus:{file}/{collection}", collection=collection, file=file.absolute())
 
 
 def _checked_name(name: str, kind: str) -> str:

@@ -1,7 +1,10 @@
-"""Scan or tables? Each segment learns from its queries which is faster; the answers are the same.
+"""Scan or tables: each segment learns from its queries which is faster; the results are the same.
 
-Tables are built when scans that they could have spared have cost as much as building them takes. A kind of query (k
-nearest, or a radius) that mostly overruns its budget in the tables is scanned from then on.
+Tables are built once the scans that they could have replaced have cost as much as building them. A kind of query (k
+nearest, or a radius) that mostly exceeds its budget in the tables is scanned from then on.
+
+Throughout the search code, ``words`` are the codes of one segment as unsigned numbers [words of a code, rows], made by
+``word_columns``; ``queries`` are the codes of the queries in the same form.
 """
 
 from dataclasses import dataclass, field
@@ -16,63 +19,78 @@ from scdh.index.search import scan, tables
 from scdh.index.search.scan import Distances, Rows
 from scdh.index.search.tables import Tables
 
-WAYS = ("auto", "scan", "tables")
+METHODS = ("auto", "scan", "tables")
 # Building one table takes about as long as scanning for this many queries.
 _QUERIES_PER_TABLE = 256
-# Tables beyond this are built only on request (``prepare``): nobody wants a gigabyte by surprise.
+# Larger tables are built only by ``prepare``, so that memory use does not jump by a gigabyte unasked.
 _MOST_BYTES = 1 << 30
-# Queries on trial: how many find out whether tables are any good for their kind.
+# Queries of the first round, which show whether tables are faster for their kind.
 TRIAL = 32
+
+Kind = tuple[str, int]  # ("k", k) or ("radius", radius)
 
 
 @dataclass
-class _Segment:
-    """What is known about the words of one segment."""
+class _SegmentState:
+    """The tables of one segment, and what its queries have shown about them."""
 
     words: NDArray[Any]
     bits: int
     tables: Tables | None = None
-    spared: int = 0
-    good: dict[tuple[str, int], bool] = field(default_factory=dict)
+    scanned_queries: int = 0  # those that tables could have answered faster
+    within_budget: dict[Kind, bool] = field(default_factory=dict)  # whether most queries of a kind were
 
     def build(self) -> Tables:
         if self.tables is None:
             self.tables = Tables.build(self.words, self.bits)
         return self.tables
 
-    def could_spare(self, queries: int, radius: int) -> bool:
-        """Count scans that tables would have made unnecessary; True once tables are there, or are worth it."""
+    def count_queries(self, count: int, radius: int) -> None:
+        """Count queries that are scanned although tables could be faster for neighbours at this distance."""
+        if self.tables is None and tables.may_win(self.bits, self.words.shape[1], radius):
+            self.scanned_queries += count
+
+    def is_worth_tables(self, radius: int) -> bool:
+        """Whether tables are faster for neighbours at this distance, and exist or are worth building by now."""
         rows = self.words.shape[1]
         if not tables.may_win(self.bits, rows, radius):
             return False
-        if self.tables is not None:
-            return True
-        self.spared += queries
         pieces = len(tables.piece_cuts(self.bits, rows)) - 1
-        return (
-            self.spared >= _QUERIES_PER_TABLE * pieces
-            and self.spared * rows >= scan.WORTH_LOADING
+        return self.tables is not None or (
+            self.scanned_queries >= _QUERIES_PER_TABLE * pieces
+            and self.scanned_queries * rows >= scan.WORTH_LOADING
             and 8 * pieces * rows <= _MOST_BYTES
         )
 
+    def may_use_tables(self, kind: Kind, allowed: NDArray[np.bool_] | None) -> bool:
+        """Whether tables are not known to be slow for this kind; few allowed rows are always scanned."""
+        if allowed is not None and 8 * np.count_nonzero(allowed) < len(allowed):
+            return False
+        return self.within_budget.get(kind, True)
 
-class Finder:
-    """Finds in the segments of one index, and keeps their tables."""
+    def record(self, kind: Kind, done: NDArray[np.bool_], allowed: NDArray[np.bool_] | None) -> None:
+        """Remember whether most queries stayed in the budget; with a filter neighbours are farther, so not then."""
+        if allowed is None:
+            self.within_budget[kind] = bool(2 * np.count_nonzero(done) >= len(done))
+
+
+class Planner:
+    """Searches the segments of one index, and keeps their tables."""
 
     def __init__(self) -> None:
-        self._segments: dict[int, _Segment] = {}
+        self._states: dict[int, _SegmentState] = {}
         self._lock = Lock()
 
     def prepare(self, words: NDArray[Any], bits: int) -> None:
         """Build the tables now, for segments that are large enough to gain by them."""
         if words.shape[1] >= tables.FEWEST_ROWS:
-            self._known(words, bits).build()
+            self._state(words, bits).build()
 
     def keep_only(self, words: list[NDArray[Any]]) -> None:
-        """Forget segments that are no longer there."""
-        there = {id(one) for one in words}
+        """Drop the tables of all other segments."""
+        current = {id(array) for array in words}
         with self._lock:
-            self._segments = {key: segment for key, segment in self._segments.items() if key in there}
+            self._states = {key: state for key, state in self._states.items() if key in current}
 
     def nearest(
         self, words: NDArray[Any], queries: NDArray[Any], k: int, bits: int, allowed: NDArray[np.bool_] | None, by: str
@@ -80,20 +98,21 @@ class Finder:
         """As ``scan.nearest``."""
         total = words.shape[1]
         k = min(k, total if allowed is None else int(np.count_nonzero(allowed)))
-        segment, kind = self._known(words, bits), ("k", k)
+        state, kind = self._state(words, bits), ("k", k)
         if by == "tables":
-            return segment.build().nearest(queries, k, allowed, None)[:2]
-        if by == "scan" or segment.tables is None or not self._good(segment, kind, allowed):
+            return state.build().nearest(queries, k, allowed, None)[:2]
+        if by == "scan" or state.tables is None or not state.may_use_tables(kind, allowed):
             rows, distances = scan.nearest(words, queries, k, bits, allowed)
-            # How far the k-th neighbour usually is tells what tables would have had to do.
+            # The usual distance of the k-th neighbour is the radius that tables would have had to search.
             if by == "auto" and allowed is None and distances.size and total >= tables.FEWEST_ROWS:
-                farthest = int(np.sort(distances[:, -1])[len(distances) // 2])
-                if self._good(segment, kind, None) and segment.could_spare(len(distances), farthest):
-                    segment.build()
+                radius = int(np.sort(distances[:, -1])[len(distances) // 2])
+                if state.may_use_tables(kind, None):
+                    state.count_queries(len(distances), radius)
+                    if state.is_worth_tables(radius):
+                        state.build()
             return rows, distances
-        rows, distances, done = segment.tables.nearest(queries, k, allowed, tables.budget(total))
-        if allowed is None:  # with a filter, neighbours are farther away
-            segment.good[kind] = bool(2 * np.count_nonzero(done) >= len(done))
+        rows, distances, done = state.tables.nearest(queries, k, allowed, tables.budget(total))
+        state.record(kind, done, allowed)
         if not done.all():
             rows[~done], distances[~done] = scan.nearest(words, queries[:, ~done], k, bits, allowed)
         return rows, distances
@@ -108,33 +127,29 @@ class Finder:
         by: str,
     ) -> tuple[Rows, Rows, Distances]:
         """As ``scan.within``."""
-        segment, kind = self._known(words, bits), ("radius", radius)
+        state, kind = self._state(words, bits), ("radius", radius)
         if by == "tables":
-            return segment.build().within(queries, radius, allowed, None)[0]
-        if by == "scan" or not self._good(segment, kind, allowed) or not segment.could_spare(queries.shape[1], radius):
+            return state.build().within(queries, radius, allowed, None)[0]
+        if by == "scan" or not state.may_use_tables(kind, allowed):
             return scan.within(words, queries, radius, bits, allowed)
-        found, done = segment.build().within(queries, radius, allowed, tables.budget(words.shape[1]))
-        if allowed is None:
-            segment.good[kind] = bool(2 * np.count_nonzero(done) >= len(done))
+        state.count_queries(queries.shape[1], radius)
+        if not state.is_worth_tables(radius):
+            return scan.within(words, queries, radius, bits, allowed)
+        pairs, done = state.build().within(queries, radius, allowed, tables.budget(words.shape[1]))
+        state.record(kind, done, allowed)
         if done.all():
-            return found
-        late = scan.within(words, queries[:, ~done], radius, bits, allowed)
-        query = np.concatenate([found[0], np.flatnonzero(~done)[late[0]]])
+            return pairs
+        query, rows, distances = scan.within(words, queries[:, ~done], radius, bits, allowed)
+        query = np.concatenate([pairs[0], np.flatnonzero(~done)[query]])
         order = np.argsort(query, kind="stable")
-        rows, distances = np.concatenate([found[1], late[1]]), np.concatenate([found[2], late[2]])
+        rows, distances = np.concatenate([pairs[1], rows]), np.concatenate([pairs[2], distances])
         return query[order], rows[order], distances[order]
 
-    def _known(self, words: NDArray[Any], bits: int) -> _Segment:
+    def _state(self, words: NDArray[Any], bits: int) -> _SegmentState:
         with self._lock:
-            return self._segments.setdefault(id(words), _Segment(words, bits))
-
-    def _good(self, segment: _Segment, kind: tuple[str, int], allowed: NDArray[np.bool_] | None) -> bool:
-        """Not known to be bad; and few allowed rows are scanned alone, which nothing beats."""
-        if allowed is not None and 8 * np.count_nonzero(allowed) < len(allowed):
-            return False
-        return segment.good.get(kind, True)
+            return self._states.setdefault(id(words), _SegmentState(words, bits))
 
 
-def check_way(by: str) -> None:
-    if by not in WAYS:
-        raise ConfigError(unknown_name("way to search", by, WAYS))
+def check_method(by: str) -> None:
+    if by not in METHODS:
+        raise ConfigError(unknown_name("way to search", by, METHODS))

@@ -1,7 +1,7 @@
-"""Exact search by looking at every code: which loop does it, and how the work is shared out.
+"""Exact search by comparing every code: by numpy or by kernels, and divided among threads.
 
-Small work goes through numpy, so that a first search need not wait for a compiler. Once numpy has done as much as
-loading the kernels would have cost, they take over. Both give the same answers.
+Small work is done by numpy, so that a first search need not wait for a compiler. Once numpy has done as much work as
+loading the kernels would have cost, kernels are used. Both give the same results.
 """
 
 import sys
@@ -17,28 +17,28 @@ from scdh.index.kernels.threads import run, thread_count
 
 # numpy compares about 0.3 G pairs/s, and the kernels take some 0.7 s to load (3 s the very first time).
 WORTH_LOADING = 1 << 28
-# Queries of one task: enough to read the database seldom, few enough for their candidates to stay in the cache.
+# Queries of one task: many, so that the database is read rarely, but few enough for their candidates to stay in cache.
 _QUERIES = 256
 _CANDIDATE_BYTES = 1 << 26
-# Fewer queries than this per thread share the rows instead: one query alone is bound by reading memory.
+# With fewer queries than this per thread, threads share the rows instead: one query is limited by reading memory.
 _FEW_QUERIES = 32
 # Waking another thread can take 0.3 ms; this many words are compared in less.
 _WORDS_FOR_A_THREAD = 1 << 22
 _BLOCK_ROWS = 8192
 
-_pairs_by_numpy: dict[tuple[str, str], int] = {}
+_counted_pairs: dict[tuple[str, str], int] = {}
 
 Rows = NDArray[np.int64]
 Distances = NDArray[np.int32]
 
 
-def kernels_are_worth_it(kernel: str, words: NDArray[Any], pairs: int) -> bool:
-    """Whether this much work goes to the named kernel, compiled for these words, or still to numpy."""
-    key = (kernel, words.dtype.name)
-    spent = _pairs_by_numpy.get(key, 0) + pairs
-    _pairs_by_numpy[key] = spent
-    # Most of the time goes into loading numba itself; once it is there, another kernel is worth less waiting.
-    return spent >= (WORTH_LOADING // 16 if "numba" in sys.modules else WORTH_LOADING)
+def choose_kernel(kernel: str, array: NDArray[Any], pairs: int) -> bool:
+    """Count this work, and choose the named kernel, compiled for arrays of this type (True), or numpy (False)."""
+    key = (kernel, array.dtype.name)
+    counted = _counted_pairs.get(key, 0) + pairs
+    _counted_pairs[key] = counted
+    # Most of the time goes into loading numba itself; once it is loaded, another kernel pays off sooner.
+    return counted >= (WORTH_LOADING // 16 if "numba" in sys.modules else WORTH_LOADING)
 
 
 def nearest(
@@ -46,18 +46,20 @@ def nearest(
 ) -> tuple[Rows, Distances]:
     """Rows and distances [q, min(k, rows allowed)] by (distance, row); ``queries`` are word columns [words, q]."""
     total, count = words.shape[1], queries.shape[1]
-    if not kernels_are_worth_it("nearest", words, total * count):
-        return _on_allowed_rows(words, allowed, lambda chosen: _nearest_by_numpy(chosen, queries, k, bits))
+    if not choose_kernel("nearest", words, total * count):
+        return _on_allowed_rows(words, allowed, lambda part: _nearest_by_numpy(part, queries, k, bits))
     if allowed is not None and (few := np.count_nonzero(allowed)) * 8 < total:
-        # Looking only at few rows, side by side, is faster than passing over the others.
-        return _on_allowed_rows(words, allowed, lambda chosen: nearest(chosen, queries, k, bits, None))
+        # Copying few rows and comparing only these is faster than skipping the others.
+        return _on_allowed_rows(words, allowed, lambda part: nearest(part, queries, k, bits, None))
     width = min(k, total if allowed is None else int(few))
     rows, distances = np.empty((count, width), np.int64), np.empty((count, width), np.int32)
     if width == 0 or count == 0:
         return rows, distances
-    asked, mask = np.ascontiguousarray(queries.T), row_mask(allowed)
-    groups, spans = _shares(words, count, min(_QUERIES, _CANDIDATE_BYTES // (24 * width)))
-    tasks = [partial(_nearest_task, words, asked[group], span, width, bits, mask) for group in groups for span in spans]
+    query_rows, mask = np.ascontiguousarray(queries.T), row_mask(allowed)
+    groups, spans = _divide(words, count, min(_QUERIES, _CANDIDATE_BYTES // (24 * width)))
+    tasks = [
+        partial(_nearest_task, words, query_rows[group], span, width, bits, mask) for group in groups for span in spans
+    ]
     results = run(tasks)
     for group in groups:
         parts = [next(results) for _ in spans]
@@ -66,14 +68,14 @@ def nearest(
 
 
 def _nearest_task(
-    words: NDArray[Any], asked: NDArray[Any], span: range, k: int, bits: int, mask: NDArray[np.bool_]
+    words: NDArray[Any], query_rows: NDArray[Any], span: range, k: int, bits: int, mask: NDArray[np.bool_]
 ) -> tuple[Rows, Distances]:
     from scdh.index.kernels import scanning
 
-    # A part of the rows may hold fewer than k; what is not filled is farther than everything.
-    rows = np.zeros((len(asked), k), np.int64)
-    distances = np.full((len(asked), k), bits + 1, np.int32)
-    scanning.nearest(words, asked, span.start, span.stop, k, bits, mask, rows, distances)
+    # A span may have fewer than k rows; the rest keeps a distance beyond all others.
+    rows = np.zeros((len(query_rows), k), np.int64)
+    distances = np.full((len(query_rows), k), bits + 1, np.int32)
+    scanning.nearest(words, query_rows, span.start, span.stop, k, bits, mask, rows, distances)
     return rows, distances
 
 
@@ -91,16 +93,16 @@ def within(
     """Query, row and distance of all pairs at most ``radius`` apart, ordered by (query, distance, row)."""
     total, count = words.shape[1], queries.shape[1]
     pieces: Iterator[tuple[int, Rows]]
-    if not kernels_are_worth_it("within", words, total * count):
-        chosen = np.arange(total) if allowed is None else np.flatnonzero(allowed)
-        pieces = _within_by_numpy(words if allowed is None else words[:, chosen], queries, radius, bits, chosen, total)
+    if not choose_kernel("within", words, total * count):
+        rows = np.arange(total) if allowed is None else np.flatnonzero(allowed)
+        pieces = _within_by_numpy(words if allowed is None else words[:, rows], queries, radius, bits, rows, total)
     else:
         pieces = _within_by_kernels(words, queries, radius, bits, row_mask(allowed))
-    found = [(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int32))]
+    results = [(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int32))]
     for first, keys in pieces:
         query, distance, row = split(np.sort(keys), bits, total)
-        found.append((query + first, row, distance.astype(np.int32)))
-    return tuple(np.concatenate(column) for column in zip(*found, strict=True))  # type: ignore[return-value]
+        results.append((query + first, row, distance.astype(np.int32)))
+    return tuple(np.concatenate(column) for column in zip(*results, strict=True))  # type: ignore[return-value]
 
 
 def _within_by_kernels(
@@ -108,10 +110,10 @@ def _within_by_kernels(
 ) -> Iterator[tuple[int, Rows]]:
     from scdh.index.kernels import scanning
 
-    asked = np.ascontiguousarray(queries.T)
-    groups, spans = _shares(words, queries.shape[1], _QUERIES)
+    query_rows = np.ascontiguousarray(queries.T)
+    groups, spans = _divide(words, queries.shape[1], _QUERIES)
     tasks = [
-        partial(scanning.within, words, asked[group], span.start, span.stop, radius, bits, mask)
+        partial(scanning.within, words, query_rows[group], span.start, span.stop, radius, bits, mask)
         for group in groups
         for span in spans
     ]
@@ -120,11 +122,11 @@ def _within_by_kernels(
         yield group.start, np.concatenate([next(results) for _ in spans])
 
 
-def _shares(words: NDArray[Any], count: int, most: int) -> tuple[list[slice], list[range]]:
-    """Groups of at most so many queries, and spans of rows: for few queries one per thread, of whole cache lines."""
+def _divide(words: NDArray[Any], count: int, most: int) -> tuple[list[slice], list[range]]:
+    """Groups of at most ``most`` queries, and spans of rows: for few queries one per thread, of whole cache lines."""
     total = words.shape[1]
-    worth = words.size * count // _WORDS_FOR_A_THREAD
-    threads = min(thread_count(), worth) if worth > 1 else 1
+    useful_threads = words.size * count // _WORDS_FOR_A_THREAD
+    threads = min(thread_count(), useful_threads) if useful_threads > 1 else 1
     size = max(1, min(most, -(-count // threads)))
     groups = [slice(start, min(start + size, count)) for start in range(0, count, size)]
     if count >= _FEW_QUERIES * threads or total < 64 * threads:
@@ -134,7 +136,7 @@ def _shares(words: NDArray[Any], count: int, most: int) -> tuple[list[slice], li
 
 
 def row_mask(allowed: NDArray[np.bool_] | None) -> NDArray[np.bool_]:
-    """For kernels: nothing for "all rows", and never writable, as a mask from a file is not."""
+    """The mask as kernels take it: empty for "all rows", and read-only, as a mask from a file is."""
     mask = np.empty(0, np.bool_) if allowed is None else allowed.view()
     mask.flags.writeable = False
     return mask
@@ -143,46 +145,47 @@ def row_mask(allowed: NDArray[np.bool_] | None) -> NDArray[np.bool_]:
 def _on_allowed_rows(
     words: NDArray[Any],
     allowed: NDArray[np.bool_] | None,
-    find: Callable[[NDArray[Any]], tuple[Rows, Distances]],
+    search: Callable[[NDArray[Any]], tuple[Rows, Distances]],
 ) -> tuple[Rows, Distances]:
+    """The result of a search in the allowed rows alone, with the numbers that these rows have in ``words``."""
     if allowed is None:
-        return find(words)
-    chosen = np.flatnonzero(allowed)
-    rows, distances = find(np.ascontiguousarray(words[:, chosen]))
-    return chosen[rows], distances
+        return search(words)
+    allowed_rows = np.flatnonzero(allowed)
+    rows, distances = search(np.ascontiguousarray(words[:, allowed_rows]))
+    return allowed_rows[rows], distances
 
 
 def _nearest_by_numpy(words: NDArray[Any], queries: NDArray[Any], k: int, bits: int) -> tuple[Rows, Distances]:
-    """Block by block in row order: once a query has k candidates, a later row needs a smaller distance to get in."""
+    """Block by block in row order: once a query has k candidates, a later row is one only at a smaller distance."""
     total, count = words.shape[1], queries.shape[1]
     width = min(k, total)
-    found, distances = np.empty((count, width), np.int64), np.empty((count, width), np.int32)
+    rows, distances = np.empty((count, width), np.int64), np.empty((count, width), np.int32)
     if width == 0:
-        return found, distances
-    # The first block must hold k rows; a few times k keeps the merging of answers cheap for large k.
-    rows = max(_BLOCK_ROWS, 4 * width)
-    step = max(1, BLOCK_PAIRS // rows)
+        return rows, distances
+    # The first block must have k rows; a few times k keeps the merging of candidates cheap for large k.
+    block_rows = max(_BLOCK_ROWS, 4 * width)
+    step = max(1, BLOCK_PAIRS // block_rows)
     for start in range(0, count, step):
-        asked = queries[:, start : start + step]
-        block = hamming(asked, words[:, :rows], bits)
-        keys = _keys(block, np.arange(block.size), np.arange(rows), bits, total).reshape(block.shape)
+        part = queries[:, start : start + step]
+        block = hamming(part, words[:, :block_rows], bits)
+        keys = _keys(block, np.arange(block.size), np.arange(block_rows), bits, total).reshape(block.shape)
         if width < block.shape[1]:
             keys = np.partition(keys, width - 1, axis=1)[:, :width]
         best = np.sort(keys, axis=1)
-        for first in range(rows, total, rows):
+        for first in range(block_rows, total, block_rows):
             _, limit, _ = split(best[:, -1], bits, total)
             if not limit.any():
                 break
-            block = hamming(asked, words[:, first : first + rows], bits)
-            near = np.flatnonzero(block < limit.astype(block.dtype)[:, None])
-            if near.size:
-                new = _keys(block, near, np.arange(first, first + rows), bits, total)
-                # The query leads the key, so one flat sort orders all queries; each keeps its first ``width``.
+            block = hamming(part, words[:, first : first + block_rows], bits)
+            pairs = np.flatnonzero(block < limit.astype(block.dtype)[:, None])
+            if pairs.size:
+                new = _keys(block, pairs, np.arange(first, first + block_rows), bits, total)
+                # Keys begin with the query, so one sort orders all queries; each keeps its first ``width``.
                 merged = np.sort(np.concatenate([best.ravel(), new]))
-                sizes = width + np.bincount(near // block.shape[1], minlength=len(best))
+                sizes = width + np.bincount(pairs // block.shape[1], minlength=len(best))
                 best = merged[(np.cumsum(sizes) - sizes)[:, None] + np.arange(width)]
-        _, distances[start : start + step], found[start : start + step] = split(best, bits, total)
-    return found, distances
+        _, distances[start : start + step], rows[start : start + step] = split(best, bits, total)
+    return rows, distances
 
 
 def _within_by_numpy(

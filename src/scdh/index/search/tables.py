@@ -1,9 +1,9 @@
 """Multi-index hashing (Norouzi, Punjani, Fleet: "Fast exact search in Hamming space with multi-index hashing").
 
 A query and an item at most r bits apart differ by at most r/m bits in one of m pieces, so it is enough to look up
-pieces, each in a table of its own. With pieces of about log₂ n bits a look-up meets about one item, and a near
-neighbour among 10 million costs some microseconds. The answers are those of the scan; where codes crowd together or
-neighbours are far, the scan is faster, and a query that has cost as much as its scan would goes there.
+pieces, each in its own table. With pieces of about log₂ n bits a look-up meets about one item, and a near neighbour
+among 10 million costs some microseconds. The results are those of the scan. Where many codes are nearly equal or
+neighbours are far, the scan is faster, so a query whose look-ups have cost as much as a scan is scanned instead.
 """
 
 from dataclasses import dataclass
@@ -18,19 +18,19 @@ from scdh.errors import CodesError
 from scdh.index.kernels.threads import run, thread_count
 from scdh.index.search.scan import Distances, Rows, row_mask, split
 
-# Fewer rows than this are scanned faster than anything can be looked up.
+# Fewer rows than this are scanned faster than looked up.
 FEWEST_ROWS = 1 << 16
 _MOST_ROWS = (1 << 32) - 1
 # A look-up, or a row met, costs about as much as scanning this many rows.
 _ROWS_PER_LOOK_UP = 128
 _LONGEST_PIECE = 26
-# Queries of one task; fewer are answered sooner than another thread wakes up.
+# Queries of one task; fewer take less time than waking another thread.
 _FEWEST_QUERIES, _QUERIES = 128, 1024
 
 
 @dataclass(frozen=True, eq=False)
 class Tables:
-    """The tables of one segment's words."""
+    """The tables of one segment; the arrays are described in ``kernels.probing``."""
 
     words: NDArray[Any]
     bits: int
@@ -45,7 +45,7 @@ class Tables:
         from scdh.index.kernels.probing import fill_table, piece_keys
 
         if words.shape[1] > _MOST_ROWS:
-            raise CodesError(f"Tables have room for {_MOST_ROWS} rows, but there are {words.shape[1]}; take the scan.")
+            raise CodesError(f"Tables can have {_MOST_ROWS} rows, but there are {words.shape[1]}; use by='scan'.")
         cuts = piece_cuts(bits, words.shape[1])
         sizes = np.diff(cuts)
         lengths = (1 << sizes) + 1
@@ -71,11 +71,19 @@ class Tables:
 
         count = queries.shape[1]
         rows, distances = np.empty((count, k), np.int64), np.empty((count, k), np.int32)
-        asked, mask = np.ascontiguousarray(queries.T), row_mask(allowed)
+        query_rows, mask = np.ascontiguousarray(queries.T), row_mask(allowed)
 
         def task(part: slice) -> NDArray[np.bool_]:
             return nearest_by_tables(  # type: ignore[no-any-return]
-                self.words, asked[part], k, self.bits, self._arrays(), mask, _whole(budget), rows[part], distances[part]
+                self.words,
+                query_rows[part],
+                k,
+                self.bits,
+                self._arrays(),
+                mask,
+                _limit(budget),
+                rows[part],
+                distances[part],
             )
 
         done = list(run([partial(task, part) for part in _parts(count)]))
@@ -87,27 +95,29 @@ class Tables:
         """As ``scan.within`` for the queries that were answered, and which those are."""
         from scdh.index.kernels.probing import within_by_tables
 
-        asked, mask = np.ascontiguousarray(queries.T), row_mask(allowed)
+        query_rows, mask = np.ascontiguousarray(queries.T), row_mask(allowed)
         parts = _parts(queries.shape[1])
         tasks = [
-            partial(within_by_tables, self.words, asked[part], radius, self.bits, self._arrays(), mask, _whole(budget))
+            partial(
+                within_by_tables, self.words, query_rows[part], radius, self.bits, self._arrays(), mask, _limit(budget)
+            )
             for part in parts
         ]
-        found = [(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int32))]
+        results = [(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int32))]
         answered = [np.empty(0, np.bool_)]
         for part, (keys, done) in zip(parts, run(tasks), strict=True):
             query, distance, row = split(np.sort(keys), self.bits, self.words.shape[1])
-            found.append((query + part.start, row, distance.astype(np.int32)))
+            results.append((query + part.start, row, distance.astype(np.int32)))
             answered.append(done)
-        together: Any = tuple(np.concatenate(column) for column in zip(*found, strict=True))
-        return together, np.concatenate(answered)
+        pairs: Any = tuple(np.concatenate(column) for column in zip(*results, strict=True))
+        return pairs, np.concatenate(answered)
 
     def _arrays(self) -> tuple[Any, ...]:
         return self.starts, self.rows, self.offsets, self.cuts, self.masks
 
 
 def piece_cuts(bits: int, rows: int) -> NDArray[np.int64]:
-    """Where the pieces begin and end: of about log₂ n bits each, over whole bytes as codes are stored."""
+    """The bits at which pieces begin and end: pieces of about log₂ n bits, which cover all stored bytes."""
     stored = -(-bits // 8) * 8
     ideal = min(max(log2(max(rows, 2)), 1), _LONGEST_PIECE)
     pieces = max(round(stored / ideal), -(-stored // _LONGEST_PIECE), 1)
@@ -122,12 +132,12 @@ def look_ups(bits: int, rows: int, radius: int) -> int:
 
 
 def budget(rows: int) -> int:
-    """Look-ups and rows met that cost as much as a scan."""
+    """The number of look-ups and rows met that cost as much as a scan."""
     return rows // _ROWS_PER_LOOK_UP
 
 
 def may_win(bits: int, rows: int, radius: int) -> bool:
-    """Whether tables can be expected to beat a scan clearly; a look-up meets at least about one row."""
+    """Whether tables should be much faster than a scan; a look-up meets at least about one row."""
     return FEWEST_ROWS <= rows <= _MOST_ROWS and 8 * look_ups(bits, rows, radius) <= budget(rows)
 
 
@@ -146,5 +156,5 @@ def _parts(count: int) -> list[slice]:
     return [slice(start, min(start + size, count)) for start in range(0, count, size)]
 
 
-def _whole(budget: int | None) -> int:
+def _limit(budget: int | None) -> int:
     return np.iinfo(np.int64).max if budget is None else budget

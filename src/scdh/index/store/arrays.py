@@ -19,11 +19,11 @@ from scdh.index.store.format import (
     Manifest,
     Path,
     Slot,
-    decode_removed,
     empty_words,
     read_header,
     read_manifest,
 )
+from scdh.index.store.removed_rows import decode_removed
 
 # Checksums of up to so many bytes are compared at every opening, which takes less than a tenth of a second.
 VERIFIED_BYTES = 64 << 20
@@ -31,7 +31,7 @@ VERIFIED_BYTES = 64 << 20
 
 @dataclass(frozen=True, eq=False)
 class StoredIndex:
-    """One committed state of a file; it stays as it is while a writer goes on."""
+    """One committed state of a file; later commits do not change it."""
 
     bits: int
     metadata: dict[str, str]
@@ -44,14 +44,14 @@ class StoredIndex:
         return self.slot.generation
 
     def __len__(self) -> int:
-        """Items that are there."""
+        """The number of items."""
         return sum(len(segment) for segment in self.segments)
 
 
 class StoredArrays:
-    """What a file holds, and where each array of it lies.
+    """The arrays of a file, and the place of each in it.
 
-    An array keeps its identity from one commit to the next, so that a writer can tell what is on disk already.
+    An array stays the same object from one commit to the next, so that a writer knows what is on disk already.
     """
 
     def __init__(self) -> None:
@@ -59,37 +59,37 @@ class StoredArrays:
         self._extents: dict[int, Extent] = {}
 
     def extent_of(self, array: NDArray[Any]) -> Extent | None:
-        """Where this very array lies, if it is one of the newest state."""
+        """The place of this array object in the file, if it belongs to the newest state."""
         return self._extents.get(id(array))
 
     def load(
         self, handle: FileIO, start: int, end: int, manifest: Manifest, path: Path, verify: bool
     ) -> tuple[Segment, ...]:
-        """The segments of a manifest; all arrays that are not known yet must lie between start and end."""
+        """The segments of a manifest; all arrays that are not known yet must be between start and end."""
         base = start - start % mmap.ALLOCATIONGRANULARITY
         # A map keeps a file open, so there is one for all new arrays rather than one for each.
         raw = np.frombuffer(mmap.mmap(handle.fileno(), end - base, access=mmap.ACCESS_READ, offset=base), np.uint8)
-        now: dict[Extent, NDArray[Any]] = {}
+        arrays: dict[Extent, NDArray[Any]] = {}
         segments = []
         for number, entry in enumerate(manifest.entries):
             for name, extent in entry.extents():
                 if extent in self._arrays:
-                    now[extent] = self._arrays[extent]
+                    arrays[extent] = self._arrays[extent]
                     continue
                 data = raw[extent.at - base : extent.at - base + extent.bytes]
-                # Removed rows are read in any case.
+                # Removed rows are always read, so they are always checked.
                 if (verify or name == "removed rows") and zlib.crc32(data.data) != extent.crc:
                     raise CodesError(f"{path} is damaged: the {name} of segment {number} do not match their checksum.")
                 try:
-                    now[extent] = _array(data, name, entry, manifest.bits, verify)
+                    arrays[extent] = _array(data, name, entry, manifest.bits, verify)
                 except ValueError as error:
                     raise CodesError(f"{path} is damaged: of the {name} of segment {number} {error}.") from None
-            ids = now[entry.ids] if isinstance(entry.ids, Extent) else entry.ids
-            alive = None if entry.removed is None else now[entry.removed]
-            segments.append(Segment(now[entry.words], ids, alive))
-        # Only now, so that a refusal changes nothing.
-        self._arrays = now
-        self._extents = {id(array): extent for extent, array in now.items()}
+            ids = arrays[entry.ids] if isinstance(entry.ids, Extent) else entry.ids
+            alive = None if entry.removed is None else arrays[entry.removed]
+            segments.append(Segment(arrays[entry.words], ids, alive))
+        # At the end, so that a refusal changes nothing.
+        self._arrays = arrays
+        self._extents = {id(array): extent for extent, array in arrays.items()}
         return tuple(segments)
 
 
@@ -99,7 +99,7 @@ def _array(data: NDArray[np.uint8], name: str, entry: Entry, bits: int, verify: 
         return data.view(words.dtype).reshape(len(words), entry.rows)
     if name == "ids":
         ids = data.view("<i8")
-        if verify and not ascending(ids):
+        if verify and not is_ascending(ids):
             raise ValueError("some are not larger than the one before")
         return ids
     alive = decode_removed(data, entry.rows)
@@ -107,12 +107,12 @@ def _array(data: NDArray[np.uint8], name: str, entry: Entry, bits: int, verify: 
     return alive
 
 
-def ascending(ids: NDArray[np.int64]) -> bool:
+def is_ascending(ids: NDArray[np.int64]) -> bool:
     return bool(np.all(ids[1:] > ids[:-1]))
 
 
 def read_state(handle: FileIO, path: Path, arrays: StoredArrays, verify: bool | None) -> StoredIndex:
-    """The newest state of an open file; None for ``verify``: if that is little work."""
+    """The newest state of an open file; ``verify`` None: compare checksums if that is little work."""
     header = read_header(handle, path)
     manifest = read_manifest(handle, header.slot, path)
     if verify is None or header.from_twin:
@@ -122,7 +122,7 @@ def read_state(handle: FileIO, path: Path, arrays: StoredArrays, verify: bool | 
 
 
 def checked_segments(segments: Sequence[Segment], bits: int, known: StoredArrays) -> tuple[Segment, ...]:
-    """The segments that have anything left in them, once all are known to be of this many bits."""
+    """The segments that are not empty; refused if one does not have codes of this many bits."""
     model = empty_words(bits)
     for segment in segments:
         words, ids, alive = segment.words, segment.ids, segment.alive
@@ -136,7 +136,7 @@ def checked_segments(segments: Sequence[Segment], bits: int, known: StoredArrays
                 raise CodesError(f"The ids of a segment must fit into 64 bits with a sign, got {ids} and those after.")
         elif ids.dtype != np.int64 or ids.shape != (segment.rows,):
             raise CodesError(f"A segment of {segment.rows} rows needs as many int64 ids, got {ids.dtype} {ids.shape}.")
-        elif known.extent_of(ids) is None and not ascending(ids):
+        elif known.extent_of(ids) is None and not is_ascending(ids):
             raise CodesError("The ids of a segment must be in ascending order, each one given once.")
         if alive is not None and (alive.dtype != np.bool_ or alive.shape != (segment.rows,)):
             raise CodesError(f"A mask of {segment.rows} rows needs as many booleans, got {alive.dtype} {alive.shape}.")

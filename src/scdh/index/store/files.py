@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from scdh.errors import CodesError
 from scdh.index.segments import Segment
 from scdh.index.store.arrays import StoredArrays
-from scdh.index.store.format import BODY_AT, SLOTS_AT, Entry, Extent, Manifest, Pen, encode_removed, write_at
+from scdh.index.store.format import BODY_AT, SLOTS_AT, Entry, Extent, Manifest, Pen, write_at
+from scdh.index.store.removed_rows import encode_removed
 
 try:
     import fcntl
@@ -35,7 +36,7 @@ def opened(path: str | os.PathLike[str]) -> Iterator[FileIO]:
 
 
 def open_locked(target: Path, mode: str, name: str | os.PathLike[str]) -> FileIO:
-    """The file, locked against other writers; ``name`` is what a refusal calls it."""
+    """The file, locked against other writers; ``name`` is its name in error messages."""
     while True:
         handle = FileIO(target, mode)
         try:
@@ -45,7 +46,7 @@ def open_locked(target: Path, mode: str, name: str | os.PathLike[str]) -> FileIO
         except BaseException:
             handle.close()
             raise
-        # Between opening and locking a writer put a new file here; the lock on the old one is worth nothing.
+        # Between opening and locking, a writer replaced the file, so the lock is on the old one.
         handle.close()
 
 
@@ -60,13 +61,13 @@ def lock(handle: FileIO, name: str | os.PathLike[str]) -> None:
 
 def release(handle: FileIO) -> None:
     if fcntl is not None:
-        # Closing is not enough: memory maps hold on to the file, and the lock with it.
+        # Closing is not enough: memory maps keep the file open, and with it the lock.
         fcntl.flock(handle, fcntl.LOCK_UN)
     handle.close()
 
 
 def is_at(target: Path, handle: FileIO) -> bool:
-    """Is this open file (still) the one of that name?"""
+    """Whether this open file is still the one at that path."""
     try:
         return os.path.samestat(os.stat(target), os.fstat(handle.fileno()))
     except FileNotFoundError:
@@ -75,23 +76,23 @@ def is_at(target: Path, handle: FileIO) -> bool:
 
 @contextmanager
 def exclusive(target: Path, name: str | os.PathLike[str]) -> Iterator[None]:
-    """Nobody else begins, replaces or writes the file meanwhile; refused while an IndexWriter has it open."""
+    """No other process creates, replaces or writes the file meanwhile; refused while an IndexWriter has it open."""
     target.parent.mkdir(parents=True, exist_ok=True)
     if fcntl is None:
         yield
         return
     folder = os.open(target.parent, os.O_RDONLY)
-    held: FileIO | None = None
+    handle: FileIO | None = None
     try:
-        # A file that is not there yet cannot be locked, so its folder is; where folders have no locks, go without.
+        # A file that does not exist yet cannot be locked, so its folder is; some systems cannot lock folders.
         with suppress(OSError):
             fcntl.flock(folder, fcntl.LOCK_EX)
         if target.exists():
-            held = open_locked(target, "r", name)
+            handle = open_locked(target, "r", name)
         yield
     finally:
-        if held is not None:
-            release(held)
+        if handle is not None:
+            release(handle)
         os.close(folder)
 
 
@@ -106,9 +107,9 @@ def sync_folder(target: Path) -> None:
         os.close(folder)
 
 
-def sweep(target: Path) -> None:
-    """Remove what killed writers left beside the file; a temporary file in use is locked by its writer."""
-    # The name as ``scdh.files.replacing`` makes it: between the dots, a process and a random number.
+def remove_leftovers(target: Path) -> None:
+    """Remove temporary files of killed writers; one that is in use is locked by its writer."""
+    # The name that ``scdh.files.replacing`` gives: between the dots, a process and a random number.
     pattern = re.compile(rf"\.{re.escape(target.name)}\.[0-9]+-[0-9a-f]+\.tmp")
     for leftover in target.parent.iterdir():
         if pattern.fullmatch(leftover.name):
@@ -120,7 +121,7 @@ def sweep(target: Path) -> None:
 def write_whole(
     temporary: Path, head: Manifest, segments: Sequence[Segment], generation: int, known: StoredArrays, name: str
 ) -> FileIO:
-    """A file with these segments, still open and locked; both slots say the same. ``head`` has bits and metadata."""
+    """A file with these segments, still open and locked; both slots are the same. ``head`` has bits and metadata."""
     handle = FileIO(temporary, "w+")
     try:
         lock(handle, name)
@@ -138,15 +139,15 @@ def write_whole(
 def write_arrays(
     pen: Pen, head: Manifest, segments: Sequence[Segment], known: StoredArrays, again: bool, name: str
 ) -> Manifest:
-    """The manifest of segments, whose arrays are written unless known from the file (then too, if ``again``)."""
+    """The manifest of segments, whose arrays are written unless they are in the file already and not ``again``."""
 
     def place(array: NDArray[Any], is_mask: bool = False) -> Extent:
         extent = known.extent_of(array)
         if extent is not None and not again:
             return extent
-        written = pen.put(encode_removed(array) if is_mask else little(array))
+        written = pen.put(encode_removed(array) if is_mask else little_endian(array))
         if extent is not None and extent.crc != written.crc:
-            # A new checksum would hide that the array is no longer what was once stored.
+            # A new checksum would hide that the array has changed since it was stored.
             raise CodesError(
                 f"{name} is not written: an array at byte {extent.at} of the file it came from is damaged and does not "
                 "match its checksum."
@@ -157,10 +158,10 @@ def write_arrays(
     for segment in segments:
         words = place(segment.words)
         ids = segment.ids if isinstance(segment.ids, int) else place(segment.ids)
-        gone = None if segment.alive is None or segment.alive.all() else place(segment.alive, is_mask=True)
-        entries.append(Entry(segment.rows, words, ids, gone))
+        removed = None if segment.alive is None or segment.alive.all() else place(segment.alive, is_mask=True)
+        entries.append(Entry(segment.rows, words, ids, removed))
     return Manifest(head.bits, head.metadata, tuple(entries))
 
 
-def little(array: NDArray[Any]) -> NDArray[Any]:
+def little_endian(array: NDArray[Any]) -> NDArray[Any]:
     return np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))

@@ -1,11 +1,11 @@
-"""How an index lies on disk: one file that describes itself.
+"""The format of an index on disk: one file that describes itself.
 
 | where                  | what                                                                                      |
 |------------------------|-------------------------------------------------------------------------------------------|
 | byte 0 and byte 4096   | two header slots of 64 bytes; the newest state is the valid slot of higher generation     |
 | from byte 8192         | arrays (at multiples of 64, little endian) and manifests, in the order they were committed|
 | start of each append   | a copy of the header slot that this commit is about to write: its twin                    |
-| the newest slot's end  | what lies beyond was left by a killed writer and counts for nothing                       |
+| the newest slot's end  | what is beyond was left by a killed writer and is ignored                                 |
 
 A slot holds: 16 bytes magic, uint32 version, uint32 CRC-32 of the manifest, then as uint64 the generation, the
 committed end of the file, the manifest's place and its bytes; 4 spare bytes and the CRC-32 of all that. A later version
@@ -36,7 +36,7 @@ from scdh.codes import Codes
 from scdh.errors import CodesError
 from scdh.index.kernels.distances import word_columns
 
-MAGIC = b"scdh-index\r\n\x1a\n\0\0"  # the line ends give away a copy that was made as if it were text
+MAGIC = b"scdh-index\r\n\x1a\n\0\0"  # line ends, which change if the file is copied as text
 VERSION = 1
 SLOT_BYTES = 64
 SLOTS_AT = (0, 4096)  # in pages of their own, so that no write of one touches the other
@@ -49,7 +49,7 @@ Path = str | os.PathLike[str]
 
 
 class Extent(NamedTuple):
-    """Where an array lies."""
+    """The place of an array in the file."""
 
     at: int
     bytes: int
@@ -70,7 +70,7 @@ class Entry(NamedTuple):
 
 
 class Slot(NamedTuple):
-    """What a header slot says."""
+    """The contents of a header slot."""
 
     manifest_crc: int
     generation: int
@@ -84,7 +84,7 @@ class Slot(NamedTuple):
 
 
 class Header(NamedTuple):
-    """The newest state, and how sure it is."""
+    """The slot of the newest state, and which slots are damaged."""
 
     slot: Slot
     broken: tuple[int, ...]  # the slots that do not match their checksum
@@ -98,11 +98,11 @@ class Manifest:
     entries: tuple[Entry, ...]
 
     @classmethod
-    def of(cls, bits: int, metadata: Mapping[str, str] | None) -> "Manifest":
+    def empty(cls, bits: int, metadata: Mapping[str, str] | None) -> "Manifest":
         """Without segments yet; bits and metadata that Codes refuse are refused."""
-        words = dict(metadata or {})
-        empty_words(bits, words)
-        return cls(int(bits), words, ())
+        checked = dict(metadata or {})
+        empty_words(bits, checked)
+        return cls(int(bits), checked, ())
 
     @property
     def array_bytes(self) -> int:
@@ -115,7 +115,7 @@ class Manifest:
 
 
 def empty_words(bits: int, metadata: dict[str, str] | None = None) -> NDArray[Any]:
-    """[words, 0]: how codes of so many bits are cut into words; bits and metadata that Codes refuse are refused."""
+    """An array [words of a code, 0] as codes of so many bits are stored; wrong bits or metadata are refused."""
     width = -(-int(bits) // 8) if isinstance(bits, int | np.integer) else 0
     words = word_columns(Codes(np.empty((0, width), np.uint8), bits, metadata=metadata))
     return words.astype(words.dtype.newbyteorder("<"), copy=False)
@@ -123,28 +123,28 @@ def empty_words(bits: int, metadata: dict[str, str] | None = None) -> NDArray[An
 
 def read_header(handle: FileIO, path: Path) -> Header:
     """The newest state of the file, which is as long as that state says."""
-    # The length is asked for last: a file that grows meanwhile is then never taken for one that was cut short.
+    # The length is read last, so that a file which grows meanwhile never looks as if it was cut short.
     slots = [_slot_at(handle, at, path) for at in SLOTS_AT]
-    found = os.fstat(handle.fileno()).st_size
+    size = os.fstat(handle.fileno()).st_size
     valid = [slot for slot in slots if slot is not None]
     if not valid:
         starts = [_read(handle, at, len(MAGIC)) for at in SLOTS_AT]
-        if not any(start and MAGIC.startswith(start) for start in starts) and found > 0:
+        if not any(start and MAGIC.startswith(start) for start in starts) and size > 0:
             if b'"scdh-codes"' in _read(handle, 0, BODY_AT):
                 raise CodesError(f"{path} is not a scdh-index file but one of scdh-codes; `scdh index` makes an index.")
-            raise CodesError(f"{path} is not a scdh-index file: it does not begin with the words 'scdh-index'.")
-        if found < BODY_AT:
-            raise CodesError(f"{path} is cut short: at least {BODY_AT} bytes were expected, but {found} were found.")
+            raise CodesError(f"{path} is not a scdh-index file: it does not begin with 'scdh-index'.")
+        if size < BODY_AT:
+            raise CodesError(f"{path} is cut short: at least {BODY_AT} bytes were expected, but {size} were found.")
         raise CodesError(f"{path} is damaged: neither of its two headers matches its checksum.")
     newest = max(valid, key=lambda slot: slot.generation)
-    if found < newest.end:
-        raise CodesError(f"{path} is cut short: its header promises {newest.end} bytes, but {found} bytes were found.")
+    if size < newest.end:
+        raise CodesError(f"{path} is cut short: its header promises {newest.end} bytes, but {size} bytes were found.")
     broken = tuple(i for i, slot in enumerate(slots) if slot is None)
-    if not broken or found == newest.end:
+    if not broken or size == newest.end:
         return Header(newest, broken, False)
     twin = _slot_at(handle, aligned(newest.end), path)
-    if twin is None or twin.generation != newest.generation + 1 or twin.end > found:
-        # No interrupted write leaves this behind, so it is damage; to go on with the older state could lose a commit.
+    if twin is None or twin.generation != newest.generation + 1 or twin.end > size:
+        # No interrupted write causes this, so it is damage; to use the older state could lose a commit.
         raise CodesError(f"{path} is damaged: header {broken[0]} of 2 does not match its checksum, nor does its copy.")
     return Header(twin, broken, True)
 
@@ -161,11 +161,11 @@ def read_manifest(handle: FileIO, slot: Slot, path: Path) -> Manifest:
         data = json.loads(text)
         words = empty_words(data["bits"], data["metadata"])
         if data["word"] != words.dtype.name:
-            raise ValueError(f"codes of {data['bits']} bits lie in words of {words.dtype.name}, not {data['word']!r}")
+            raise ValueError(f"codes of {data['bits']} bits are words of {words.dtype.name}, not {data['word']!r}")
         entries = tuple(_checked_entry(number, entry, words, slot.end) for number, entry in enumerate(data["segments"]))
         places = [extent.at for entry in entries for _, extent in entry.extents()]
         if len(set(places)) < len(places):
-            raise ValueError("two arrays lie at the same place")
+            raise ValueError("two arrays are at the same place")
     except (ValueError, TypeError, LookupError, OverflowError, AttributeError, RecursionError) as error:
         raise CodesError(f"{path} is damaged: its manifest makes no sense ({error}).") from None
     return Manifest(data["bits"], data["metadata"], entries)
@@ -184,7 +184,7 @@ def _checked_entry(number: int, data: dict[str, Any], words: NDArray[Any], end: 
     for name, extent in entry.extents():
         at, size, _ = extent
         if any(type(value) is not int for value in extent) or at % ALIGNMENT or not BODY_AT <= at <= at + size <= end:
-            raise ValueError(f"the {name} of segment {number} lie outside of the file's {end} bytes")
+            raise ValueError(f"the {name} of segment {number} are outside of the file's {end} bytes")
     if entry.words.bytes != rows * len(words) * words.itemsize:
         raise ValueError(f"the words of segment {number} take {entry.words.bytes} bytes for {rows} rows")
     if isinstance(entry.ids, Extent):
@@ -215,7 +215,7 @@ class Pen:
         return Extent(at, len(view), crc)
 
     def finish(self, manifest: Manifest, generation: int) -> Slot:
-        """Write the manifest; the slot that says so is for the caller to write."""
+        """Write the manifest; the caller writes the slot that refers to it."""
         at, size, crc = self.put(manifest.encode())
         return Slot(crc, generation, at + size, at, size)
 
@@ -229,24 +229,6 @@ def write_at(handle: FileIO, at: int, data: memoryview | bytes) -> None:
 
 def aligned(at: int) -> int:
     return -(-at // ALIGNMENT) * ALIGNMENT
-
-
-def encode_removed(alive: NDArray[np.bool_]) -> NDArray[Any]:
-    """The removed rows as int64 or as packed bits, whichever is shorter; ``decode_removed`` tells them by length."""
-    gone = ~alive
-    as_numbers = 8 * np.count_nonzero(gone) < -(-len(gone) // 8)
-    return np.flatnonzero(gone).astype("<i8", copy=False) if as_numbers else np.packbits(gone)
-
-
-def decode_removed(data: NDArray[np.uint8], rows: int) -> NDArray[np.bool_]:
-    if len(data) == -(-rows // 8):
-        return np.unpackbits(data, count=rows) == 0
-    gone = data.view("<i8")
-    if not np.all((gone >= 0) & (gone < rows)):
-        raise ValueError(f"some row numbers are outside of {rows} rows")
-    alive = np.ones(rows, dtype=np.bool_)
-    alive[gone] = False
-    return alive
 
 
 def _slot_at(handle: FileIO, at: int, path: Path) -> Slot | None:

@@ -1,0 +1,83 @@
+"""Answer queries from several segments: search each, and merge by (distance, id)."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scdh.index.hits import Hits, RaggedHits
+from scdh.index.search import rounds
+from scdh.index.search.planner import TRIAL, Planner
+from scdh.index.search.tables import FEWEST_ROWS
+from scdh.index.segments import Segment
+
+Pairs = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int32]]  # query, id and distance of each pair
+
+
+def nearest(
+    planner: Planner, segments: Sequence[Segment], queries: NDArray[Any], k: int, bits: int, by: str, progress: bool
+) -> Hits:
+    """The k nearest items of each query; ``queries`` are word columns [words, q]."""
+    count, width = queries.shape[1], min(k, sum(len(segment) for segment in segments))
+    ids, distances = np.empty((count, width), np.int64), np.empty((count, width), np.int32)
+    # A small first round shows which method is faster for the other queries.
+    is_large = max((segment.rows for segment in segments), default=0) >= FEWEST_ROWS
+    first = TRIAL if by == "auto" and is_large else rounds.ROUND
+    for batch in rounds.rounds(count if width else 0, width, first, progress):
+        results = []
+        for segment in segments:
+            rows, segment_distances = planner.nearest(segment.words, queries[:, batch], k, bits, segment.alive, by)
+            results.append((segment.ids_of(rows), segment_distances))
+        if len(results) == 1:
+            ids[batch], distances[batch] = results[0]
+            continue
+        candidate_ids, candidate_distances = (np.concatenate(arrays, axis=1) for arrays in zip(*results, strict=True))
+        order = np.lexsort((candidate_ids, candidate_distances))[:, :width]
+        ids[batch] = np.take_along_axis(candidate_ids, order, axis=1)
+        distances[batch] = np.take_along_axis(candidate_distances, order, axis=1)
+    return Hits(ids, distances)
+
+
+def within(
+    planner: Planner,
+    segments: Sequence[Segment],
+    queries: NDArray[Any],
+    radius: int,
+    bits: int,
+    by: str,
+    progress: bool,
+) -> RaggedHits:
+    """All items at most ``radius`` from each query; ``queries`` are word columns [words, q]."""
+    counts, ids, distances = ([np.empty(0, kind)] for kind in (np.int64, np.int64, np.int32))
+    # Every item may be within the radius, so the first round is small and shows how many hits a query has.
+    first = max(1, min(TRIAL, 4 * rounds.ROUND_HITS // max(1, sum(segment.rows for segment in segments))))
+    for batch in rounds.rounds(queries.shape[1], 1, first, progress):
+        start, hits_before = batch.start, max(1, sum(map(len, ids)))
+        while start < batch.stop:
+            # As many queries as would have ROUND_HITS / 4 hits, if they have as many as those before.
+            size = max(1, rounds.ROUND_HITS * max(start, 1) // (4 * hits_before))
+            part = slice(start, min(start + size, batch.stop))
+            results = []
+            for segment in segments:
+                query, rows, segment_distances = planner.within(
+                    segment.words, queries[:, part], radius, bits, segment.alive, by
+                )
+                results.append((query, segment.ids_of(rows), segment_distances))
+            query, part_ids, part_distances = _merge(results)
+            counts.append(np.bincount(query, minlength=part.stop - part.start))
+            ids.append(part_ids)
+            distances.append(part_distances)
+            start = part.stop
+    return RaggedHits(np.concatenate(counts), np.concatenate(ids), np.concatenate(distances))
+
+
+def _merge(results: list[Pairs]) -> Pairs:
+    """The pairs of all segments, ordered by (query, distance, id)."""
+    if not results:
+        return np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int32)
+    if len(results) == 1:
+        return results[0]
+    query, ids, distances = (np.concatenate(column) for column in zip(*results, strict=True))
+    order = np.lexsort((ids, distances, query))
+    return query[order], ids[order], distances[order]

@@ -1,0 +1,102 @@
+"""What `scdh search` and `scdh encode` load and compute, and which codes they refuse."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import scdh.hasher
+import scdh.runs.scoring
+import scdh.training.features
+from scdh import Codes
+from scdh.codes import RANKING
+from scdh.data.row_names import RowNames
+from scdh.nets.network import weights_fingerprint
+from tests.cli.commands import must, run, run_json
+from tests.data.data_files import write_pictures
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with pictures, and with a run, codes and an index of them."""
+    folder = tmp_path_factory.mktemp("photos")
+    write_pictures(folder, [f"photos/{kind}/{n}.png" for kind in "ab" for n in range(10)])
+    net = "--set net.backbone=small_conv --set net.pretrained=false --set net.image_size=16 --set train.batch_size=4"
+    quick = "--set data.query_per_class=2 --set train.workers=0 --epochs 1 --bits 8"
+    must(f"train --data {folder}/photos {net} {quick} --out {folder}/run")
+    must(f"encode {folder}/run {folder}/photos --workers 0 --out {folder}/all.codes")
+    must(f"index {folder}/all.codes --out {folder}/all.index")
+    return folder
+
+
+def test_an_image_is_searched_with_the_weights_hashed_once(photos: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    hashed = []
+
+    def count(network: object) -> str:
+        hashed.append(network)
+        return weights_fingerprint(network)  # type: ignore[arg-type]
+
+    for module in (scdh.hasher, scdh.training.features):
+        monkeypatch.setattr(module, "weights_fingerprint", count)
+    image = photos / "photos/a/3.png"
+    hits = run_json(f"search {photos}/all.index --model {photos}/run {image} -k 1 --json")["queries"][0]["hits"]
+    assert hits[0]["distance"] == 0
+    assert len(hashed) == 1
+
+
+def test_encoding_computes_no_loss(photos: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def poison(*_: object) -> None:
+        raise AssertionError("a loss was computed")
+
+    monkeypatch.setattr(scdh.runs.scoring, "quantization_loss", poison)
+    must(f"encode {photos}/run {photos}/photos --workers 0 --out {photos}/again.codes")
+    assert set(Codes.load(photos / "again.codes").metadata) == {"model"}
+
+
+def test_search_and_encode_load_no_experiments(photos: Path) -> None:
+    commands = [
+        f"search {photos}/all.index --row 0",
+        f"encode {photos}/run {photos}/photos --workers 0 --out {photos}/other.codes",
+        f"search {photos}/all.index --model {photos}/run {photos}/photos/a/3.png",
+    ]
+    script = (
+        f"import sys\nfrom scdh.cli import main\ncommands = {commands!r}\n"
+        "for command in commands:\n"
+        "    try:\n        main(command.split())\n"
+        "    except SystemExit as ending:\n        assert not ending.code, command\n"
+        "    assert command != commands[0] or 'torch' not in sys.modules\n"
+        "    loaded = [name for name in sys.modules if name.startswith(('scdh.experiments', 'scdh.runs.scoring'))]\n"
+        "    assert not loaded, (command, loaded)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "index {files}/own.codes --out {files}/own.index",
+        "index {files}/own.codes --append --renumber --out {files}/plain.index",
+        "index {files}/own.codes --to milvus:{files}/vectors.db/own",
+        "search {files}/plain.index --codes {files}/own.codes",
+        "evaluate --queries {files}/own.codes --database {files}/own.codes",
+    ],
+)
+def test_codes_with_a_ranking_of_their_own_are_refused(command: str, tmp_path: Path) -> None:
+    """Hamming distances cannot rank them."""
+    signs, labels = np.random.default_rng(0).normal(size=(6, 12)), np.arange(6) % 2
+    Codes.from_signs(signs, metadata={RANKING: "weighted distance"}).save(tmp_path / "own.codes")
+    for name in ("own", "plain"):
+        RowNames(np.arange(6), list("abcdef"), labels, ["x", "y"]).save(tmp_path / f"{name}.codes")
+    Codes.from_signs(signs).save(tmp_path / "plain.codes")
+    must(f"index {tmp_path}/plain.codes --out {tmp_path}/plain.index")
+    before = (tmp_path / "plain.index").read_bytes()
+    code, _, message = run(command.format(files=tmp_path))
+    assert code == 2
+    assert "ranked by weighted distance, not by Hamming distance" in message
+    assert message.count("\n") == 1
+    assert (tmp_path / "plain.index").read_bytes() == before
+    assert not (tmp_path / "own.index").exists()
+    assert not (tmp_path / "vectors.db").exists()

@@ -1,0 +1,48 @@
+"""ITQ against loops that find its rotation in another way, and what it cannot do."""
+
+import numpy as np
+import pytest
+
+from scdh.errors import ConfigError
+from tests.methods.harness import build
+from tests.reference.slow_methods import mean
+
+
+def nearest_rotation(matrix):
+    """The orthogonal factor of the polar decomposition, by Newton's iteration X ← (X + X^-T) / 2."""
+    for _ in range(200):
+        matrix = (matrix + np.linalg.inv(matrix).T) / 2
+    return matrix
+
+
+def slow_fit(features, labels, bits, settings, seed):
+    width = len(features[0])
+    means = [mean([x[i] for x in features]) for i in range(width)]
+    centred = [[x[i] - means[i] for i in range(width)] for x in features]
+    covariance = [[sum(x[i] * x[j] for x in centred) for j in range(width)] for i in range(width)]
+    variances, axes = np.linalg.eigh(covariance)
+    largest_first = sorted(range(width), key=lambda axis: -variances[axis])[:bits]
+    projected = np.array([[sum(x[i] * axes[i, a] for i in range(width)) for a in largest_first] for x in centred])
+    rotation, _ = np.linalg.qr(np.random.default_rng(seed).normal(size=(bits, bits)))
+    for _ in range(settings.iterations):
+        signs = np.array([[1.0 if value >= 0 else -1.0 for value in row] for row in projected @ rotation])
+        rotation = nearest_rotation(projected.T @ signs)
+    return (projected @ rotation).tolist()
+
+
+def test_more_bits_than_features_are_refused():
+    net, method = build("itq", 7, width=6)
+    with pytest.raises(ConfigError, match="ITQ gives at most 6 bits for features of that width, not 7"):
+        method.fit(net, np.zeros((10, 6), np.float32), np.zeros(10), seed=0)
+
+
+def test_the_rotation_brings_outputs_nearer_to_their_signs():
+    features = np.random.default_rng(0).normal(size=(200, 8)).astype(np.float32) * np.arange(1, 9, dtype=np.float32)
+
+    def error(iterations):
+        net, method = build("itq", 4, settings={"iterations": iterations}, width=8)
+        method.fit(net, features, np.zeros(200), seed=0)
+        u = (features - net.head.mean.numpy()) @ net.head.projection.numpy()
+        return float(((u - np.where(u >= 0, 1, -1)) ** 2).mean())
+
+    assert error(50) < error(1) < error(0)

@@ -1,0 +1,124 @@
+"""MT-SCDH against plain loops, its ramp-up and perturbations by hand, and who learns from whom."""
+
+import copy
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from scdh.config import load_config
+from scdh.hasher import Hasher
+from scdh.losses import consistency_loss
+from scdh.methods.base import Moment
+from scdh.methods.mt_scdh import ramp_up
+from scdh.training.teacher import MovingAverage
+from tests.methods.harness import CLASSES, WIDTH, build, draw_batch
+from tests.reference.slow_losses import consistency, distance, quantization, scul, softmax_loss
+
+TWIN_SETTINGS = {"lam": 0.1, "mu": 0.3, "alpha": 0.7, "weight": 20.0, "noise": 0.0, "input_dropout": 0.0}
+ALL_ROW_PARTS = {"l_q", "consistency_fc8", "consistency_centres"}
+TRAINING = {"method.decay": 0.99, "train.epochs": 20}
+
+
+def slow_loss(net, method, batch, moment):
+    s, ys, teacher = method.settings, batch.labels.tolist(), moment.teacher
+    outputs, teacher_outputs = net(batch.inputs), teacher(batch.other_views[0])
+    us, logits = outputs.u.tolist(), net.head.fc8(outputs.hidden).tolist()
+    teacher_logits = teacher.head.fc8(teacher_outputs.hidden).tolist()
+    nearness = [[-distance(u, c) for c in net.head.centres.tolist()] for u in us]
+    teacher_nearness = [[-distance(u, c) for c in teacher.head.centres.tolist()] for u in teacher_outputs.u.tolist()]
+    loss = scul(us, ys, net.head.centres.tolist(), s.lam) + s.mu * softmax_loss(logits, ys)
+    loss += s.alpha * quantization(us, s.p)  # over all rows: labelled and not
+    epochs_done = moment.epoch + moment.step / moment.steps_per_epoch
+    weight = s.weight * (math.exp(-5 * (1 - epochs_done / s.ramp_up) ** 2) if epochs_done < s.ramp_up else 1.0)
+    agreement = s.mu * consistency(logits, teacher_logits) + consistency(nearness, teacher_nearness)
+    return loss + weight * agreement
+
+
+def test_ramp_up_by_hand():
+    assert ramp_up(0, 5) == pytest.approx(math.exp(-5))
+    assert ramp_up(2.5, 5) == pytest.approx(0.28650479686)
+    assert ramp_up(4, 5) == pytest.approx(0.81873075308)
+    assert ramp_up(5, 5) == ramp_up(70, 5) == ramp_up(0, 0) == 1.0
+
+
+def test_consistency_and_its_gradient_by_hand():
+    # softmax (0, ln 3) = (1/4, 3/4) against (1/2, 1/2): both differ by 1/4, so the mean square is 1/16;
+    # ∂/∂x_k = 2/C Σ_j (p_j − q_j) p_j (δ_jk − p_k) = ∓ 2/2 · (1/4 · 1/4 · 3/4 + 1/4 · 3/4 · 1/4) = ∓ 3/32.
+    student = torch.tensor([[0.0, math.log(3.0)]], requires_grad=True)
+    value = consistency_loss(student, torch.zeros(1, 2))
+    value.backward()
+    assert value.item() == pytest.approx(1 / 16)
+    assert student.grad.tolist() == [[pytest.approx(-3 / 32), pytest.approx(3 / 32)]]
+
+
+@pytest.mark.parametrize("multi_label", [False, True])
+def test_the_student_learns_everywhere_and_the_teacher_nowhere(multi_label):
+    net, method = build("mt_scdh", 6, multi_label)
+    teacher = MovingAverage(net, 0.9, own_passes=True).net
+    before = copy.deepcopy(teacher.state_dict())
+    method.step(net.train(), draw_batch("mixed", multi_label), Moment(9, teacher=teacher))["loss"].backward()
+    for name, weight in net.named_parameters():
+        assert weight.grad is not None, name
+        assert torch.isfinite(weight.grad).all(), name
+        assert weight.grad.abs().sum() > 0, name
+    assert all(weight.grad is None and not weight.requires_grad for weight in teacher.parameters())
+    assert all(torch.equal(before[name], value) for name, value in teacher.state_dict().items())
+
+
+def test_only_unlabelled_rows_still_give_a_finite_step():
+    net, method = build("mt_scdh", 6)
+    teacher = MovingAverage(net, 0.9, own_passes=True).net
+    losses = method.step(net.train(), draw_batch("no label", False), Moment(9, teacher=teacher))
+    losses["loss"].backward()
+    assert losses["scul"].item() == losses["l_1"].item() == 0.0
+    assert all(torch.isfinite(weight.grad).all() for weight in net.parameters() if weight.grad is not None)
+
+
+def test_perturbations_are_independent_and_follow_each_features_deviation():
+    _, method = build("mt_scdh", 6, settings={"noise": 0.5, "input_dropout": 0.0})
+    x = torch.stack([torch.randn(4000), 100 * torch.randn(4000), torch.full((4000,), 7.0)], 1)
+    one, two = method._perturb(x) - x, method._perturb(x) - x
+    assert one.std(0)[:2].tolist() == [pytest.approx(0.5, rel=0.1), pytest.approx(50, rel=0.1)]
+    assert one[:, 2].abs().max() == 0
+    assert abs(np.corrcoef(one[:, 0], two[:, 0])[0, 1]) < 0.06
+    _, dropping = build("mt_scdh", 6, settings={"noise": 0.0, "input_dropout": 0.25})
+    dropped = dropping._perturb(torch.ones(100, 100))
+    assert (dropped == 0).float().mean().item() == pytest.approx(0.25, abs=0.03)
+    assert dropped.mean().item() == pytest.approx(1.0, abs=0.03)
+    images = torch.zeros(2, 3, 8, 8, dtype=torch.uint8)
+    assert method._perturb(images) is images
+
+
+@pytest.mark.slow
+def test_weight_0_is_scdh_to_the_last_bit():
+    shared = {"train.epochs": 1, "method.alpha": 0.5}  # every labelled row trains, so no row is without a label
+    scdh = Hasher.train(load_config(preset="demo-digits", overrides=shared), quiet=True)
+    weight_0 = {**shared, "method.name": "mt_scdh", "method.weight": 0.0}
+    mt_scdh = Hasher.train(load_config(preset="demo-digits", overrides=weight_0), quiet=True)
+    assert scdh.fingerprint() == mt_scdh.fingerprint()
+    # And with unlabelled rows in the batch its step is SCDH's step on that batch.
+    net, method = build("mt_scdh", 6, settings={"weight": 0.0, "alpha": 0.7})
+    _, plain = build("scdh", 6, settings={"alpha": 0.7})
+    assert method.teacher_decay == 0
+    batch = draw_batch("mixed", False)
+    assert method.step(net, batch)["loss"].item() == plain.step(net, batch)["loss"].item()
+
+
+def test_the_teachers_batch_norm_is_its_own():
+    trunk = torch.nn.Sequential(torch.nn.Linear(WIDTH, WIDTH), torch.nn.BatchNorm1d(WIDTH)).double()
+    net, method = build("mt_scdh", 6, settings=TWIN_SETTINGS, classes=CLASSES)
+    net = net.with_trunk(trunk)
+    average = MovingAverage(net, 0.5, own_passes=True)
+    batch = draw_batch("nothing dissimilar", False)
+    method.step(net.train(), batch, Moment(9, teacher=average.net))
+    mean = average.net.trunk[0](batch.other_views[0]).mean(0)  # of the teacher's own view of the batch
+    torch.testing.assert_close(average.net.trunk[1].running_mean, 0.1 * mean)
+    average.update(net)
+    torch.testing.assert_close(average.net.trunk[1].running_mean, 0.1 * mean)
+    copied = MovingAverage(net, 0.5)
+    with torch.no_grad():
+        net.trunk[1].running_mean.add_(1)
+    copied.update(net)
+    torch.testing.assert_close(copied.net.trunk[1].running_mean, net.trunk[1].running_mean)

@@ -1,0 +1,40 @@
+"""SCDH-C against plain loops, and how its centres learn."""
+
+import numpy as np
+
+from scdh.config import load_config
+from scdh.hasher import Hasher
+from scdh.training.optim import build_optimiser
+from tests.methods.harness import build, digits, draw_batch
+from tests.reference.slow_losses import label_set, quantization
+from tests.reference.slow_methods import inner_products, labelled_rows, mean, squared_distance
+
+ALL_ROW_PARTS = {"l_q"}
+
+
+def slow_centre(us, ys, centres):
+    """‖u − w_s‖², mean over the labels s of a row and over the labelled rows."""
+    return mean([mean([squared_distance(u, centres[s]) for s in label_set(y)]) for u, y in labelled_rows(us, ys)])
+
+
+def slow_loss(net, method, batch, moment):
+    s, us, ys = method.settings, net(batch.inputs).u.tolist(), batch.labels.tolist()
+    pull = s.lam * slow_centre(us, ys, net.head.centres.tolist())
+    return inner_products(us, ys, net.head.classifier.tolist()) + pull + s.alpha * quantization(us, s.p)
+
+
+def test_centres_have_no_weight_decay_and_follow_their_class_without_lambda():
+    net, method = build("scdh_c", 12, settings={"lam": 0.0})
+    assert not hasattr(net.head, "fc8")
+    method.step(net, draw_batch("mixed", False))["loss"].backward()
+    head = net.head
+    assert head.centres.grad.abs().sum() > 0
+    groups = build_optimiser(net, method, load_config().train).param_groups
+    decay = {id(p): group["weight_decay"] for group in groups for p in group["params"]}
+    assert decay[id(head.centres)] == decay[id(head.classifier)] == 0 < decay[id(head.hash_layer.weight)]
+
+
+def test_its_centres_are_w_and_not_the_classifier():
+    hasher = Hasher.build(digits("scdh_c"), ["a", "b"], False, 4)
+    np.testing.assert_array_equal(hasher.centres, hasher.network.head.centres.detach().numpy())
+    assert (hasher.centres != hasher.network.head.classifier.detach().numpy()).any()
