@@ -70,6 +70,7 @@ def test_a_run_with_a_teacher_has_scores_of_both_networks(run):
     assert score_run(run).to_dict()["network"] == "teacher"
 
 
+@pytest.mark.slow
 def test_validation_rows_are_scored_among_themselves(run):
     result = score_run(run, "validation")
     assert result.file.name == "scores_validation.json"
