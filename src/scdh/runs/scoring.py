@@ -142,6 +142,7 @@ def score_run(
     network: NetworkName | None = None,
     on_bad_image: Any = None,
     source: Source | None = None,
+    hasher: Hasher | None = None,
     hash_outputs: HashOutputs | None = None,
 ) -> RunScores:
     """Encode the rows of a run's split, score them, and write the scores into its folder.
@@ -155,6 +156,7 @@ def score_run(
         network: of a run with a teacher, whose codes to score; None: the teacher's.
         on_bad_image: "fail" or "skip"; None: as in training.
         source: the run's data, where they are open already.
+        hasher: the run's model, where it is loaded already.
         hash_outputs: gives (rows, u) batches as :func:`hash_outputs_of_rows` does, e.g. from features that were kept;
             None: the model runs.
     """
@@ -163,7 +165,7 @@ def score_run(
     protocol = run.protocol(source)
     if not run.is_finished and run.codes("database").exists():
         return _score_kept_codes(run, config, source, protocol, part, options)
-    hasher = run.load_model(network)
+    hasher = run.load_model(network) if hasher is None else hasher
     is_validation = part == "validation"
     rows = protocol.validation if is_validation else protocol.query
     if not len(rows):

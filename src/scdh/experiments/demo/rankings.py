@@ -23,9 +23,7 @@ from scdh.experiments.demo.floats import CosineScores, cosine_scores
 from scdh.experiments.demo.timing import Timings
 from scdh.hasher import Hasher
 from scdh.losses import quantization_loss
-from scdh.methods.declared import declared
 from scdh.progress import track
-from scdh.runs.folder import RunFolder
 from scdh.runs.scoring import ScoreOptions, score_run
 
 LEARNED, BASELINES = "scdh", ("itq", "lsh")
@@ -164,17 +162,16 @@ def _rank_by_codes(data: DemoData, cell: Cell, runner: CellRunner) -> CodeRankin
     run = runner.run_of(cell)
     if (failure := next((result.failed for result in runner.results(cell)), None)) is not None:
         raise TrainingError(f"{cell.name} failed: {failure}")
-    options = ScoreOptions(label_column=data.label_column)
-    scores = score_run(run, "query", options, source=data.source, hash_outputs=data.hash_outputs).scores
-    learned = _learned_model(data, run) if declared(cell.method).learns_by_gradient else None
+    options, hasher = ScoreOptions(label_column=data.label_column), run.load_model()
+    scores = score_run(run, "query", options, source=data.source, hasher=hasher, hash_outputs=data.hash_outputs).scores
+    learned = _learned_model(data, hasher) if hasher.method.learns_by_gradient else None
     (result,) = runner.results(cell)
     queries, database = (Codes.load(run.codes(part)) for part in ("query", "database"))
     assert isinstance(scores, Scores)  # the methods of the demo rank by Hamming distance
     return CodeRanking(result, scores, queries, database, learned)
 
 
-def _learned_model(data: DemoData, run: RunFolder) -> LearnedModel:
-    hasher = run.load_model()
+def _learned_model(data: DemoData, hasher: Hasher) -> LearnedModel:
     u = data.outputs(hasher, data.query_features)
     return LearnedModel(hasher, u, float(quantization_loss(torch.from_numpy(u))))
 
