@@ -23,6 +23,7 @@ def walks():
     return {title: files.split() for title, files in parts}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("title", MOST_FILES)
 def test_a_walk_passes_the_files_of_the_page_and_not_too_many(walks, title):
     section = PAGE.split(f"### {title}\n")[1].split("\n#")[0]
@@ -31,6 +32,7 @@ def test_a_walk_passes_the_files_of_the_page_and_not_too_many(walks, title):
     assert len(on_page) == len(set(on_page)) <= MOST_FILES[title]
 
 
+@pytest.mark.slow
 def test_the_picture_has_every_folder_and_arrows_go_down():
     spec = importlib.util.spec_from_file_location("draw_architecture", ROOT / "docs" / "draw_architecture.py")
     drawing = importlib.util.module_from_spec(spec)

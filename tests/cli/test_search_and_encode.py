@@ -55,6 +55,7 @@ def test_encoding_computes_no_loss(photos: Path, monkeypatch: pytest.MonkeyPatch
     assert set(Codes.load(photos / "again.codes").metadata) == {"model"}
 
 
+@pytest.mark.slow
 def test_search_and_encode_load_no_experiments(photos: Path) -> None:
     commands = [
         f"search {photos}/all.index --row 0",

@@ -177,11 +177,13 @@ def test_seeds_give_mean_and_deviation() -> None:
     assert lines[5].count("–") == 4  # floats have no ties, no radius and no l_q
 
 
+@pytest.mark.slow
 def test_seeds_can_be_run_as_documented() -> None:
     command = [sys.executable, "-m", "scdh.experiments.seeds", "--help"]
     assert "--seeds" in subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("data", "bits", "column"), [("digits", 16, None), ("groceries", 8, "finegrained_cat")])
 def test_the_demo_is_a_comparison(data: str, bits: int, column: str | None, request: pytest.FixtureRequest) -> None:
     """Its runs are a comparison's, with the scores and the labels of the demo."""
@@ -196,6 +198,7 @@ def test_the_demo_is_a_comparison(data: str, bits: int, column: str | None, requ
     assert model.fingerprint() == cell_model.fingerprint()
 
 
+@pytest.mark.slow
 def test_a_second_demo_trains_nothing_again(digits: Path) -> None:
     before, (page, results) = modification_times(digits / "cells/scdh-32-0/model"), read(digits)
     run_demo("digits", digits, (16, 32), 0, overrides={"train.epochs": 15})
@@ -205,6 +208,7 @@ def test_a_second_demo_trains_nothing_again(digits: Path) -> None:
     assert cells(read(digits)[0]) == cells(page)
 
 
+@pytest.mark.slow
 def test_scores_by_one_label_column_are_not_taken_for_others(groceries: Path) -> None:
     """The demo counts the fine label only; `scdh evaluate` of the same run counts the coarse one too."""
     run = RunFolder(groceries / "cells/lsh-8-0")

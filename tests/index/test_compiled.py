@@ -57,6 +57,7 @@ def run_kernel(folder, cache="cache"):
     return [int(value) for value in output.stdout.split()]
 
 
+@pytest.mark.slow
 def test_a_kernel_is_compiled_again_when_a_file_it_depends_on_changes(tmp_path):
     write_package(tmp_path)
     assert run_kernel(tmp_path) == [18, 0]
@@ -69,6 +70,7 @@ def test_a_kernel_is_compiled_again_when_a_file_it_depends_on_changes(tmp_path):
     assert run_kernel(tmp_path) == [135, 1]
 
 
+@pytest.mark.slow
 def test_no_other_folder_is_used_if_the_cache_cannot_be_written(tmp_path):
     write_package(tmp_path)
     (tmp_path / "file").write_text("a file where a folder should be")
@@ -97,6 +99,7 @@ def test_the_files_of_kernels_are_found_where_they_are(module, imported):
     assert source_digest(name, file) == source_digest(name, file)
 
 
+@pytest.mark.slow
 def test_imports_are_read_as_the_parser_reads_them():
     for file in PACKAGE.rglob("*.py"):
         nodes = list(ast.walk(ast.parse(file.read_bytes())))

@@ -161,6 +161,7 @@ def test_a_short_run_beats_lsh_and_resumes_to_the_same_bits(name, lsh_map, tmp_p
         assert (whole / file).read_bytes() == (resumed / file).read_bytes(), file
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MULTI_LABEL)
 def test_many_labels_train_and_the_model_is_loaded_from_disk(name, tmp_path):
     rng = np.random.default_rng(0)
