@@ -79,6 +79,7 @@ def test_default_folder_and_json_of_train(work: Path, monkeypatch: pytest.Monkey
     assert content["config"]["method"]["bits"] == content["bits"] == 8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["itq", "lsh"])
 def test_a_fitted_method_is_trained_and_used_like_any_other(method: str, tmp_path: Path) -> None:
     trained, content = (

@@ -42,6 +42,7 @@ def test_a_trunk_gives_one_vector_per_image(name, width, size):
     assert outputs.u.shape == (2, 12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["vgg16", "vgg19", "resnet50", "resnet152"])
 def test_the_papers_other_nets_are_torchvisions(name):
     ensure_torchvision_imports()

@@ -105,6 +105,7 @@ def test_two_processes_give_the_same_losses(tmp_path):
         np.testing.assert_allclose(one[name], two[name], rtol=2e-3, atol=2e-5)
 
 
+@pytest.mark.slow
 def test_many_labels_and_images_train_too(tmp_path):
     from PIL import Image
 
