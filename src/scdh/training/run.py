@@ -14,6 +14,7 @@ from scdh.data.protocol import Protocol
 from scdh.data.source import Source
 from scdh.errors import DataError
 from scdh.hasher import Hasher
+from scdh.model_folder import model_errors, read_weights
 from scdh.nets.network import Network
 from scdh.runs.folder import RunFolder
 from scdh.runs.protocol import protocol_of, source_of
@@ -155,7 +156,9 @@ def _train(
         if keep_last and progress.best_epoch != progress.epochs_done:
             result.save(written.last)
         # Of a run that was finished before, the best epoch's model is the model itself.
-        result = Hasher.load(written.best if written.best.exists() else written.model)
+        best = written.best if written.best.exists() else written.model
+        with model_errors(best):
+            result.network.load_weights(read_weights(best))
         result.info |= best_info
     elif trained.student is not None and written is not None:
         hasher.with_network(trained.student).save(written.student)
