@@ -111,3 +111,19 @@ def test_settings_are_the_methods_own_and_those_that_suit_embeddings(digits):
         HashTransformer("dshh").fit(X, y)
     with pytest.raises(ConfigError, match="ITQ gives at most 64 bits"):
         HashTransformer("itq", bits=65).fit(X)
+
+
+def test_a_teacher_gives_the_codes(monkeypatch):
+    from scdh.training import loop
+
+    results, original = [], loop.train_epochs
+
+    def train_epochs(*args, **options):
+        results.append(original(*args, **options))
+        return results[-1]
+
+    monkeypatch.setattr(loop, "train_epochs", train_epochs)
+    X, y = load_digits(return_X_y=True)
+    estimator = scdh.HashTransformer("mt_scdh", bits=8, epochs=1).fit(X[:200], y[:200])
+    assert results[0].student is not None
+    assert estimator.hasher_.network is results[0].net is not results[0].student

@@ -8,6 +8,7 @@ from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from scdh.codes import Codes
+from scdh.label_arrays import no_labels
 
 
 class HashTransformer(TransformerMixin, BaseEstimator):
@@ -94,7 +95,7 @@ class HashTransformer(TransformerMixin, BaseEstimator):
         if y is None and not self._needs_labels():
             X = validate_data(self, X, dtype=np.float64)
             self.classes_ = np.empty(0, np.int64)
-            return X, np.full(len(X), -1)
+            return X, no_labels(len(X))
         is_multi = y is not None and np.asarray(y).ndim == 2 and type_of_target(np.asarray(y)) == "multilabel-indicator"
         X, y = validate_data(self, X, y, dtype=np.float64, multi_output=is_multi)
         if is_multi:
@@ -132,7 +133,7 @@ class HashTransformer(TransformerMixin, BaseEstimator):
 
         data = MethodData(source.labels[rows], rows, unlabelled, read)
         method.prepare(hasher.network, data)
-        train_epochs(
+        trained = train_epochs(
             hasher.network,
             method,
             data,
@@ -150,6 +151,7 @@ class HashTransformer(TransformerMixin, BaseEstimator):
             accelerator=make_accelerator("fp32"),
             quiet=True,
         )
+        self.hasher_ = hasher.with_network(trained.net)  # a teacher, where the method has one
 
     def codes(self, X: Any) -> Codes:
         """The codes of ``X``, float [n, d], as an object that the index and ``evaluate`` take."""

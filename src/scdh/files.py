@@ -60,6 +60,10 @@ def replacing_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
         if target.exists():
             os.replace(target, old)
         os.replace(temporary, target)
+    except BaseException:
+        if old.exists() and not target.exists():
+            os.replace(old, target)
+        raise
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
         shutil.rmtree(old, ignore_errors=True)

@@ -88,7 +88,8 @@ class Hasher:
     def _weights_state(self) -> list[tuple[int, int, torch.device]]:
         """Differs when a tensor was replaced, changed in place or moved."""
         tensors = [*self.network.parameters(), *self.network.buffers()]
-        return [(id(tensor), tensor._version, tensor.device) for tensor in tensors]
+        # Tensors made in inference mode have no version; they cannot be changed in place outside of it either.
+        return [(id(t), 0 if t.is_inference() else t._version, t.device) for t in tensors]
 
     @classmethod
     def build(
@@ -175,8 +176,8 @@ class Hasher:
         """
         batches = self._batches(items, batch_size, workers, on_bad_image)
         if progress:
-            total = len(items) if hasattr(items, "__len__") else None
-            batches = track(batches, total or 0, "encoding", "items", lambda batch: len(batch.rows))
+            is_many = isinstance(items, list | tuple) or getattr(items, "ndim", 0) in (2, 4)
+            batches = track(batches, len(items) if is_many else 0, "encoding", "items", lambda batch: len(batch.rows))
         return self.encode_outputs(run_network(self.encoder(), batches, self.method.hash_outputs))
 
     def encode_outputs(self, outputs: Iterable[tuple[np.ndarray, np.ndarray]], network: Network | None = None) -> Codes:

@@ -58,7 +58,8 @@ def model_errors(folder: Path) -> Iterator[None]:
     try:
         yield
     except (FileNotFoundError, NotADirectoryError) as error:
-        raise ModelError(f"The model folder {str(folder)!r} has no {Path(error.filename).name}.") from None
+        name = Path(error.filename).name if error.filename else WEIGHTS  # safetensors gives no name
+        raise ModelError(f"The model folder {str(folder)!r} has no {name}.") from None
     except (SafetensorError, json.JSONDecodeError, KeyError, TypeError, AttributeError, RuntimeError) as error:
         reason = " ".join(str(error).split()).rstrip(".")  # torch lists tensors over many lines
         raise ModelError(f"The model in {str(folder)!r} is broken or of another version: {reason}.") from None

@@ -6,8 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from scdh.cli.options import read_settings
 from scdh.config import load_config
 from scdh.data.row_names import RowNames
+from scdh.errors import ConfigError
 from tests.cli.commands import must, run, run_json
 from tests.data.data_files import write_pictures
 
@@ -102,3 +104,9 @@ def test_a_fitted_method_is_trained_and_used_like_any_other(method: str, tmp_pat
     assert all(query["hits"][0]["distance"] == 0 for query in by_model)
     code, _, err = run(f"train --resume --out {trained}")
     assert code == 0, err
+
+
+def test_a_table_given_to_set_is_read_key_by_key() -> None:
+    assert read_settings(["train={epochs=5, lr_head=0.1}"]) == {"train.epochs": 5, "train.lr_head": 0.1}
+    with pytest.raises(ConfigError, match=r"train\.epochs is given twice by --set"):
+        read_settings(["train={epochs=5}", "train.epochs=6"])

@@ -37,7 +37,7 @@ class Recorder(Toy):
         assert data is self.data
         assert net.training
         self.features.append(data.features(net))
-        self.outputs.append(data.hash_outputs(net))
+        self.outputs.append(data.u(net))
         assert net.training
         return {"norm": float(np.abs(self.outputs[-1]).mean())}
 

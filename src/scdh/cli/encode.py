@@ -26,7 +26,7 @@ def encode(
         Literal["all", "query", "database", "train", "validation"],
         typer.Option(help="Only these rows of the split that the run was trained with."),
     ] = "all",
-    taught: From = None,
+    network: From = None,
     root: Root = None,
     image_column: ImageColumn = None,
     label_column: LabelColumn = None,
@@ -44,13 +44,14 @@ def encode(
     import numpy as np
 
     from scdh.cli.inputs import check_file_writable, open_inputs
+    from scdh.codes import HAMMING
     from scdh.runs.encoding import encode_rows
     from scdh.runs.folder import RunFolder
 
     check_file_writable(out)
     source = open_inputs(data, root=root, image_column=image_column, label_column=label_column, labels=labels)
     rows = np.arange(len(source)) if part == "all" else RunFolder.of_model(model).part_rows(source, part)
-    hasher = RunFolder(model).load_model(taught)
+    hasher = RunFolder(model).load_model(network)
     started = time.perf_counter()
     codes, row_names = encode_rows(
         hasher, source, rows, batch_size=batch_size, workers=workers, on_bad_image=on_bad_image
@@ -71,4 +72,7 @@ def encode(
         return
     rate = len(codes) / max(seconds, 1e-9)
     print_line(f"{out}: {len(codes):,} codes of {codes.bits} bits ({seconds:.1f} s, {rate:,.0f} items/s).")
+    if codes.ranking != HAMMING:
+        print_line(f"These codes are ranked by {codes.ranking}: `scdh evaluate RUN` scores them.")
+        return
     print_line(f"Next:\n  scdh index {out} --out {out.with_suffix('.index')}")

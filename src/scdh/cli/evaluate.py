@@ -31,7 +31,7 @@ def evaluate(
         Literal["query", "validation"],
         typer.Option(help="Score the run's queries, or its validation rows among themselves."),
     ] = "query",
-    taught: From = None,
+    network: From = None,
     topk: Annotated[
         str | None, typer.Option(metavar="N|all", help="Only the first N items count (all; 5000 for nuswide21).")
     ] = None,
@@ -74,9 +74,9 @@ def evaluate(
 
         folder = RunFolder(run)
         definitions = ScoreOptions("usual" if topk is None else _read_topk(topk), **options)
-        run_scores = score_run(folder, part, definitions, network=taught, on_bad_image=on_bad_image)
+        run_scores = score_run(folder, part, definitions, network=network, on_bad_image=on_bad_image)
         content, scores = run_scores.to_dict(), run_scores.scores
-        if taught is None and folder.has_student:
+        if network is None and folder.has_student:
             student = score_run(folder, part, definitions, network="student", on_bad_image=on_bad_image)
             content["student"] = student.to_dict()
         if content["definition"]["topk"] == 5000 and topk is None and not as_json:
@@ -85,7 +85,7 @@ def evaluate(
             )
     elif queries is None or database is None:
         raise ConfigError("Give a run folder, or both --queries and --database.")
-    elif part != "query" or on_bad_image is not None or taught is not None:
+    elif part != "query" or on_bad_image is not None or network is not None:
         raise ConfigError("--part, --from and --on-bad-image are for a run folder, not for files of codes.")
     else:
         options |= {"topk": _read_topk(topk), "leave_one_out": leave_one_out}

@@ -12,6 +12,7 @@ from scdh.data.row_names import RowNames, joined, row_names_file
 from scdh.errors import CodesError
 from scdh.index import HammingIndex
 from scdh.index.store import IndexWriter
+from scdh.label_arrays import no_labels
 
 
 def load_codes(paths: list[Path]) -> list[tuple[Path, Codes]]:
@@ -105,7 +106,7 @@ def add_codes(index: HammingIndex, codes: Codes, path: Path, renumber: bool) -> 
 def _numbered_rows(path: Path, count: int) -> RowNames:
     """Names for the rows of a file that has none: the file and the number of the row."""
     names = [f"{path.name} row {row}" for row in range(count)]
-    return RowNames(np.arange(count), names, np.full(count, -1), [])
+    return RowNames(np.arange(count), names, no_labels(count), [])
 
 
 @contextmanager

@@ -1,6 +1,6 @@
 """Options that several commands share, and how their values become settings of a run."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -50,7 +50,17 @@ def read_settings(texts: Iterable[str]) -> dict[str, Any]:
     """Settings by dotted key of ``--set KEY=VALUE``; a key given twice is refused."""
     from scdh.config import split_override
 
-    return unique_keys((split_override(text) for text in texts), "--set")
+    pairs = (pair for text in texts for pair in _flatten(*split_override(text)))
+    return unique_keys(pairs, "--set")
+
+
+def _flatten(key: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """A table such as ``--set 'train={epochs=5}'`` sets its keys one by one, and leaves the others of the group."""
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            yield from _flatten(f"{key}.{name}", inner)
+    else:
+        yield key, value
 
 
 def read_tuned_values(texts: Iterable[str]) -> dict[str, list[Any]]:

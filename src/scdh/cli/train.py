@@ -145,7 +145,7 @@ def _train(
     size = f"{model.bits} bits, {len(model.label_names)} labels"
     print_line(f"The model is in {RunFolder(folder).model} ({size}, {seconds:.1f} s).")
     print_line("Next:")
-    for command in _next_commands(run, folder):
+    for command in _next_commands(run, folder, model.method.ranking):
         print_line(f"  {command}")
 
 
@@ -155,8 +155,10 @@ def _duration(run: "RunConfig") -> str:
     return f"{run.train.epochs} epochs, " if declared(run.method.name).learns_by_gradient else ""
 
 
-def _next_commands(run: "RunConfig", folder: Path) -> list[str]:
+def _next_commands(run: "RunConfig", folder: Path, ranking: str) -> list[str]:
     """Commands to go on with, ready for a shell: names with spaces are quoted, and data have the same options."""
+    from scdh.codes import HAMMING
+
     data = run.data
     options = {
         "--root": data.root,
@@ -170,8 +172,7 @@ def _next_commands(run: "RunConfig", folder: Path) -> list[str]:
     commands = [] if data.split == "all" else [["evaluate", str(folder)]]
     commands += [
         ["encode", str(folder), data.source, *given, "--out", codes],
-        ["index", codes, "--out", index],
-        ["search", index, "--row", "0"],
+        *([] if ranking != HAMMING else [["index", codes, "--out", index], ["search", index, "--row", "0"]]),
     ]
     return [join(["scdh", *parts]) for parts in commands]
 

@@ -71,8 +71,8 @@ class MethodData:
         """The trunk's features of the training rows, float32 [n, trunk_width]."""
         return self._read(net, lambda outputs: outputs.features)
 
-    def hash_outputs(self, net: Network) -> np.ndarray:
-        """u of the training rows, float32 [n, r]."""
+    def u(self, net: Network) -> np.ndarray:
+        """u of the training rows as the network's head gives it, float32 [n, r]."""
         return self._read(net, lambda outputs: outputs.u)
 
     def _read(self, net: Network, value: Callable[[Outputs], Tensor]) -> np.ndarray:
@@ -100,6 +100,8 @@ class Method(nn.Module):
     views: ClassVar[int] = 1  # random views of each row in a batch: ``batch.inputs`` and ``batch.other_views``
     ranking: ClassVar[str] = HAMMING  # the distance that orders a database; another one needs ``distances``
     collapse_advice: ClassVar[str] = "lower train.lr_head, or train longer"
+    # Settings under which a step takes its usual time, where the first epochs are cheaper: for equal-time comparisons.
+    timing_settings: ClassVar[Mapping[str, Any]] = {}
     # Settings that suit a kind of data ("embeddings", "frozen images", "tuned images") better than the paper's.
     suited_settings: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
 
@@ -116,6 +118,11 @@ class Method(nn.Module):
     def code_bits(self) -> int:
         """Length of the codes; a method whose codes have a length of their own overrides it."""
         return self.bits
+
+    @property
+    def quantization_norm(self) -> float:
+        """p of the quantization loss that l_q of codes is reported by; the paper's where the method has none."""
+        return float(getattr(self.settings, "p", 3.0))
 
     @property
     def teacher_decay(self) -> float:

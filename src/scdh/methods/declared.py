@@ -29,6 +29,10 @@ _NOT_METHODS = {"about", "base", "declared", "registry"}
 _CHEAP_MODULES = ("pydantic", "typing", "collections")
 
 
+class NotReadable(Exception):
+    """The declarations of a method cannot be read without importing its file."""
+
+
 @dataclass(frozen=True)
 class Declared:
     """What is known of a method before torch is imported."""
@@ -40,6 +44,7 @@ class Declared:
     needs_labels: bool = True
     learns_from_unlabelled: bool = False
     suited_settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    timing_settings: Mapping[str, Any] = field(default_factory=dict)
 
 
 _ATTRIBUTES = tuple(entry.name for entry in fields(Declared) if entry.name != "name")
@@ -59,7 +64,7 @@ def _declared(name: str, path: tuple[str, ...]) -> Declared:
     if name in names_of_this_folder() and name not in offered(path):
         try:
             return _read_declarations(name)
-        except (NameError, StopIteration):
+        except (NotReadable, NameError, StopIteration):
             pass  # the declarations need more of the file than themselves
     from scdh.methods.registry import method_class
 
@@ -108,15 +113,19 @@ def _read_declarations(name: str) -> Declared:
     tree = _parse(name)
     names = _declared_names(name)
     method = next(node for node in _classes(tree) if is_class_of(node.name, name))
-    values = {
-        target.id: statement.value
-        for statement in method.body
-        if isinstance(statement, ast.Assign)
-        for target in statement.targets
-        if isinstance(target, ast.Name) and target.id in _ATTRIBUTES
-    }
+    if [ast.unparse(base) for base in method.bases] != ["Method"]:
+        raise NotReadable  # what it inherits is not in this file
+    values: dict[str, ast.expr] = {}
+    for statement in method.body:
+        match statement:
+            case ast.Assign(targets=[ast.Name(id=key)], value=value) if key in _ATTRIBUTES:
+                values[key] = value
+            case ast.AnnAssign(target=ast.Name(id=key), value=ast.expr() as value) if key in _ATTRIBUTES:
+                values[key] = value
+            case ast.ClassDef(name=key) | ast.FunctionDef(name=key) if key in _ATTRIBUTES:
+                raise NotReadable
     if "about" not in values:
-        raise StopIteration
+        raise NotReadable
     evaluated = {
         key: eval(compile(ast.Expression(value), f"{name}.py", "eval"), dict(names)) for key, value in values.items()
     }
@@ -138,6 +147,8 @@ def _declared_names(name: str) -> dict[str, Any]:
         elif isinstance(node, ast.ClassDef) and any(
             isinstance(base, ast.Name) and _is_settings(names.get(base.id)) for base in node.bases
         ):
+            if any(isinstance(statement, ast.FunctionDef) for statement in node.body):
+                raise NotReadable  # a validator may use anything that the file defines
             _run(node, name, names)
         elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
             with suppress(ValueError):  # not a literal, so not needed by a declaration

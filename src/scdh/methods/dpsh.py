@@ -42,6 +42,7 @@ class Dpsh(Method):
     )
     Settings = DpshSettings
     settings: DpshSettings
+    timing_settings = {"batch_epochs": 0}  # noqa: RUF012
     stored: StoredOutputs
     stored_labels: Tensor
 

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from scdh.losses import quantization_loss, scul, scul_hinge, softmax_loss
 from scdh.methods.base import START, About, Batch, Method, MethodData, Moment, Settings
-from scdh.nets.heads import Head, linear_head, random_centres
+from scdh.nets.heads import HashHead, linear_head, random_centres
 from scdh.nets.network import Network, Outputs
 
 
@@ -41,19 +41,15 @@ SUITED_SETTINGS = {
 COLLAPSE_ADVICE = "set method.warm_up_epochs=5 with method.warm_up_norm=8, or lower train.lr_head or method.lam"
 
 
-class ScdhHead(Head):
+class ScdhHead(HashHead):
     """The hash layer, fc8 (the classifier of l_1) and the semantic cluster centres [C, r]."""
 
     no_weight_decay = frozenset({"centres"})  # decay would draw them to 0, which the warm-up is there to prevent
 
     def __init__(self, width: int, bits: int, num_classes: int, centre_std: float) -> None:
-        super().__init__()
-        self.hash_layer = linear_head(width, bits)
+        super().__init__(width, bits)
         self.fc8 = linear_head(width, num_classes)
         self.centres = random_centres(num_classes, bits, centre_std)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.hash_layer(x)
 
 
 class Scdh(Method):

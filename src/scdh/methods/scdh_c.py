@@ -11,7 +11,7 @@ from torch import Tensor
 
 from scdh.losses import centre_loss, inner_product_loss, quantization_loss
 from scdh.methods.base import START, About, Batch, Method, Moment, Settings
-from scdh.nets.heads import Head, linear_head, random_centres
+from scdh.nets.heads import HashHead, random_centres
 from scdh.nets.network import Network
 
 
@@ -24,20 +24,16 @@ class ScdhCSettings(Settings):
     centre_std: float = Field(0.5, gt=0, description="c and w start from N(0, this)")
 
 
-class ScdhCHead(Head):
+class ScdhCHead(HashHead):
     """The hash layer, the classifier's weights c [C, r], and the centres w [C, r]."""
 
     no_weight_decay = frozenset({"classifier", "centres"})
     older_names = {"classifier": "centres", "centres": "cluster_centres"}  # noqa: RUF012
 
     def __init__(self, width: int, bits: int, num_classes: int, std: float) -> None:
-        super().__init__()
-        self.hash_layer = linear_head(width, bits)
+        super().__init__(width, bits)
         self.classifier = random_centres(num_classes, bits, std)
         self.centres = random_centres(num_classes, bits, std)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.hash_layer(x)
 
 
 class ScdhC(Method):

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from scdh.losses import inner_product_loss, quantization_loss, softmax_loss
 from scdh.methods.base import START, About, Batch, Method, Moment, Settings
-from scdh.nets.heads import Head, linear_head, random_centres
+from scdh.nets.heads import HashHead, linear_head, random_centres
 from scdh.nets.network import Network
 
 
@@ -24,20 +24,16 @@ class ScdhSSettings(Settings):
     centre_std: float = Field(0.5, gt=0, description="c starts from N(0, this)")
 
 
-class ScdhSHead(Head):
+class ScdhSHead(HashHead):
     """The hash layer, fc8, and c [C, r], which classifies by inner products with u."""
 
     no_weight_decay = frozenset({"classifier"})
     older_names = {"classifier": "centres"}  # noqa: RUF012
 
     def __init__(self, width: int, bits: int, num_classes: int, std: float) -> None:
-        super().__init__()
-        self.hash_layer = linear_head(width, bits)
+        super().__init__(width, bits)
         self.fc8 = linear_head(width, num_classes)
         self.classifier = random_centres(num_classes, bits, std)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.hash_layer(x)
 
 
 class ScdhS(Method):

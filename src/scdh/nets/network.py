@@ -136,6 +136,6 @@ class Network(nn.Module, Generic[HeadType]):
 
     def load_weights(self, tensors: Mapping[str, Tensor]) -> None:
         """As ``load_state_dict``; also takes the tensor names of earlier versions."""
-        byolder_name = {older_name(self, key): key for key in self.state_dict()}
+        by_older_name = {older_name(self, key): key for key in self.state_dict()}
         current = any(key.startswith("head.") for key in tensors)
-        self.load_state_dict(tensors if current else {byolder_name.get(key, key): t for key, t in tensors.items()})
+        self.load_state_dict(tensors if current else {by_older_name.get(key, key): t for key, t in tensors.items()})

@@ -4,6 +4,7 @@ The folder belongs to one run: its settings and its split are written first and 
 """
 
 import json
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -14,7 +15,7 @@ from scdh.data.protocol import Protocol
 from scdh.data.source import Source
 from scdh.errors import ConfigError, DataError, ModelError, TrainingError
 from scdh.files import replacing
-from scdh.hub import DESCRIPTION, MODEL_OF_RUN
+from scdh.hub import DESCRIPTION, MODEL_OF_RUN, WEIGHTS
 from scdh.versions import versions
 
 if TYPE_CHECKING:
@@ -97,6 +98,8 @@ class RunFolder:
     def claim(self, config: RunConfig, *, resume: bool, write: bool = True) -> None:
         """Make the folder this run's own: refuse another run's, or to resume with other settings."""
         settings = config.model_dump(mode="json")
+        if (self.path / WEIGHTS).exists():  # its config.json is the model's description
+            raise TrainingError(f"{str(self)!r} holds a model, not a run; choose another folder.")
         if self.config_file.exists():
             if not resume and (self.checkpoint.exists() or self.is_finished):
                 raise TrainingError(
@@ -115,8 +118,17 @@ class RunFolder:
                 )
         if write:
             self.path.mkdir(parents=True, exist_ok=True)
+            if not resume:
+                self._remove_leftovers()
             with replacing(self.config_file) as temporary:
                 temporary.write_text(json.dumps({"config": settings, "versions": versions()}, indent=1), "utf-8")
+
+    def _remove_leftovers(self) -> None:
+        """Of a run that was stopped before its first checkpoint: they must not pass for the new run's."""
+        for folder in (self.student, self.best, self.last):
+            shutil.rmtree(folder, ignore_errors=True)
+        for file in (self.log, self.steps):
+            file.unlink(missing_ok=True)
 
     def keep_protocol(self, protocol: Protocol, *, resume: bool, write: bool = True) -> None:
         """Save the split; a resumed run must have the one it was started with, else queries might be trained on."""

@@ -5,6 +5,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -179,8 +180,8 @@ def score_run(
     outputs = hash_outputs or hash_outputs_of_rows
 
     def encoded(name: str, part_rows: np.ndarray) -> _EncodedPart:
-        batches = outputs(hasher, source, part_rows, progress=f"encoding {name}", **loading)
-        return _encode_or_reuse(hasher, source, protocol, len(part_rows), run.codes(name, network), batches)
+        encode = partial(outputs, hasher, source, part_rows, progress=f"encoding {name}", **loading)
+        return _encode_or_reuse(hasher, source, protocol, len(part_rows), run.codes(name, network), encode)
 
     started = time.perf_counter()
     queries = encoded(part, rows)
@@ -223,7 +224,7 @@ def _encode_or_reuse(
     protocol: Protocol,
     count: int,
     file: Path,
-    outputs: Iterable[tuple[np.ndarray, np.ndarray]],
+    encode: Callable[[], Iterable[tuple[np.ndarray, np.ndarray]]],
 ) -> _EncodedPart:
     """Codes from an earlier scoring, if the same model made them of the same split and none was left out; else new."""
     needs_outputs = hasher.method.ranking != HAMMING
@@ -231,8 +232,8 @@ def _encode_or_reuse(
     codes = None if needs_outputs else _kept_codes(file, metadata, count, "l_q" if _has_l_q(hasher) else "model")
     if codes is not None:
         return _EncodedPart(codes, float(codes.metadata["l_q"]) if _has_l_q(hasher) else None)
-    kept = KeptOutputs(hasher, outputs)
-    measured = _MeasuredOutputs(kept, _norm(hasher))
+    kept = KeptOutputs(hasher, encode())
+    measured = _MeasuredOutputs(kept, hasher.method.quantization_norm)
     codes, names = named_codes(hasher, source, measured)
     metadata |= {"l_q": f"{measured.l_q:.6f}"} if _has_l_q(hasher) else {}
     codes = Codes(codes.packed, codes.bits, codes.ids, {**codes.metadata, **metadata})
@@ -262,11 +263,6 @@ class _MeasuredOutputs:
 def _has_l_q(hasher: Hasher) -> bool:
     """Outputs of a fitted projection are not drawn to ±1, so their distance from it means nothing."""
     return hasher.method.learns_by_gradient
-
-
-def _norm(hasher: Hasher) -> float:
-    """p of l_q, where the method has one; else the paper's."""
-    return float(getattr(hasher.method.settings, "p", 3.0))
 
 
 def _score_kept_codes(

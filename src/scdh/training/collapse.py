@@ -2,6 +2,7 @@
 
 import warnings
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -35,7 +36,7 @@ class CollapseWatch:
         """Look at ``u`` [B, r] and labels of a batch; returns the sentence of the warning, if there is one."""
         if self.has_warned:
             return None
-        problem = self._centre_problem(net) or self._code_problem(u, labels)
+        problem = self._centre_problem(net) or self._code_problem(net, u, labels)
         if problem is None:
             return None
         self.has_warned = True
@@ -49,10 +50,11 @@ class CollapseWatch:
             return None
         return f"The centres are collapsing: their mean norm fell from {self.first_norm:.2g} to {norm:.2g}"
 
-    def _code_problem(self, u: Tensor, labels: Tensor) -> str | None:
+    def _code_problem(self, net: Network, u: Tensor, labels: Tensor) -> str | None:
         if len(u) < 8 or len(torch.unique(labels, dim=0)) == 1:
             return None
-        are_equal = len(torch.unique(u >= 0, dim=0)) == 1
+        codes = np.asarray(self.method.signs(net, u.detach().float().cpu().numpy())) >= 0
+        are_equal = bool((codes == codes[0]).all())
         self.have_differed, self.equal_checks = self.have_differed or not are_equal, self.equal_checks + are_equal
         if not are_equal or not (self.have_differed or self.equal_checks >= PATIENCE):
             return None

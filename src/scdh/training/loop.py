@@ -176,7 +176,7 @@ def train_epochs(
 
 def refuse_two_averages(method: Method, settings: TrainSettings) -> None:
     if method.teacher_decay and settings.ema:
-        raise ConfigError(f"{method.about.title} averages the weights itself (method.decay); set train.ema=0.")
+        raise ConfigError(f"{method.about.title} averages the weights itself; set train.ema=0.")
 
 
 def _mean_losses(steps: list[dict[str, float]]) -> dict[str, float]:

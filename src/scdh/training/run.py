@@ -72,7 +72,8 @@ def train(
         data = TrainingData(config, hasher, source, protocol, accelerator, bad_images, cache, quiet)
         result = _train(hasher, data, run, resume=resume, quiet=quiet, keep_last=keep_last)
     else:
-        result = _fit(hasher, source, protocol, cache, bad_images, quiet)
+        hasher.network.channels_last(accelerator.device)
+        result = _fit(hasher, source, protocol, cache, bad_images, quiet or not accelerator.is_main_process)
     if run is not None and accelerator.is_main_process:
         result.save(run.model)
         shutil.rmtree(run.best, ignore_errors=True)  # the model is the same
@@ -117,6 +118,8 @@ def _train(
 ) -> Hasher:
     config, accelerator, method = hasher.config, data.accelerator, hasher.method
     net, method_data = data.network(), data.for_method()
+    net.channels_last(accelerator.device)
+    method.to(accelerator.device)
     method.prepare(net, method_data)
     best_weights: dict[str, torch.Tensor] = {}
 

@@ -193,6 +193,7 @@ def _check(
 
 def _checked_rows(source: Source, rows: np.ndarray) -> np.ndarray:
     rows = np.ascontiguousarray(rows, dtype=np.int64)
-    if len(rows) and not (rows.min() >= 0 and rows.max() < len(source)):
-        raise DataError(f"Rows {rows.min()} to {rows.max()} are outside {source.name}, which has {len(source)} rows.")
+    count = len(source.labels)
+    if len(rows) and not (rows.min() >= 0 and rows.max() < count):
+        raise DataError(f"Rows {rows.min()} to {rows.max()} are outside {source.name}, which has {count} rows.")
     return rows

@@ -62,8 +62,7 @@ def _timed_config(grid: Grid, source: Source, method: str, bits: int) -> RunConf
         "train.epoch_steps": TIMED_STEPS,
         "data.validation_per_class": 0,
     }
-    if "batch_epochs" in declared(method).Settings.model_fields:
-        settings["method.batch_epochs"] = 0  # DPSH's first epochs are its cheap ones
+    settings |= {f"method.{key}": value for key, value in declared(method).timing_settings.items()}
     return grid.config(method, bits, grid.seeds[0], source, **settings)
 
 

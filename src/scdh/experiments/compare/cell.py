@@ -144,9 +144,12 @@ def read_results(run: RunFolder, cell: Cell) -> list[CellResult]:
         if file.exists():
             title = f"{method.about.title} (student)" if is_student else method.about.title
             content = json.loads(file.read_text("utf-8"))
-            known |= {key: content[key] for key in (*REPORTED, "definition", "protocol") if key in content}
-            known |= dict(zip(("seconds", "validation"), read_training_log(run, student=is_student), strict=True))
-            results.append(CellResult(**known, title=title, student=is_student))
+            code_bits = content["definition"].get("bits", cell.bits)
+            if code_bits != cell.bits:  # a method whose codes have a length of their own
+                title = f"{title} ({code_bits} bits)"
+            scores = {key: content[key] for key in (*REPORTED, "definition", "protocol") if key in content}
+            scores |= dict(zip(("seconds", "validation"), read_training_log(run, student=is_student), strict=True))
+            results.append(CellResult(**known, **scores, title=title, student=is_student))
     return results
 
 

@@ -18,8 +18,9 @@ from scdh.experiments.demo.results import DemoResults, demo_results, per_query
 from scdh.experiments.demo.timing import Timings
 from scdh.files import replacing
 from scdh.index import HammingIndex
+from scdh.runs.folder import RunFolder
 
-REPORT, SCORES = "report.html", "scores.json"
+REPORT = "report.html"
 
 
 def run_demo(
@@ -38,7 +39,7 @@ def run_demo(
         The path of the page, and the results as written to ``scores.json``.
     """
     _print_progress(f"SCDH, ITQ, LSH and float features on {data}, {' and '.join(map(str, bits))} bits, seed {seed}.")
-    timings = Timings()
+    timings, folder = Timings(), RunFolder(out)  # a page and a table of several runs, under a run's file names
     demo_data, rankings = compare_rankings(data, bits, seed, out, overrides=overrides, timings=timings)
     _print_progress(
         "\n".join(
@@ -46,16 +47,16 @@ def run_demo(
         )
     )
     with timings.measure("models and indexes"):
-        demo_data.protocol.save(out / "protocol.json")
+        demo_data.protocol.save(folder.protocol_file)
         _save_models(demo_data, rankings, out)
     with timings.measure("pictures"):
         figures = draw_figures(demo_data, rankings)
         commands = _next_commands(demo_data, rankings, out)
         results = demo_results(demo_data, rankings, timings, commands)
     results = results.model_copy(update={"seconds": timings.seconds, "cpu_seconds": timings.cpu_seconds})
-    with replacing(out / SCORES) as temporary:
+    with replacing(folder.scores()) as temporary:
         temporary.write_text(json.dumps(results.model_dump(mode="json"), indent=1), "utf-8")
-    with replacing(out / "per_query.npz") as temporary, open(temporary, "wb") as handle:
+    with replacing(folder.per_query()) as temporary, open(temporary, "wb") as handle:
         arrays: dict[str, Any] = per_query(demo_data, rankings)
         np.savez(handle, **arrays)
     with replacing(out / REPORT) as temporary:
