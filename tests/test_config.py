@@ -78,3 +78,8 @@ def test_another_method_takes_only_its_own_settings_from_a_preset(tmp_path):
         load_config("demo-digits", overrides={"method.name": "dsh", "method.alpha": 1.0})
     with pytest.raises(ConfigError, match=r"Unknown method 'dshh'; did you mean 'dsh'\?"):
         load_config("demo-digits", overrides={"method.name": "dshh"})
+
+
+def test_a_folder_is_no_configuration_file(tmp_path):
+    with pytest.raises(ConfigError, match="cannot be read"):
+        load_config(file=tmp_path)

@@ -192,6 +192,8 @@ def load_config(
             from_file = tomllib.loads(Path(file).read_text("utf-8"))
         except FileNotFoundError:
             raise ConfigError(f"There is no configuration file {str(file)!r}.") from None
+        except OSError as error:
+            raise ConfigError(f"Configuration file {str(file)!r} cannot be read: {error.strerror}.") from None
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise ConfigError(f"Configuration file {str(file)!r} is not valid TOML: {error}.") from None
     pairs = list(overrides.items() if isinstance(overrides, Mapping) else (split_override(o) for o in overrides))

@@ -154,3 +154,10 @@ def test_large_jpeg_is_decoded_smaller_but_never_too_small() -> None:
     assert decode(data, "x", at_least=80).size == (200, 160)
     assert decode(data, "x", at_least=81).size == (400, 320)
     assert decode(data, "x", at_least=161).size == (800, 640)
+
+
+def test_a_path_object_names_data_too(tmp_path):
+    write_pictures(tmp_path, ["cat/0.png", "dog/0.png"])
+    assert open_source(tmp_path).fingerprint() == open_source(str(tmp_path)).fingerprint()
+    with pytest.raises(DataError, match="Data are a name or a path, not None"):
+        open_source(None)

@@ -27,12 +27,14 @@ def demo(
 
     Compares learned codes with LSH, ITQ and the full float features. Needs no download: pip install scdh[demo].
     """
+    from scdh.cli.inputs import check_folder_writable
     from scdh.experiments.demo.run import run_demo
 
     folder = out or Path("runs") / f"demo-{data}"
     lengths = tuple(bits or (16, 32))
     if min(lengths) < 1:
         raise ConfigError(f"--bits must be at least 1, not {min(lengths)}.")
+    check_folder_writable(folder)
     report, results = run_demo(data, folder, lengths, seed)
     if as_json:
         print_json({"report": str(report), "data": data, "bits": list(lengths), "seed": seed})

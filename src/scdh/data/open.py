@@ -1,6 +1,7 @@
 """A name or a path → a source. Names listed by `scdh datasets` come first; write ./digits for a folder of that name."""
 
 import glob
+import os
 from pathlib import Path
 
 from scdh.data.named.benchmarks import DATASETS
@@ -15,7 +16,7 @@ EXPECTED = (
 
 
 def open_source(
-    spec: str,
+    spec: str | os.PathLike[str],
     *,
     root: str | Path | None = None,
     image_column: str | None = None,
@@ -52,6 +53,9 @@ def open_source(
     Raises:
         DataError: there is no such data, it is of no known kind, it is damaged, or an option does not fit.
     """
+    if not isinstance(spec, str | os.PathLike):
+        raise DataError(f"Data are a name or a path, not {spec!r}.")
+    spec = os.fspath(spec)
     options = {"root": root, "image_column": image_column, "label_column": label_column, "labels": labels}
     columns = {"image_column": image_column, "label_column": label_column}
     if spec in DATASETS:

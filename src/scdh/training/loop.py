@@ -14,7 +14,7 @@ from scdh.config import TrainSettings
 from scdh.data.batches.batch import Batch
 from scdh.errors import ConfigError, TrainingError
 from scdh.methods.base import Method, MethodData, Moment
-from scdh.nets.network import Network
+from scdh.nets.network import Network, older_name
 from scdh.progress import track
 from scdh.runs.folder import RunFolder
 from scdh.training.checkpoint import Progress, load_checkpoint, save_checkpoint
@@ -87,6 +87,9 @@ def train_epochs(
     scored_net = net if average is None else average.net
     optimiser = build_optimiser(net, method, settings)
     schedule = build_schedule(optimiser, settings, steps_per_epoch)
+    # In the order of earlier versions, as their sum of squares rounds by it: a run of theirs goes on to the same bits.
+    named = sorted(net.named_parameters(), key=lambda entry: "." in older_name(net, entry[0]))
+    clipped = [*(parameter for _, parameter in named), *method.parameters()]
     collapse_watch = CollapseWatch(net, method)
     modules: dict[str, nn.Module] = {"net": net, "method": method}
     if average is not None:
@@ -128,7 +131,7 @@ def train_epochs(
             optimiser.zero_grad(set_to_none=True)
             accelerator.backward(losses["loss"])
             if settings.clip_norm is not None:
-                accelerator.clip_grad_norm_([*net.parameters(), *method.parameters()], settings.clip_norm)
+                accelerator.clip_grad_norm_(clipped, settings.clip_norm)
             optimiser.step()
             schedule.step()
             method.after_step(net, moment)  # before the average, which must follow what it changed
