@@ -43,7 +43,7 @@ def write_model(folder: str | Path, network: nn.Module, description: dict[str, A
 
 def read_description(folder: Path) -> dict[str, Any]:
     description = json.loads((folder / DESCRIPTION).read_text("utf-8"))
-    if description.get("format") != FORMAT:
+    if not isinstance(description, dict) or description.get("format") != FORMAT:
         raise ModelError(f"{str(folder)!r} does not hold a model of scdh.")
     return description
 

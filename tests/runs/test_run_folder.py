@@ -3,7 +3,7 @@
 import pytest
 
 from scdh.config import load_config
-from scdh.errors import ModelError, TrainingError
+from scdh.errors import DataError, ModelError, TrainingError
 from scdh.hasher import Hasher
 from scdh.runs.folder import RunFolder
 from scdh.training.run import train
@@ -52,3 +52,11 @@ def test_a_model_without_weights_is_one_sentence(run, tmp_path):
 def test_the_run_of_a_model_folder(run):
     assert RunFolder.of_model(run.model).path == run.path
     assert RunFolder.of_model(run.path).path == run.path
+
+
+@pytest.mark.parametrize("text", ["[]", "{}", '{"config": 3}', "not JSON"])
+def test_settings_that_cannot_be_read_are_one_sentence(text, tmp_path):
+    run = RunFolder(tmp_path)
+    run.config_file.write_text(text)
+    with pytest.raises(DataError, match="does not hold the settings of a run: "):
+        run.config()

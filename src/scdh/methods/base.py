@@ -98,6 +98,7 @@ class Method(nn.Module):
     needs_labels: ClassVar[bool] = True
     learns_from_unlabelled: ClassVar[bool] = False  # batches then hold rows without a label too
     views: ClassVar[int] = 1  # random views of each row in a batch: ``batch.inputs`` and ``batch.other_views``
+    no_weight_decay: ClassVar[frozenset[str]] = frozenset()  # names of parameters placed on the method itself
     ranking: ClassVar[str] = HAMMING  # the distance that orders a database; another one needs ``distances``
     collapse_advice: ClassVar[str] = "lower train.lr_head, or train longer"
     # Settings under which a step takes its usual time, where the first epochs are cheaper: for equal-time comparisons.

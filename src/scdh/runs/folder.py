@@ -86,13 +86,14 @@ class RunFolder:
         if not self.path.exists():
             raise DataError(f"There is no run folder {str(self)!r}.")
         try:
-            settings = json.loads(self.config_file.read_text("utf-8"))["config"]
+            content = json.loads(self.config_file.read_text("utf-8"))
         except (FileNotFoundError, NotADirectoryError):
             raise DataError(f"{str(self)!r} is not a run folder: it holds no {self.config_file.name}.") from None
-        except (ValueError, KeyError, TypeError) as error:
+        except ValueError as error:
             raise DataError(f"{str(self.config_file)!r} does not hold the settings of a run: {error}.") from None
+        settings = content.get("config") if isinstance(content, dict) else None
         if not isinstance(settings, dict):
-            raise DataError(f"{str(self.config_file)!r} does not hold the settings of a run: they are no table.")
+            raise DataError(f"{str(self.config_file)!r} does not hold the settings of a run: it has no table 'config'.")
         return settings
 
     def claim(self, config: RunConfig, *, resume: bool, write: bool = True) -> None:

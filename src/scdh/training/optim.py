@@ -29,10 +29,11 @@ def parameter_groups(net: Network, method: Method) -> dict[str, Named]:
 def build_optimiser(net: Network, method: Method, settings: TrainSettings) -> torch.optim.Optimizer:
     """The paper's two rates: ``lr_trunk`` before fc7's output, ``lr_head`` for the rest.
 
-    § Weight decay is not in the paper. Biases, norms, and what a head lists in ``no_weight_decay`` are left alone.
+    § Weight decay is not in the paper. Biases, norms, and what head or method list in ``no_weight_decay`` have none.
     """
     groups = []
     undecayed_names = {f"head.{name}" for name in net.head.no_weight_decay}
+    undecayed_names |= {f"method.{name}" for name in method.no_weight_decay}
     for group, rate in (("trunk", settings.lr_trunk), ("head", settings.lr_head)):
         named = parameter_groups(net, method)[group]
         decayed = [(name, p) for name, p in named if p.ndim > 1 and name not in undecayed_names]
