@@ -22,3 +22,11 @@ def run_network(
         with torch.inference_mode():
             values = read(net(batch.inputs.to(net.device))).float().cpu().numpy()
         yield batch.rows.numpy(), values
+
+
+def read_network(net: Network, batches: Iterable[Batch], read: Callable[[Outputs], Tensor]) -> np.ndarray:
+    """The values of all batches as one array [n, …]; the network's mode (training or not) is as before."""
+    was_training = net.training
+    values = [values for _, values in run_network(net, batches, read)]
+    net.train(was_training)
+    return np.concatenate(values) if values else np.empty((0, 0), np.float32)

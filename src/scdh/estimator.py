@@ -109,7 +109,7 @@ class HashTransformer(TransformerMixin, BaseEstimator):
     def _learn(self, source: Any, seed: int) -> None:
         from scdh.data.batches.loaders import evaluation_batches, training_batches
         from scdh.data.batches.sampling import steps_per_epoch
-        from scdh.encode import run_network
+        from scdh.encode import read_network
         from scdh.methods.base import MethodData
         from scdh.training.device import make_accelerator
         from scdh.training.loop import train_epochs
@@ -125,11 +125,7 @@ class HashTransformer(TransformerMixin, BaseEstimator):
 
         def read(net: Any, value: Any) -> np.ndarray:
             """What ``value`` picks of the network's outputs, for the training rows."""
-            was_training = net.training
-            batches = evaluation_batches(source, rows, batch_size=4096)
-            pieces = [values for _, values in run_network(net, batches, value)]
-            net.train(was_training)
-            return np.concatenate(pieces)
+            return read_network(net, evaluation_batches(source, rows, batch_size=4096), value)
 
         data = MethodData(source.labels[rows], rows, unlabelled, read)
         method.prepare(hasher.network, data)

@@ -60,7 +60,7 @@ BODIES = {
 }
 
 
-def _same(name):
+def assert_equal_to_class(name):
     method = method_class(name)
     known = declared(name)
     for attribute in declarations._ATTRIBUTES:
@@ -72,7 +72,7 @@ def _same(name):
 
 @pytest.mark.parametrize("name", sorted(declarations.names_of_this_folder()))
 def test_declarations_equal_the_class(name):
-    _same(name)
+    assert_equal_to_class(name)
 
 
 @pytest.mark.parametrize("case", BODIES)
@@ -86,7 +86,7 @@ def test_declarations_in_any_form(case, tmp_path, monkeypatch):
     try:
         assert "toy" in method_names()
         assert isinstance(declared("toy"), Declared)
-        _same("toy")
+        assert_equal_to_class("toy")
         if case == "validator":
             assert method_settings("toy", {"weight": -2.0}).weight == 2.0
     finally:

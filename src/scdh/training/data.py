@@ -15,7 +15,7 @@ from scdh.data.batches.sampling import shares, steps_per_epoch
 from scdh.data.batches.views import ViewedFeatures
 from scdh.data.protocol import Protocol
 from scdh.data.source import Source
-from scdh.encode import run_network
+from scdh.encode import read_network, run_network
 from scdh.errors import DataError
 from scdh.hasher import Hasher
 from scdh.methods.base import MethodData
@@ -118,16 +118,14 @@ class TrainingData:
         return MethodData(self.batch_source.labels[self.train_rows], self.train_rows, unlabelled, self._read)
 
     def _read(self, net: Network, value: Callable[[Outputs], Tensor]) -> np.ndarray:
-        was_training = net.training
-        pieces = [values for _, values in run_network(net, self.plain_batches(self.train_rows), value)]
-        net.train(was_training)
-        missing = len(self.train_rows) - sum(map(len, pieces))
+        values = read_network(net, self.plain_batches(self.train_rows), value)
+        missing = len(self.train_rows) - len(values)
         if missing:  # an array without their rows would not fit ``rows``
             raise DataError(
                 f"{missing} of the {len(self.train_rows)} training images of {self.source.name} cannot be read, and "
                 f"{self.hasher.method.about.title} needs the outputs of all of them; remove these images."
             )
-        return np.concatenate(pieces)
+        return values
 
     @property
     def steps_per_epoch(self) -> int:
