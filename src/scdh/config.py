@@ -62,6 +62,7 @@ class NetSettings(Settings):
         None, ge=0, lt=1, description="in the trunk and after each hidden layer; none: the backbone's own"
     )
     drop_path: float | None = Field(None, ge=0, lt=1, description="none: the backbone's own")
+    standardise: bool = Field(False, description="scale embeddings by mean and deviation of the training rows")
     frozen_batch_norm: bool = Field(False, description="keep the trunk's batch-norm statistics as pretrained")
     freeze: bool = Field(False, description="train only the heads, on cached features of the trunk")
     views: int = Field(4, ge=1, description="augmented copies of each item to cache when the trunk is frozen")
@@ -113,6 +114,9 @@ class TrainSettings(Settings):
     )
     workers: int | None = Field(None, ge=0, description="processes that decode images; none: chosen by the machine")
     validate_every: int = Field(1, ge=1, description="epochs between two validation scores")
+    patience: int | None = Field(
+        None, ge=1, description="stop after so many validation scores without a better one; none: never before the end"
+    )
     keep: Literal["best", "last"] = Field("best", description="which epoch's model is taken, where there is validation")
 
     @field_validator("augmentation", mode="before")

@@ -28,6 +28,7 @@ from scdh.nets.network import Network, weights_fingerprint
 from scdh.nets.small import FeatureTrunk
 from scdh.progress import track
 
+FITTED_NET = {"hidden": [], "standardise": False}
 _KINDS = {"images": "images", "features": "embeddings"}  # as users call them
 
 
@@ -112,7 +113,7 @@ class Hasher:
         method = make_method(config.method.name, config.method.own, config.method.bits, len(label_names), multi_label)
         network, preprocess = build_network(
             # A fitted method reads the trunk's features, or the embeddings: hidden layers would stay random.
-            config.net if method.learns_by_gradient else config.net.model_copy(update={"hidden": []}),
+            config.net if method.learns_by_gradient else config.net.model_copy(update=FITTED_NET),
             method.code_bits,
             feature_width,
             pretrained,

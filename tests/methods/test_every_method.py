@@ -22,7 +22,7 @@ from tests.methods.harness import BITS, CASES, FITTED, METHODS, TRAINED
 
 TRAINED_LABEL_KINDS = [pair for name in TRAINED for pair in harness.label_kinds(name)]
 MULTI_LABEL = [name for name in METHODS if "multi" in declared(name).about.labels]
-DATA_KINDS = {"embeddings", "frozen images", "tuned images"}
+DATA_KINDS = {"embeddings", "frozen images", "tuned images", "many labels", "many classes"}
 RESUMED_EPOCHS = 2  # at the end of the short run, done again from a copy of its checkpoint
 
 

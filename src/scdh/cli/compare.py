@@ -72,6 +72,9 @@ def compare(
         list[str] | None,
         typer.Option(metavar="KEY=V,V...", help="Try these values for every method on validation rows; repeatable."),
     ] = None,
+    trials: Annotated[
+        bool, typer.Option("--trials/--no-trials", help="Find a learning rate for each method, where none is set.")
+    ] = True,
     feature_cache: Annotated[
         Path | None, typer.Option(help="Folder that keeps a frozen network's features (OUT/features).")
     ] = None,
@@ -119,6 +122,7 @@ def compare(
             tuned=tuned,
             target=target,
             cache=feature_cache,
+            find_rates=trials,
             notify=print_note,
         )
     except KeyboardInterrupt:

@@ -4,6 +4,7 @@ import json
 import re
 import time
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from shlex import join, quote
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -25,7 +26,8 @@ from scdh.errors import ConfigError
 
 if TYPE_CHECKING:
     from scdh.config import RunConfig
-    from scdh.data.source import Source
+    from scdh.runs.choices import Choices
+    from scdh.training.plan import Plan
 
 EXAMPLES = (
     "scdh train --preset demo-digits --epochs 5 --out runs/digits",
@@ -72,8 +74,14 @@ def train(
     feature_cache: Annotated[
         Path | None, typer.Option(help="Folder that keeps a frozen network's features for other runs.")
     ] = None,
+    trials: Annotated[
+        bool,
+        typer.Option(
+            "--trials/--no-trials", help="Find learning rate, epochs and α by short runs, where they are not given."
+        ),
+    ] = True,
     show_config: Annotated[
-        bool, typer.Option("--show-config", metavar="", help="Print all settings as TOML and end.")
+        bool, typer.Option("--show-config", metavar="", help="Print all settings as TOML, with reasons, and end.")
     ] = False,
     as_json: Json = False,
 ) -> None:
@@ -94,23 +102,23 @@ def train(
     }
     given = {key: value for key, value in options.items() if value is not None}
     settings = merge_settings(given, read_settings(setting or []))
-    run, source, note = _resolve(preset, config, settings, out if resume else None)
+    run, plan = _resolve(preset, config, settings, out if resume else None, trials)
     if show_config:
-        toml = (f"# {note}\n" if note else "") + to_toml(run)
-        print_json(run.model_dump(mode="json")) if as_json else print_line(toml)
+        _show_config(run, _choices(plan, out if resume else None), as_json)
         return
     folder = out or default_folder(run)
     if not as_json:
         print_line(
             f"Training {run.method.name} with {run.method.bits} bits on {run.data.source} "
-            f"({run.net.backbone}, {_duration(run)}seed {run.seed}) in {folder}. {note}".rstrip()
+            f"({run.net.backbone}, {_duration(run, plan)}seed {run.seed}) in {folder}."
         )
-    _train(run, source, folder, resume, feature_cache, as_json)
+        _print_plan(plan)
+    _train(run, plan, folder, resume, feature_cache, as_json)
 
 
 def _train(
     run: "RunConfig",
-    source: "Source | None",
+    plan: "Plan | None",
     folder: Path,
     resume: bool,
     feature_cache: Path | None,
@@ -123,13 +131,22 @@ def _train(
     check_folder_writable(folder)
     started = time.perf_counter()
     try:
+        if plan is not None:
+            RunFolder(folder).refuse_earlier_run(resume=resume)
+            run = plan.finish(folder, feature_cache)
+            _print_found(plan, as_json)
+        elif not resume:
+            RunFolder(folder).choices_file.unlink(missing_ok=True)  # of a run that was stopped in its trials
+        source = None if plan is None else plan.source
         model = train_run(run, folder, resume=resume, feature_cache=feature_cache, source=source)
     except KeyboardInterrupt:
-        if RunFolder(folder).checkpoint.exists():
+        if RunFolder(folder).checkpoint.exists() or RunFolder(folder).choices_file.exists():
             raise Stopped(f"Stopped; `scdh train --resume --out {quote(str(folder))}` goes on") from None
         raise Stopped(f"Stopped before the first epoch was done, so {folder} holds nothing to resume") from None
     seconds = time.perf_counter() - started
     if as_json:
+        choices = _choices(plan, folder)
+        made = [] if choices is None else choices.made
         print_json(
             {
                 "run": str(folder),
@@ -138,6 +155,7 @@ def _train(
                 "labels": len(model.label_names),
                 "seconds": round(seconds, 3),
                 "info": model.info,
+                "choices": [asdict(choice) for choice in made],
                 "config": run.model_dump(mode="json"),
             }
         )
@@ -149,9 +167,59 @@ def _train(
         print_line(f"  {command}")
 
 
-def _duration(run: "RunConfig") -> str:
+def _choices(plan: "Plan | None", folder: Path | None) -> "Choices | None":
+    """What was chosen for a run: by its plan, or earlier."""
+    from scdh.runs.choices import Choices
+    from scdh.runs.folder import RunFolder
+
+    if plan is not None or folder is None:
+        return None if plan is None else plan.choices
+    return Choices.load(RunFolder(folder).choices_file)
+
+
+def _show_config(run: "RunConfig", choices: "Choices | None", as_json: bool) -> None:
+    made = [] if choices is None else choices.made
+    to_try = [] if choices is None else choices.to_try
+    if as_json:
+        document = run.model_dump(mode="json")
+        print_json({**document, "choices": [asdict(choice) for choice in made], "to_try": to_try})
+        return
+    reasons = {choice.setting: choice.reason for choice in made}
+    reasons |= dict.fromkeys(to_try, "where trials begin; they find the value when the run starts")
+    print_line(to_toml(run, reasons))
+
+
+def _print_plan(plan: "Plan | None") -> None:
+    if plan is None:
+        return
+    chosen = [choice for choice in plan.choices.made if choice.setting not in plan.choices.to_try]
+    if chosen:
+        values = ", ".join(f"{choice.setting}={_toml_value(choice.value)}" for choice in chosen)
+        print_line(f"Chosen for these data (--show-config has the reasons, --set changes any): {values}.")
+    if plan.choices.to_try:
+        print_line(
+            f"To be found by trials on the {len(plan.protocol.validation):,} validation rows: "
+            f"{', '.join(plan.choices.to_try)}."
+        )
+    elif plan.why_not_tried:
+        print_line(f"No settings are tried: {plan.why_not_tried}.")
+
+
+def _print_found(plan: "Plan", as_json: bool) -> None:
+    trials = plan.choices.trials
+    if as_json or not trials:
+        return
+    tried = sorted({key for trial in trials for key in trial.values})
+    found = {choice.setting: choice for choice in plan.choices.made if choice.setting in tried}
+    values = ", ".join(f"{key}={_toml_value(choice.value)}" for key, choice in found.items())
+    print_line(f"Found by {len(trials)} trials in {sum(trial.seconds for trial in trials):.1f} s: {values}.")
+
+
+def _duration(run: "RunConfig", plan: "Plan | None") -> str:
     from scdh.methods.declared import declared
 
+    if plan is not None and "train.epochs" in plan.choices.to_try:
+        return ""
     return f"{run.train.epochs} epochs, " if declared(run.method.name).learns_by_gradient else ""
 
 
@@ -178,49 +246,48 @@ def _next_commands(run: "RunConfig", folder: Path, ranking: str) -> list[str]:
 
 
 def _resolve(
-    preset: str | None, file: Path | None, given: Mapping[str, Any], resumed: Path | None
-) -> tuple["RunConfig", "Source | None", str]:
-    """The settings of the run, its data where they had to be opened, and a note on settings chosen to suit them.
-
-    Settings that are not given are those of the preset and the file, or of the run to resume, or suit the data.
-    """
+    preset: str | None, file: Path | None, given: Mapping[str, Any], resumed: Path | None, trials: bool
+) -> "tuple[RunConfig, Plan | None]":
+    """The settings of the run and, where neither preset, file nor an earlier run gives them, the plan they are of."""
     from scdh.config import load_config
 
     if preset is not None or file is not None:
-        return load_config(preset, file, given), None, ""
+        return load_config(preset, file, given), None
+    from scdh.training.plan import plan_run
+
     if resumed is not None:
-        return load_config(overrides={**_saved_settings(resumed), **given}), None, ""
+        plan = _stopped_plan(resumed, given)
+        if plan is not None:
+            return plan.config, plan
+        return load_config(overrides={**_saved_settings(resumed), **given}), None
     if "data.source" not in given:
         raise ConfigError("There is nothing to train on: give --data, --preset or --config (or --resume with --out).")
-    from scdh.runs.protocol import source_of
-    from scdh.training.defaults import suited_settings
+    plan = plan_run(given, trials=trials)
+    return plan.config, plan
 
-    run = load_config(overrides=given)
-    source = source_of(run)
-    chosen = suited_settings(run, source, given)
-    if not chosen:
-        return run, source, ""
-    values = ", ".join(f"{key}={_toml_value(value)}" for key, value in chosen.items())
-    kind = "embeddings" if source.kind == "features" else "images"
-    note = f"{source.name} holds {kind}, so these were chosen: {values} (change any with --set)."
-    if "data.split" in chosen:
-        note += " A class of a single row cannot both train and be a query, so there are no queries to evaluate with."
-    return load_config(overrides={**chosen, **given}), source, note
+
+def _stopped_plan(folder: Path, given: Mapping[str, Any]) -> "Plan | None":
+    """The plan of a run that was stopped while it tried settings, before it had any."""
+    from scdh.runs.folder import RunFolder
+    from scdh.training.plan import resumed_plan
+
+    if RunFolder(folder).config_file.exists():
+        return None
+    plan = resumed_plan(folder)
+    if plan is not None and given:
+        raise ConfigError(f"The run in {str(folder)!r} was stopped while it tried settings; resume it without others.")
+    return plan
 
 
 def _saved_settings(folder: Path) -> dict[str, Any]:
     """Settings by dotted key that a run was started with."""
+    from scdh.runs.choices import flat_settings
     from scdh.runs.folder import RunFolder
 
     run = RunFolder(folder)
     if not run.config_file.exists():
         raise ConfigError(f"There is no run in {str(folder)!r} to resume: it holds no {run.config_file.name}.")
-    saved = run.saved_settings()
-    settings = {key: value for key, value in saved.items() if not isinstance(value, dict)}
-    for group, values in saved.items():
-        if isinstance(values, dict):
-            settings |= {f"{group}.{key}": value for key, value in values.items()}
-    return settings
+    return flat_settings(run.saved_settings())
 
 
 def default_folder(run: "RunConfig") -> Path:
@@ -231,18 +298,25 @@ def default_folder(run: "RunConfig") -> Path:
     return Path("runs") / f"{plain}-{run.method.name}-{run.method.bits}bit-seed{run.seed}"
 
 
-def to_toml(run: "RunConfig") -> str:
-    """All settings, readable by ``--config`` again; "none" has no form in TOML and becomes a comment."""
-    values = run.model_dump(mode="json")
-    lines = [_toml_line(key, value) for key, value in values.items() if not isinstance(value, dict)]
+def to_toml(run: "RunConfig", reasons: Mapping[str, str] | None = None) -> str:
+    """All settings, readable by ``--config`` again; "none" has no form in TOML and becomes a comment.
+
+    Args:
+        run: the settings.
+        reasons: by dotted key, why a setting has its value; they are added as comments.
+    """
+    values, reasons = run.model_dump(mode="json"), reasons or {}
+    lines = [_toml_line(key, value, reasons.get(key)) for key, value in values.items() if not isinstance(value, dict)]
     for group, inner in values.items():
         if isinstance(inner, dict):
-            lines += ["", f"[{group}]", *(_toml_line(key, value) for key, value in inner.items())]
+            settings = (_toml_line(key, value, reasons.get(f"{group}.{key}")) for key, value in inner.items())
+            lines += ["", f"[{group}]", *settings]
     return "\n".join(lines)
 
 
-def _toml_line(key: str, value: Any) -> str:
-    return f"# {key} is not set" if value is None else f"{key} = {_toml_value(value)}"
+def _toml_line(key: str, value: Any, reason: str | None) -> str:
+    line = f"# {key} is not set" if value is None else f"{key} = {_toml_value(value)}"
+    return line if reason is None else f"{line}  # {' '.join(reason.split())}"
 
 
 def _toml_value(value: Any) -> str:

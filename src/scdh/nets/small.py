@@ -1,6 +1,10 @@
 """Trunks that need no pretrained weights: a small convolutional net for tiny images, and an MLP for embeddings."""
 
+import numpy as np
+import torch
 from torch import Tensor, nn
+
+LEAST_SHARE = 0.05  # of the root mean square of all deviations
 
 
 class SmallConv(nn.Module):
@@ -38,10 +42,18 @@ class FeatureTrunk(nn.Module):
         inputs: d.
         hidden: sizes of the layers; empty for the identity.
         dropout: share of values set to 0 in training.
+        standardise: scale inputs by what :meth:`measure` found.
     """
 
-    def __init__(self, inputs: int, hidden: list[int], dropout: float = 0.0) -> None:
+    mean: Tensor
+    scale: Tensor
+
+    def __init__(self, inputs: int, hidden: list[int], dropout: float = 0.0, standardise: bool = False) -> None:
         super().__init__()
+        self.standardise = standardise
+        if standardise:
+            self.register_buffer("mean", torch.zeros(inputs))
+            self.register_buffer("scale", torch.ones(inputs))
         layers: list[nn.Module] = []
         width = inputs
         for size in hidden:
@@ -50,5 +62,16 @@ class FeatureTrunk(nn.Module):
         self.layers = nn.Sequential(*layers)
         self.width = width
 
+    def measure(self, features: np.ndarray) -> None:
+        """Take mean and deviation of the training embeddings, float [n, d]. A feature that hardly varies is not
+        enlarged beyond ``LEAST_SHARE``: it would be noise as large as the signal.
+        """
+        if not self.standardise:
+            return
+        deviation = features.std(axis=0, dtype=np.float64)
+        floor = LEAST_SHARE * np.sqrt(np.mean(deviation**2))
+        self.mean.copy_(torch.from_numpy(features.mean(axis=0, dtype=np.float64)))
+        self.scale.copy_(torch.from_numpy(1 / np.maximum(deviation, floor if floor > 0 else 1.0)))
+
     def forward(self, x: Tensor) -> Tensor:
-        return self.layers(x)
+        return self.layers((x - self.mean) * self.scale if self.standardise else x)

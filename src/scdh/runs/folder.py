@@ -35,6 +35,7 @@ class RunFolder:
         self.path = Path(path)
         self.config_file = self.path / "config.json"
         self.protocol_file = self.path / "protocol.json"
+        self.choices_file = self.path / "choices.json"  # settings that nobody gave, with reasons and trials
         self.model = self.path / MODEL_OF_RUN  # written last: a run that has it is finished
         self.student = self.path / "student"  # the network that a teacher was averaged from
         self.best = self.path / "best"  # the best epoch's model while the run goes on
@@ -96,16 +97,20 @@ class RunFolder:
             raise DataError(f"{str(self.config_file)!r} does not hold the settings of a run: it has no table 'config'.")
         return settings
 
-    def claim(self, config: RunConfig, *, resume: bool, write: bool = True) -> None:
-        """Make the folder this run's own: refuse another run's, or to resume with other settings."""
+    def claim(self, config: RunConfig, *, resume: bool, write: bool = True, may_be_longer: bool = False) -> None:
+        """Make the folder this run's own: refuse another run's, or to resume with other settings.
+
+        Args:
+            config: the settings of the run.
+            resume: go on with the run that is there.
+            write: write the settings into the folder.
+            may_be_longer: let a run that is resumed, also a finished one, have more epochs than before.
+        """
         settings = config.model_dump(mode="json")
         if (self.path / WEIGHTS).exists():  # its config.json is the model's description
             raise TrainingError(f"{str(self)!r} holds a model, not a run; choose another folder.")
+        self.refuse_earlier_run(resume=resume)
         if self.config_file.exists():
-            if not resume and (self.checkpoint.exists() or self.is_finished):
-                raise TrainingError(
-                    f"{str(self)!r} already holds a run; add --resume to go on with it, or choose another folder."
-                )
             try:
                 # Through the same check: a setting that came with a newer version has its default in an older run.
                 earlier = self.config().model_dump(mode="json")
@@ -113,6 +118,8 @@ class RunFolder:
                 raise TrainingError(
                     f"{str(self.config_file)!r} does not hold the settings of a run; choose another folder."
                 ) from None
+            if may_be_longer and settings["train"]["epochs"] > earlier["train"]["epochs"]:
+                earlier["train"]["epochs"] = settings["train"]["epochs"]
             if resume and (difference := _first_difference(earlier, settings)):
                 raise TrainingError(
                     f"The run in {str(self)!r} has another {difference}; resume with the same settings."
@@ -123,6 +130,13 @@ class RunFolder:
                 self._remove_leftovers()
             with replacing(self.config_file) as temporary:
                 temporary.write_text(json.dumps({"config": settings, "versions": versions()}, indent=1), "utf-8")
+
+    def refuse_earlier_run(self, *, resume: bool) -> None:
+        """Refuse a folder in which a run has begun, unless it is to go on."""
+        if not resume and self.config_file.exists() and (self.checkpoint.exists() or self.is_finished):
+            raise TrainingError(
+                f"{str(self)!r} already holds a run; add --resume to go on with it, or choose another folder."
+            )
 
     def _remove_leftovers(self) -> None:
         """Of a run that was stopped before its first checkpoint: they must not pass for the new run's."""

@@ -3,14 +3,13 @@
 import json
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-import torch
 
 from scdh.codes import HAMMING, Codes
 from scdh.config import RunConfig
@@ -21,12 +20,11 @@ from scdh.errors import CodesError, DataError
 from scdh.evaluation import evaluate
 from scdh.files import replacing
 from scdh.hasher import Hasher
-from scdh.losses import quantization_loss
 from scdh.metrics.scores import RankingScores
 from scdh.runs.encoding import hash_outputs_of_rows, named_codes
 from scdh.runs.folder import NetworkName, RunFolder
 from scdh.runs.protocol import source_of
-from scdh.runs.ranking import KeptOutputs, score_ranking
+from scdh.runs.ranking import KeptOutputs, MeasuredOutputs, score_ranking
 from scdh.runs.scored_labels import scored_labels
 from scdh.runs.summary import summarise
 from scdh.versions import versions
@@ -233,31 +231,13 @@ def _encode_or_reuse(
     if codes is not None:
         return _EncodedPart(codes, float(codes.metadata["l_q"]) if _has_l_q(hasher) else None)
     kept = KeptOutputs(hasher, encode())
-    measured = _MeasuredOutputs(kept, hasher.method.quantization_norm)
+    measured = MeasuredOutputs(kept, hasher.method.quantization_norm)
     codes, names = named_codes(hasher, source, measured)
     metadata |= {"l_q": f"{measured.l_q:.6f}"} if _has_l_q(hasher) else {}
     codes = Codes(codes.packed, codes.bits, codes.ids, {**codes.metadata, **metadata})
     names.save(file)
     codes.save(file)
     return _EncodedPart(codes, float(metadata["l_q"]) if _has_l_q(hasher) else None, kept.u)
-
-
-class _MeasuredOutputs:
-    """Passes (rows, u) batches on, and adds up l_q: how far real outputs are from the corners of the cube."""
-
-    def __init__(self, batches: Iterable[tuple[np.ndarray, np.ndarray]], p: float) -> None:
-        self.batches, self.p = batches, p
-        self.total, self.count = 0.0, 0
-
-    def __iter__(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        for rows, u in self.batches:
-            self.total += float(quantization_loss(torch.from_numpy(u), self.p)) * len(rows)
-            self.count += len(rows)
-            yield rows, u
-
-    @property
-    def l_q(self) -> float:
-        return self.total / self.count
 
 
 def _has_l_q(hasher: Hasher) -> bool:

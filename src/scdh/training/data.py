@@ -1,5 +1,6 @@
 """The rows that a run trains and validates on, as batches: augmented images, or cached features of a frozen trunk."""
 
+import copy
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -19,8 +20,10 @@ from scdh.encode import read_network, run_network
 from scdh.errors import DataError
 from scdh.hasher import Hasher
 from scdh.methods.base import MethodData
+from scdh.metrics.scores import RankingScores
 from scdh.nets.network import Network, Outputs
-from scdh.runs.ranking import KeptOutputs, score_ranking
+from scdh.nets.small import FeatureTrunk
+from scdh.runs.ranking import KeptOutputs, MeasuredOutputs, score_ranking
 from scdh.training.features import cached_trunk_features
 
 
@@ -65,6 +68,8 @@ class TrainingData:
         self.is_cached = config.net.freeze and hasher.preprocess is not None
         if self.is_cached:
             self._cache_features()
+        elif isinstance(hasher.network.trunk, FeatureTrunk) and config.net.standardise:
+            hasher.network.trunk.measure(source.features[self.train_rows])
 
     def _cache_features(self) -> None:
         """Run the trunk once over plain and augmented copies of all rows; batches are then vectors."""
@@ -177,11 +182,25 @@ class TrainingData:
         """All rows that train, with a label or without."""
         return np.concatenate([self.train_rows, *([] if self.unlabelled_rows is None else [self.unlabelled_rows])])
 
+    def with_config(self, config: RunConfig) -> "TrainingData":
+        """The same rows, read once, for a run with other settings of training."""
+        other = copy.copy(self)
+        other.config = config
+        return other
+
     def validate(self, net: Network) -> float:
-        """MAP of the validation rows against each other, each left out of its own ranking: none was trained on."""
+        """MAP of the validation rows (:meth:`validation_scores`)."""
+        return self.validation_scores(net)[0].map
+
+    def validation_scores(self, net: Network) -> tuple[RankingScores, float]:
+        """Scores of the validation rows against each other, each left out of its own ranking (none was trained on), and
+        their l_q: how far real outputs are from the corners of the cube.
+        """
+        method = self.hasher.method
         batches = self.plain_batches(self.validation_rows)
-        outputs = KeptOutputs(self.hasher, run_network(net, batches, self.hasher.method.hash_outputs))
-        codes = self.hasher.encode_outputs(outputs, net)
+        outputs = KeptOutputs(self.hasher, run_network(net, batches, method.hash_outputs))
+        measured = MeasuredOutputs(outputs, method.quantization_norm)
+        codes = self.hasher.encode_outputs(measured, net)
         labels = self.batch_source.labels[codes.ids]
         scores = score_ranking(self.hasher, codes, outputs.u, labels, codes, labels, network=net, leave_one_out=True)
-        return scores.map
+        return scores, measured.l_q

@@ -1,41 +1,37 @@
-"""Settings that suit the data, where neither a preset nor a file was given.
+"""Settings that suit the data, where neither a preset nor a file was given, each with its reason.
 
-The defaults of :mod:`scdh.config` are the paper's: a whole network on a GPU for 160 epochs, 100 queries a class.
-With a folder of photos and no GPU, a result in minutes is of more use.
+The defaults of :mod:`scdh.config` are the paper's: a whole network on a GPU for 160 epochs. With a folder of photos and
+no GPU, a result in minutes is of more use. What depends on more than kind and size of the data (learning rate, epochs,
+α) is then found by trials (:mod:`scdh.training.trials`); the values here are where these start.
 """
 
 from collections.abc import Mapping
 from typing import Any
 
 from scdh.config import RunConfig
+from scdh.data.batches.sampling import steps_per_epoch
 from scdh.data.source import Source
-from scdh.methods.registry import method_class
+from scdh.methods.declared import declared
+from scdh.runs.choices import Choice
 
-# A small MLP on vectors learns better, and in seconds, with these than with the paper's settings.
+# Layers on vectors learn in seconds with AdamW; the paper's SGD needs a rate of its own for every kind of features.
+FOR_VECTORS: dict[str, Any] = {
+    "net.hidden": [512],
+    "net.dropout": 0.5,
+    "train.optimiser": "adamw",
+    "train.lr_trunk": 0.003,
+    "train.lr_head": 0.003,
+    "train.weight_decay": 0.01,
+    "train.schedule": "cosine",
+}
 FOR_EMBEDDINGS: dict[str, Any] = {
     "net.backbone": "features",
-    "net.hidden": [256],
-    "net.dropout": 0.2,
-    "train.optimiser": "adamw",
-    "train.lr_trunk": 0.002,
-    "train.lr_head": 0.002,
-    "train.weight_decay": 0.01,
-    "train.schedule": "cosine",
-    "train.epochs": 30,
-    "train.batch_size": 64,
+    "net.standardise": True,
     "train.augmentation": "none",
+    **FOR_VECTORS,
+    "net.dropout": 0.2,
 }
-# Heads on a frozen network learn in minutes; demo-groceries' settings, chosen there on validation photos.
-FOR_FROZEN_IMAGES: dict[str, Any] = {
-    "net.freeze": True,
-    "net.views": 5,
-    "train.optimiser": "adamw",
-    "train.lr_head": 0.01,
-    "train.weight_decay": 0.01,
-    "train.schedule": "cosine",
-    "train.epochs": 60,
-    "train.batch_size": 64,
-}
+FOR_FROZEN_IMAGES: dict[str, Any] = {"net.freeze": True, **FOR_VECTORS}
 # For net.freeze=false: cifar10-lite0's settings without its regularisation.
 FOR_TUNED_IMAGES: dict[str, Any] = {
     "train.optimiser": "adamw",
@@ -46,37 +42,84 @@ FOR_TUNED_IMAGES: dict[str, Any] = {
     "train.lr_warm_up": 2,
     "train.clip_norm": 5.0,
     "train.epochs": 30,
+    "train.patience": 8,
     "train.batch_size": 32,
 }
+SETTINGS_OF_KINDS = {
+    "embeddings": FOR_EMBEDDINGS,
+    "frozen images": FOR_FROZEN_IMAGES,
+    "tuned images": FOR_TUNED_IMAGES,
+}
 UNTRAINED = ("features", "small_conv")  # backbones without pretrained weights, which cannot stay as they are
-MOST_QUERIES = 100  # of a class
+MANY_CLASSES = 100  # from here on centres shrink to 0 without the paper's warm-up
+# Random crops matter most where photos are few; each costs as much as all photos once through the network.
+VIEWS = ((5_000, 5), (20_000, 3))
+MOST_ROWS_VIEWS = 2
+BATCHES = ((4_000, 64), (16_000, 128))  # (rows, batch): below so many rows
+LARGEST_BATCH = 256
+USUAL_STEPS, FEWEST_EPOCHS, MOST_EPOCHS = 1_500, 10, 60
 
 
-def suited_settings(config: RunConfig, source: Source, chosen: Mapping[str, Any]) -> dict[str, Any]:
-    """Dotted settings for this source, without those that the user chose."""
-    if source.kind == "features":
-        kind, settings = "embeddings", {} if "net.backbone" in chosen else FOR_EMBEDDINGS
-    else:
-        is_frozen = (
-            chosen.get("net.freeze", True) is True and config.net.pretrained and config.net.backbone not in UNTRAINED
-        )
-        kind, settings = ("frozen images", FOR_FROZEN_IMAGES) if is_frozen else ("tuned images", FOR_TUNED_IMAGES)
-    of_method = method_class(config.method.name).suited_settings.get(kind, {}) if settings else {}
-    settings = settings | {f"method.{key}": value for key, value in of_method.items()}
-    settings |= _query_settings(config, source, chosen)
-    return {key: value for key, value in settings.items() if key not in chosen}
+def suited_choices(config: RunConfig, source: Source, rows: int, given: Mapping[str, Any]) -> list[Choice]:
+    """Settings for this source, without those that the user gave.
 
-
-def _query_settings(config: RunConfig, source: Source, chosen: Mapping[str, Any]) -> dict[str, Any]:
-    """How many queries a drawn split holds out, where the user says nothing: a fifth of the smallest class, at most
-    ``MOST_QUERIES``; none where a class has a single row.
+    Args:
+        config: the settings as given, with the paper's defaults for the others.
+        source: the data.
+        rows: number of labelled training rows.
+        given: what the user gave, by dotted key.
     """
-    parts = () if source.split is None else {str(part) for part in source.split}
-    if chosen.keys() & {"data.split", "data.train", "data.query", "data.query_per_class", "data.train_per_class"}:
-        return {}
-    if (config.data.train in parts and config.data.query in parts) or not source.labelled.any():
-        return {}
-    smallest = int(source.rows_per_class.min())
-    if smallest < 2:
-        return {"data.split": "all"}
-    return {"data.query_per_class": min(MOST_QUERIES, max(1, smallest // 5))}
+    method = declared(config.method.name)
+    kind = data_kind(config, source, given)
+    if not method.learns_by_gradient:
+        made = [_frozen_choice()] if kind == "frozen images" else []
+        made += [Choice("net.backbone", "features", "embeddings")] if kind == "embeddings" else []
+    elif kind == "embeddings" and "net.backbone" in given:
+        made = []
+    else:
+        made = [Choice(key, value, f"suits {kind}") for key, value in SETTINGS_OF_KINDS[kind].items()]
+        if kind != "tuned images":
+            made += _by_rows(kind, rows, given)
+        made += _of_method(config, source, kind)
+    return [choice for choice in made if choice.setting not in given]
+
+
+def data_kind(config: RunConfig, source: Source, given: Mapping[str, Any]) -> str:
+    """One of ``SETTINGS_OF_KINDS``."""
+    if source.kind == "features":
+        return "embeddings"
+    is_frozen = given.get("net.freeze", True) is True and config.net.pretrained and config.net.backbone not in UNTRAINED
+    return "frozen images" if is_frozen else "tuned images"
+
+
+def _frozen_choice() -> Choice:
+    return Choice("net.freeze", True, "the method reads the features of a pretrained network")
+
+
+def _by_rows(kind: str, rows: int, given: Mapping[str, Any]) -> list[Choice]:
+    batch = given.get("train.batch_size", next((size for most, size in BATCHES if rows < most), LARGEST_BATCH))
+    epochs = round(USUAL_STEPS / steps_per_epoch(max(rows, 1), batch))
+    why = f"{rows:,} training rows"
+    made = [
+        Choice("train.batch_size", batch, why),
+        Choice("train.epochs", min(max(epochs, FEWEST_EPOCHS), MOST_EPOCHS), f"{why}: about {USUAL_STEPS:,} steps"),
+    ]
+    if kind == "frozen images":
+        views = next((count for most, count in VIEWS if rows <= most), MOST_ROWS_VIEWS)
+        made.append(Choice("net.views", views, f"{why}: the photo as it is, and {views - 1} random crops"))
+    return made
+
+
+def _of_method(config: RunConfig, source: Source, kind: str) -> list[Choice]:
+    """What the method itself says suits such data; the last of two values for one setting counts."""
+    suited = declared(config.method.name).suited_settings
+    cases = [(kind, f"suits {kind}")]
+    cases += [("many labels", "an item may have several labels")] if source.multi_label else []
+    if source.num_classes >= MANY_CLASSES:
+        cases.append(("many classes", f"{source.num_classes:,} classes"))
+    made = {
+        f"method.{key}": Choice(f"method.{key}", value, reason)
+        for case, reason in cases
+        for key, value in suited.get(case, {}).items()
+    }
+    return list(made.values())

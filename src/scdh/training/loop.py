@@ -105,7 +105,8 @@ def train_epochs(
     log = RunLog(run if is_main else None, progress.epochs_done, quiet or not is_main)
     step_module, optimiser = accelerator.prepare(TrainingStep(net, method), optimiser)
 
-    for epoch in range(progress.epochs_done, settings.epochs):
+    is_stopped = settings.patience is not None and _agreed(accelerator, _has_stopped_gaining(progress, settings))
+    for epoch in range(progress.epochs_done, progress.epochs_done if is_stopped else settings.epochs):
         steps: list[dict[str, float]] = []
         started, items = time.perf_counter(), 0
         if accelerator.num_processes > 1:
@@ -173,6 +174,8 @@ def train_epochs(
             counters = {} if average is None else {"average": average.steps}
             save_checkpoint(checkpoint, modules, optimiser, schedule, progress, counters)
         accelerator.wait_for_everyone()
+        if settings.patience is not None and _agreed(accelerator, _has_stopped_gaining(progress, settings)):
+            break
     log.close()
     return Trained(scored_net.eval(), progress, None if student is None else student.eval())
 
@@ -180,6 +183,19 @@ def train_epochs(
 def refuse_two_averages(method: Method, settings: TrainSettings) -> None:
     if method.teacher_decay and settings.ema:
         raise ConfigError(f"{method.about.title} averages the weights itself; set train.ema=0.")
+
+
+def _has_stopped_gaining(progress: Progress, settings: TrainSettings) -> bool:
+    """Whether the last ``patience`` validation scores brought no better one."""
+    if progress.best_epoch is None or settings.patience is None:
+        return False
+    return progress.epochs_done - progress.best_epoch >= settings.patience * settings.validate_every
+
+
+def _agreed(accelerator: Any, is_so: bool) -> bool:
+    """What the first process, which alone validates, says."""
+    votes = accelerator.reduce(torch.tensor(float(is_so), device=accelerator.device), "sum")
+    return float(votes) > 0
 
 
 def _mean_losses(steps: list[dict[str, float]]) -> dict[str, float]:

@@ -51,7 +51,7 @@ def train(
     accelerator = make_accelerator(config.train.precision)
     run = None if folder is None else RunFolder(folder)
     if run is not None:
-        run.claim(config, resume=resume, write=accelerator.is_main_process)
+        run.claim(config, resume=resume, write=accelerator.is_main_process, may_be_longer=True)
         accelerator.wait_for_everyone()
     source = source_of(config) if source is None else source
     protocol = protocol_of(config, source)

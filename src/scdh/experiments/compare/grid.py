@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from scdh.errors import ConfigError
 from scdh.methods.declared import check_known, declared
 from scdh.methods.registry import make_method
 from scdh.runs.protocol import protocol_of
-from scdh.training.defaults import suited_settings
+from scdh.training.defaults import suited_choices
 from scdh.training.loop import refuse_two_averages
 
 # What all methods of a comparison share: neither settings of one method nor values to tune may change these.
@@ -60,6 +61,15 @@ class Grid:
     settings: Mapping[str, Any] | None = None
     method_settings: Mapping[str, Mapping[str, Any]] | None = None
 
+    @cached_property
+    def counts(self) -> "LabelledCounts":
+        return LabelledCounts()
+
+    @property
+    def middle_bits(self) -> int:
+        """The length of codes at which settings are chosen for all lengths."""
+        return sorted(self.bits)[len(self.bits) // 2]
+
     def check(self) -> "Grid":
         """The grid itself, or a ConfigError that says what is wrong in it."""
         for name in (*self.methods, *(self.method_settings or {})):
@@ -94,7 +104,9 @@ class Grid:
         cell = {"method.name": method, "method.bits": bits, "seed": seed}
         defaults: dict[str, Any] = {}
         if self.preset is None and self.file is None and source is not None:
-            defaults = suited_settings(load_config(overrides={**given, **cell}), source, given)
+            config = load_config(overrides={**given, **cell})
+            made = suited_choices(config, source, self.counts.count(config, source), given)
+            defaults = {choice.setting: choice.value for choice in made}
         return load_config(self.preset, self.file, {**defaults, **given, **cell})
 
     def cells(self, source: Source, epochs: Mapping[tuple[str, int], int] | None = None) -> list[Cell]:
@@ -104,25 +116,17 @@ class Grid:
             source: the data.
             epochs: numbers of epochs by (method, bits), for equal times.
         """
-        order, counts, epochs = product(self.seeds, self.bits, self.methods), LabelledCounts(), epochs or {}
-        return [self.cell(source, name, bits, seed, epochs.get((name, bits)), counts) for seed, bits, name in order]
+        order, epochs = product(self.seeds, self.bits, self.methods), epochs or {}
+        return [self.cell(source, name, bits, seed, epochs.get((name, bits))) for seed, bits, name in order]
 
-    def cell(
-        self,
-        source: Source,
-        method: str,
-        bits: int,
-        seed: int,
-        epochs: int | None = None,
-        counts: "LabelledCounts | None" = None,
-    ) -> Cell:
+    def cell(self, source: Source, method: str, bits: int, seed: int, epochs: int | None = None) -> Cell:
         """One cell. Every method's epoch has as many steps as one pass over the labelled rows, also where it sees
         unlabelled rows beside them: equal epochs are equal steps.
         """
         config = self.config(method, bits, seed, source)
         more: dict[str, Any] = {}
         if declared(method).learns_by_gradient and config.train.epoch_steps is None:
-            rows = (counts or LabelledCounts()).count(config, source)
+            rows = self.counts.count(config, source)
             more["train.epoch_steps"] = steps_per_epoch(rows, config.train.batch_size)
         if epochs is not None:
             more |= _epoch_settings(config, epochs)

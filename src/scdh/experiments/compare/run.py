@@ -16,12 +16,14 @@ from scdh.errors import ConfigError
 from scdh.experiments.compare.budget import epochs_within
 from scdh.experiments.compare.cell import CellRunner
 from scdh.experiments.compare.grid import Cell, Grid
+from scdh.experiments.compare.rates import own_rates
 from scdh.experiments.compare.results import Budget, CellResult, ComparedData, ComparisonResults, TuningResult
 from scdh.experiments.compare.summary import shared_target, summarise
-from scdh.experiments.compare.tuning import tune
+from scdh.experiments.compare.tuning import check_tuned_values, tune
 from scdh.methods.declared import declared
 from scdh.progress import track
 from scdh.runs.protocol import protocol_of
+from scdh.training.search import RATE
 from scdh.versions import versions
 
 FEW_STEPS = 100
@@ -37,6 +39,7 @@ def compare_methods(
     tuned: Mapping[str, Sequence[Any]] | None = None,
     target: float | None = None,
     cache: Path | None = None,
+    find_rates: bool = True,
     notify: Callable[[str], None] = lambda _: None,
 ) -> ComparisonResults:
     """Run what is left of a comparison, and write its results to ``out/compare.json``.
@@ -50,6 +53,7 @@ def compare_methods(
         tuned: setting → values to try for every method.
         target: validation MAP whose training time is reported; None takes the highest that every run reaches.
         cache: folder for the features of a frozen network, also of other comparisons; None takes ``out/features``.
+        find_rates: find a learning rate for every method by trials, where none is given.
         notify: is called with lines about the progress.
 
     Returns:
@@ -66,9 +70,13 @@ def compare_methods(
         raise ConfigError("The data have no queries to compare with; set data.query_per_class (not data.split=all).")
     if target is not None and not len(protocol.validation):
         raise ConfigError("The time to a validation MAP needs validation rows: add --set data.validation_per_class=20.")
-    tuning: dict[str, TuningResult] = {}
     if tuned:
-        grid, tuning = tune(grid, source, out, tuned, cache, notify)
+        check_tuned_values(tuned, grid)
+    tuning: dict[str, TuningResult] = {}
+    if find_rates and RATE not in (tuned or {}):
+        grid, tuning = own_rates(grid, source, out, cache, notify)
+    if tuned:
+        grid, tuning = tune(grid, source, out, tuned, cache, notify, tuning)
     cells = grid.cells(source, None if seconds is None else epochs_within(grid, source, out, seconds, cache))
     runner = CellRunner(source, out, topk, cache)
     missing = _run_cells(cells, runner, notify)

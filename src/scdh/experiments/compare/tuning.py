@@ -24,6 +24,7 @@ def tune(
     values: Mapping[str, Sequence[Any]],
     cache: Path,
     notify: Callable[[str], None],
+    found: Mapping[str, TuningResult] | None = None,
 ) -> tuple[Grid, dict[str, TuningResult]]:
     """Choose settings for each method that is trained.
 
@@ -34,13 +35,13 @@ def tune(
         values: setting → values to try; all combinations of the settings that a method has are tried.
         cache: folder for the features of a frozen network.
         notify: is called with one line about each method.
+        found: what was chosen before, such as learning rates; it is added to what is chosen here.
 
     Returns:
         The grid with the best values, and what was tried for each method.
     """
-    bits, seed = sorted(grid.bits)[len(grid.bits) // 2], grid.seeds[0]
-    trained = [name for name in grid.methods if declared(name).learns_by_gradient]
-    _check(values, trained, grid)
+    bits, seed = grid.middle_bits, grid.seeds[0]
+    trained = check_tuned_values(values, grid)
     trials: list[tuple[Cell, dict[str, Any]]] = []
     for method in trained:
         keys = [key for key in values if _has_setting(method, key)]
@@ -64,7 +65,13 @@ def tune(
     for method, tried_here in by_method.items():
         best = max(tried_here, key=lambda trial: -1.0 if trial.validation_map is None else trial.validation_map)
         method_settings[method] = {**method_settings.get(method, {}), **best.values}
-        results[method] = TuningResult(chosen=best.values, bits=bits, seed=seed, tried=tried_here)
+        before = (found or {}).get(method)
+        results[method] = TuningResult(
+            chosen={**({} if before is None else before.chosen), **best.values},
+            bits=bits,
+            seed=seed,
+            tried=[*([] if before is None else before.tried), *tried_here],
+        )
         chosen = ", ".join(f"{key}={value}" for key, value in best.values.items()) or "nothing to tune"
         reason = f"by validation MAP at {bits} bits" if best.validation_map is not None else "as every run diverged"
         notify(f"{method}: {chosen}, {reason}")
@@ -86,7 +93,9 @@ def _validation_map(run: RunFolder, cell: Cell) -> float | None:
     return max(scores[-1:] if cell.config.train.keep == "last" else scores, default=None)
 
 
-def _check(values: Mapping[str, Sequence[Any]], trained: Sequence[str], grid: Grid) -> None:
+def check_tuned_values(values: Mapping[str, Sequence[Any]], grid: Grid) -> list[str]:
+    """Refuse values that cannot be tried; returns the methods that are trained."""
+    trained = [name for name in grid.methods if declared(name).learns_by_gradient]
     if not trained:
         raise ConfigError("There is nothing to tune: none of the methods is trained step by step.")
     check_not_shared(values)
@@ -98,6 +107,7 @@ def _check(values: Mapping[str, Sequence[Any]], trained: Sequence[str], grid: Gr
         for settings in (grid.settings or {}, *(grid.method_settings or {}).values()):
             if key in settings:
                 raise ConfigError(f"{key} is either set or tuned, not both.")
+    return trained
 
 
 def _has_setting(method: str, key: str) -> bool:

@@ -1,0 +1,72 @@
+"""A learning rate of its own for every trained method, found by the same trials for all.
+
+At another method's rate a method may score far below what it can; that would compare rates, not methods. The trials
+are those of ``scdh train`` (:mod:`scdh.training.trials`): on training rows, scored on validation rows. Every method
+gets the same number of them, and the number of epochs stays the one that all methods share.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from scdh.data.source import Source
+from scdh.experiments.compare.grid import Grid
+from scdh.experiments.compare.results import Trial, TuningResult
+from scdh.files import locked
+from scdh.methods.declared import declared
+from scdh.progress import track
+from scdh.runs.choices import Choices
+from scdh.runs.protocol import protocol_of
+from scdh.training.search import EPOCHS, RATE
+from scdh.training.trials import choose_by_trials, rate_settings, settings_to_try
+
+# Wide enough that no method's best is outside: further rates for some would be more trials than others get.
+RATES = (0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1)
+
+
+def own_rates(
+    grid: Grid, source: Source, out: Path, cache: Path, notify: Callable[[str], None]
+) -> tuple[Grid, dict[str, TuningResult]]:
+    """The grid with a rate for each method that has none given, and what was tried.
+
+    Args:
+        grid: the comparison; the middle one of its lengths of codes and the first of its seeds decide for all.
+        source: its data.
+        out: its folder; trials are kept in ``out/rates``.
+        cache: folder for the features of a frozen network.
+        notify: is called with one line about each method.
+    """
+    bits, seed = grid.middle_bits, grid.seeds[0]
+    method_settings = {name: dict(settings) for name, settings in (grid.method_settings or {}).items()}
+    results: dict[str, TuningResult] = {}
+    names = [name for name in grid.methods if _has_no_rate(grid, name)]
+    for name in track(names, len(names), "learning rates", "methods"):
+        cell = grid.cell(source, name, bits, seed)
+        protocol = protocol_of(cell.config, source)
+        if RATE not in settings_to_try(cell.config, source, protocol, {})[0]:
+            continue
+        file = out / "rates" / f"{name}.json"
+        with locked(file.with_suffix(".lock"), wait=True):  # another process may be at the same comparison
+            choices = Choices.load(file)
+            if choices is None or choices.config != cell.config:
+                choices = Choices(cell.config, [RATE])
+            choose_by_trials(choices, source, protocol, file=file, feature_cache=cache, quiet=True, rates=RATES)
+        rate = choices.made[0].value
+        method_settings[name] = {**method_settings.get(name, {}), **rate_settings(source, rate)}
+        results[name] = TuningResult(
+            chosen={RATE: rate, EPOCHS: max(trial.values[EPOCHS] for trial in choices.trials)},
+            bits=bits,
+            seed=seed,
+            tried=[
+                Trial(values={key: trial.values[key] for key in (RATE, EPOCHS)}, validation_map=trial.validation_map)
+                for trial in choices.trials
+            ],
+        )
+        notify(f"{name}: {RATE}={rate:g}, {choices.made[0].reason} at {bits} bits")
+    return replace(grid, method_settings=method_settings), results
+
+
+def _has_no_rate(grid: Grid, name: str) -> bool:
+    given: tuple[Mapping[str, Any], ...] = (grid.settings or {}, (grid.method_settings or {}).get(name, {}))
+    return declared(name).learns_by_gradient and not any(RATE in settings for settings in given)

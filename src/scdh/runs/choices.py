@@ -1,0 +1,108 @@
+"""Settings of a run that nobody gave: which value each got, why, and what was tried to find it.
+
+They are in ``choices.json`` of the run folder. The file is written after every trial, so a run that is stopped while it
+tries settings goes on with the trials that are left.
+"""
+
+import json
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from scdh.config import RunConfig, load_config, parse_config
+from scdh.errors import ConfigError, DataError
+from scdh.files import replacing
+
+FORMAT = "scdh choices 1"
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A setting by its dotted key, its value, and the reason for it."""
+
+    setting: str
+    value: Any
+    reason: str
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A short run with some values: its validation MAP (None if it diverged) and l_q of the validation rows."""
+
+    values: dict[str, Any]
+    validation_map: float | None
+    l_q: float | None
+    seconds: float
+
+
+@dataclass
+class Choices:
+    """What was chosen for a run so far.
+
+    Args:
+        config: the settings before anything is tried, with those of ``made`` that the data decide.
+        to_try: settings that trials decide; empty when they are done, or when there are none.
+        made: the choices, in the order in which they were made.
+        trials: what was tried.
+    """
+
+    config: RunConfig
+    to_try: list[str] = field(default_factory=list)
+    made: list[Choice] = field(default_factory=list)
+    trials: list[Trial] = field(default_factory=list)
+
+    def resolved(self) -> RunConfig:
+        """The settings with every choice made so far."""
+        return with_values(self.config, {choice.setting: choice.value for choice in self.made})
+
+    def find_trial(self, values: dict[str, Any]) -> Trial | None:
+        """The trial of these values, if it was made already."""
+        return next((trial for trial in self.trials if trial.values == values), None)
+
+    def save(self, path: Path) -> None:
+        content = {
+            "format": FORMAT,
+            "choices": [asdict(choice) for choice in self.made],
+            "to_try": self.to_try,
+            "trials": [asdict(trial) for trial in self.trials],
+            "config": self.config.model_dump(mode="json"),
+        }
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(path) as temporary:
+            temporary.write_text(json.dumps(content, indent=1, ensure_ascii=False), "utf-8")
+
+    @classmethod
+    def load(cls, path: Path) -> "Choices | None":
+        """What ``save`` wrote; None if there is no such file."""
+        try:
+            content = json.loads(path.read_text("utf-8"))
+            if content["format"] != FORMAT:
+                raise DataError(f"{path} has the format {content['format']!r}, but {FORMAT!r} was expected.")
+            return cls(
+                parse_config(content["config"]),
+                list(content["to_try"]),
+                [Choice(**choice) for choice in content["choices"]],
+                [Trial(**trial) for trial in content["trials"]],
+            )
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except (ValueError, KeyError, TypeError, ConfigError) as error:
+            if isinstance(error, DataError):
+                raise
+            raise DataError(f"{path} does not hold the choices of a run: {error}.") from None
+
+
+def with_values(config: RunConfig, values: dict[str, Any]) -> RunConfig:
+    """The settings with some of them replaced, by dotted key."""
+    return load_config(overrides={**flat_settings(config.model_dump(mode="json")), **values})
+
+
+def flat_settings(settings: dict[str, Any]) -> dict[str, Any]:
+    """Groups of settings → settings by dotted key."""
+    flat: dict[str, Any] = {}
+    for key, value in settings.items():
+        if isinstance(value, dict):
+            flat |= {f"{key}.{name}": inner for name, inner in value.items()}
+        else:
+            flat[key] = value
+    return flat

@@ -1,0 +1,78 @@
+"""What a run will do before it does it: its data, its split, and settings for what nobody gave."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from scdh.config import RunConfig, load_config
+from scdh.data.protocol import Protocol
+from scdh.data.source import Source
+from scdh.runs.choices import Choices
+from scdh.runs.folder import RunFolder
+from scdh.runs.protocol import protocol_of, source_of
+from scdh.training.defaults import suited_choices
+from scdh.training.trials import choose_by_trials, settings_to_try
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A run to be: its data and split, the choices so far, and why nothing is tried where nothing is."""
+
+    source: Source
+    protocol: Protocol
+    choices: Choices
+    why_not_tried: str = ""
+
+    @property
+    def config(self) -> RunConfig:
+        return self.choices.resolved()
+
+    def finish(self, folder: Path | None, feature_cache: Path | None = None, *, quiet: bool = False) -> RunConfig:
+        """Run the trials that are left, and give the settings of the run.
+
+        Args:
+            folder: the run folder that keeps the choices; None: nothing is written.
+            feature_cache: folder that keeps a frozen trunk's features (default: the run's own).
+            quiet: no progress bars.
+        """
+        run = None if folder is None else RunFolder(folder)
+        cache = feature_cache or (None if run is None else run.features)
+        file = None if run is None else run.choices_file
+        if file is not None:
+            earlier = Choices.load(file)
+            if earlier is not None and earlier.config == self.choices.config:  # trials of a run that was stopped
+                self.choices.trials[:] = earlier.trials
+            self.choices.save(file)
+        choose_by_trials(self.choices, self.source, self.protocol, file=file, feature_cache=cache, quiet=quiet)
+        return self.choices.resolved()
+
+
+def plan_run(given: Mapping[str, Any], *, trials: bool = True, source: Source | None = None) -> Plan:
+    """Choose settings for the data where none are given.
+
+    Args:
+        given: settings by dotted key; ``data.source`` at least.
+        trials: whether settings may be found by trials.
+        source: the data, where they are open already.
+    """
+    config = load_config(overrides=given)
+    source = source_of(config) if source is None else source
+    protocol = protocol_of(config, source)
+    made = suited_choices(config, source, len(protocol.train), given)
+    choices = Choices(config, made=made)
+    choices = Choices(choices.resolved(), made=made)
+    to_try, why_not = settings_to_try(choices.config, source, protocol, given)
+    if not trials:
+        to_try, why_not = [], "none were asked for"
+    choices.to_try = to_try
+    return Plan(source, protocol, choices, why_not)
+
+
+def resumed_plan(folder: Path) -> Plan | None:
+    """The plan of a run that was stopped while it tried settings; None where there is no such run."""
+    choices = Choices.load(RunFolder(folder).choices_file)
+    if choices is None:
+        return None
+    source = source_of(choices.config)
+    return Plan(source, protocol_of(choices.config, source), choices)

@@ -1,0 +1,151 @@
+"""Which rate, which number of epochs and which α: a search that only sees the scores of trials.
+
+Rates are tried at a short length first. Then the length is doubled, with the best rate and with a third of it (longer
+training wants smaller steps), until validation stops gaining. Last, α is moved until l_q of the validation rows is in
+the paper's band, unless that costs validation MAP.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from scdh.runs.choices import Choice, Trial
+
+RATE, EPOCHS, ALPHA = "train.lr_head", "train.epochs", "method.alpha"
+RATES = (0.0003, 0.001, 0.003, 0.01, 0.03)
+RATE_STEP = 3.0  # about the ratio of neighbouring rates
+FURTHER_RATES = 2  # tried below or above the others, where the lowest or the highest of them is best
+LONGEST = 16  # times the first length
+LEAST_GAIN = 0.002  # of validation MAP, that a doubled length must bring
+L_Q_BAND = (0.1, 0.2)  # paper, "Optimization": a good α lets l_q end there
+ALPHA_TRIALS = 3
+ALPHA_LOSS = 0.005  # of validation MAP, that an α with l_q inside the band may cost
+
+
+@dataclass(frozen=True)
+class Start:
+    """Where a search begins.
+
+    Args:
+        rate: learning rate where it is not tried.
+        epochs: length of a run where it is not tried.
+        first_epochs: length of the first trials.
+        alpha: first value of α; None for a method without it.
+    """
+
+    rate: float
+    epochs: int
+    first_epochs: int
+    alpha: float | None
+
+
+class Search:
+    """Finds values for ``to_try`` (of RATE, EPOCHS, ALPHA).
+
+    Args:
+        to_try: the settings to find.
+        start: where the search begins.
+        run_trial: trains with the given values to the end and scores validation.
+        rates: exactly these are tried; None: ``RATES``, and further ones where the first or last of them is best.
+    """
+
+    def __init__(
+        self,
+        to_try: list[str],
+        start: Start,
+        run_trial: Callable[[dict[str, Any]], Trial],
+        rates: tuple[float, ...] | None = None,
+    ) -> None:
+        self.to_try, self.start, self._run_trial = to_try, start, run_trial
+        self.rates, self.further_rates = rates or RATES, 0 if rates else FURTHER_RATES
+        self.made: list[Choice] = []
+
+    def run(self) -> list[Choice]:
+        """The choices, with reasons."""
+        best = self._choose_rate()
+        best = self._choose_length(best)
+        self._add_rate_and_length(best)
+        if ALPHA in self.to_try:
+            self._choose_alpha(best)
+        return self.made
+
+    def _trial(self, rate: float, epochs: int, alpha: float | None = None) -> Trial:
+        values: dict[str, Any] = {RATE: rate, EPOCHS: epochs}
+        alpha = self.start.alpha if alpha is None else alpha
+        return self._run_trial(values if alpha is None else {**values, ALPHA: alpha})
+
+    def _choose_rate(self) -> Trial:
+        epochs = self.start.first_epochs if EPOCHS in self.to_try else min(self.start.first_epochs, self.start.epochs)
+        if RATE not in self.to_try:
+            return self._trial(self.start.rate, epochs)
+        trials = [self._trial(rate, epochs) for rate in self.rates]
+        for _ in range(self.further_rates):
+            best = max(trials, key=_score)
+            if best is trials[0]:
+                trials.insert(0, self._trial(_rounded(best.values[RATE] / RATE_STEP), epochs))
+            elif best is trials[-1]:
+                trials.append(self._trial(_rounded(best.values[RATE] * RATE_STEP), epochs))
+            else:
+                break
+        return max(trials, key=_score)
+
+    def _choose_length(self, best: Trial) -> Trial:
+        """A longer run, while that gains."""
+        if EPOCHS not in self.to_try:
+            if best.values[EPOCHS] == self.start.epochs:
+                return best
+            return max(self._at_length(best, self.start.epochs), key=_score)
+        while best.values[EPOCHS] < LONGEST * self.start.first_epochs:
+            longer = max(self._at_length(best, 2 * best.values[EPOCHS]), key=_score)
+            if _score(longer) < _score(best) + LEAST_GAIN:
+                return max(best, longer, key=_score)
+            best = longer
+        return best
+
+    def _at_length(self, best: Trial, epochs: int) -> list[Trial]:
+        rate = best.values[RATE]
+        rates = [rate, _rounded(rate / RATE_STEP)] if RATE in self.to_try else [rate]
+        return [self._trial(rate, epochs) for rate in rates]
+
+    def _add_rate_and_length(self, best: Trial) -> None:
+        reason = f"validation MAP {_score(best):.3f}, the best of the rates and lengths tried"
+        if best.validation_map is None:
+            reason = "every trial diverged, so the last is no better than a guess"
+        for key in (RATE, EPOCHS):
+            if key in self.to_try:
+                self.made.append(Choice(key, best.values[key], reason))
+
+    def _choose_alpha(self, best: Trial) -> None:
+        """Move α towards the band in steps whose size follows from what the steps before did to l_q."""
+        trials = [best]
+        while len(trials) <= ALPHA_TRIALS and not _in_band(trials[-1]):
+            last = trials[-1]
+            if last.l_q is None:
+                break
+            factor = 3.0 if last.l_q > L_Q_BAND[1] else 1 / 3.0
+            alpha = _rounded(last.values[ALPHA] * factor)
+            if any(trial.values[ALPHA] == alpha for trial in trials):  # the band lies between two steps
+                alpha = _rounded((alpha * last.values[ALPHA]) ** 0.5)
+            trials.append(self._trial(best.values[RATE], best.values[EPOCHS], alpha))
+        top = max(map(_score, trials))
+        inside = [trial for trial in trials if _in_band(trial) and _score(trial) >= top - ALPHA_LOSS]
+        chosen = max(inside or trials, key=_score)
+        l_q = "unknown" if chosen.l_q is None else f"{chosen.l_q:.2f}"
+        reason = f"l_q of validation rows ends at {l_q}, in the paper's band"
+        if not inside:
+            found = ", ".join(f"α {t.values[ALPHA]:g}: l_q {t.l_q or 0:.2f}, MAP {_score(t):.3f}" for t in trials)
+            reason = f"best validation MAP; no value tried ends in the paper's band without a loss ({found})"
+        self.made.append(Choice(ALPHA, chosen.values[ALPHA], reason))
+
+
+def _score(trial: Trial) -> float:
+    return -1.0 if trial.validation_map is None else trial.validation_map
+
+
+def _in_band(trial: Trial) -> bool:
+    return trial.l_q is not None and L_Q_BAND[0] <= trial.l_q <= L_Q_BAND[1]
+
+
+def _rounded(value: float) -> float:
+    """Two digits: a rate of 0.00333333 says more than is known."""
+    return float(f"{value:.2g}")

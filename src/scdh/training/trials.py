@@ -1,0 +1,183 @@
+"""Short runs that find settings for the data at hand: they train on the training rows and are scored on the validation
+rows. Queries are never looked at.
+"""
+
+import copy
+import math
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from scdh.config import RunConfig
+from scdh.data.batches.batch import BadImages
+from scdh.data.protocol import Protocol
+from scdh.data.source import Source
+from scdh.errors import TrainingError
+from scdh.hasher import Hasher
+from scdh.methods.declared import declared
+from scdh.methods.registry import make_method
+from scdh.progress import count_progress
+from scdh.runs.choices import Choice, Choices, Trial, with_values
+from scdh.training.data import TrainingData
+from scdh.training.device import make_accelerator
+from scdh.training.loop import train_epochs
+from scdh.training.search import ALPHA, EPOCHS, RATE, Search, Start
+
+FIRST_STEPS, FIRST_EPOCHS = 200, 4  # at least, of a trial of the rate
+EPOCH_STEPS = 200  # at most, of an epoch of a trial: of many rows a part is enough to choose by
+
+
+def settings_to_try(
+    config: RunConfig, source: Source, protocol: Protocol, given: Mapping[str, Any]
+) -> tuple[list[str], str]:
+    """Which settings trials decide; where there are none, why.
+
+    Args:
+        config: the settings of the run.
+        source: its data.
+        protocol: its split.
+        given: settings that the user gave, by dotted key.
+    """
+    method = declared(config.method.name)
+    if not method.learns_by_gradient:
+        return [], ""
+    if source.kind == "images" and not config.net.freeze:
+        return [], "trials of a whole network would take too long"
+    if not len(protocol.validation):
+        return [], "there are no validation rows to choose by"
+    keys = [RATE, EPOCHS, *([ALPHA] if "alpha" in method.Settings.model_fields else [])]
+    return [key for key in keys if key not in given], ""
+
+
+def choose_by_trials(
+    choices: Choices,
+    source: Source,
+    protocol: Protocol,
+    *,
+    file: Path | None = None,
+    feature_cache: Path | None = None,
+    quiet: bool = False,
+    rates: tuple[float, ...] | None = None,
+) -> None:
+    """Make the choices that are left; ``file`` is written after every trial.
+
+    Args:
+        choices: ``to_try`` says what is left to choose; it is empty afterwards.
+        source: the data.
+        protocol: which rows train and validate.
+        file: where the choices are kept; None: nowhere.
+        feature_cache: folder that keeps a frozen trunk's features; None: they are computed for the trials alone.
+        quiet: no progress bars.
+        rates: the learning rates to try, no more and no less; None: the usual ones, and further ones where the lowest
+            or highest of them is best.
+    """
+    if not choices.to_try:
+        return
+    runner = TrialRunner(choices.config, source, protocol, feature_cache, quiet)
+    with count_progress(0, "trying settings", "trials", visible=not quiet) as advance:
+
+        def run_trial(values: dict[str, Any]) -> Trial:
+            trial = choices.find_trial(values)
+            if trial is None:
+                trial = runner.run(values)
+                choices.trials.append(trial)
+                if file is not None:
+                    choices.save(file)
+            advance(1)
+            return trial
+
+        made = Search(choices.to_try, runner.start, run_trial, rates).run()
+    found = {*choices.to_try, *(rate_settings(source, 0) if RATE in choices.to_try else ())}
+    choices.made = [choice for choice in choices.made if choice.setting not in found]
+    for choice in map(runner.for_whole_epochs, made):
+        settings = rate_settings(source, choice.value) if choice.setting == RATE else {choice.setting: choice.value}
+        choices.made += [Choice(key, value, choice.reason) for key, value in settings.items()]
+    choices.to_try = []
+    if file is not None:
+        choices.save(file)
+
+
+class TrialRunner:
+    """Trains copies of one network on rows that were read once.
+
+    Args:
+        config: settings of every trial but for the values it tries.
+        source: the data.
+        protocol: which rows train and validate.
+        feature_cache: folder that keeps a frozen trunk's features.
+        quiet: no progress bars.
+    """
+
+    def __init__(
+        self, config: RunConfig, source: Source, protocol: Protocol, feature_cache: Path | None, quiet: bool
+    ) -> None:
+        self.config, self.source = config, source
+        self.accelerator = make_accelerator(config.train.precision)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(config.seed)
+            width = source.features.shape[1] if source.kind == "features" else None
+            hasher = Hasher.build(config, source.label_names, source.multi_label, width)
+            self.data = TrainingData(
+                config, hasher, source, protocol, self.accelerator, BadImages(), feature_cache, quiet
+            )
+        self.first_network = self.data.network()
+        self.epoch_steps = min(self.data.steps_per_epoch, EPOCH_STEPS)
+
+    @property
+    def start(self) -> Start:
+        settings, own = self.config.train, self.config.method.own
+        warm_up = own.get("warm_up_epochs", 0)  # a trial must be longer than what only its beginning has
+        first_epochs = max(FIRST_EPOCHS, 2 * warm_up, math.ceil(FIRST_STEPS / self.epoch_steps))
+        epochs = round(settings.epochs * self.data.steps_per_epoch / self.epoch_steps)
+        has_alpha = "alpha" in declared(self.config.method.name).Settings.model_fields
+        alpha = make_method_of(self.config, self.source).settings.alpha if has_alpha else None
+        return Start(settings.lr_head, epochs, first_epochs, alpha)
+
+    def run(self, values: dict[str, Any]) -> Trial:
+        """Train with these values to the end, then score the validation rows."""
+        rates = rate_settings(self.source, values[RATE])
+        config = with_values(self.config, {**values, **rates, "train.epoch_steps": self.epoch_steps})
+        data = self.data.with_config(config)
+        started = time.perf_counter()
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(config.seed)
+            net, method = copy.deepcopy(self.first_network), make_method_of(config, self.source)
+            method.to(self.accelerator.device)
+            method_data = data.for_method()
+            try:
+                method.prepare(net, method_data)
+                trained = train_epochs(
+                    net,
+                    method,
+                    method_data,
+                    data.batches,
+                    data.steps_per_epoch,
+                    config.train,
+                    accelerator=self.accelerator,
+                    quiet=True,
+                )
+            except TrainingError:  # a loss that is no number
+                return Trial(values, None, None, round(time.perf_counter() - started, 2))
+        scores, l_q = data.validation_scores(trained.net)
+        return Trial(values, scores.map, l_q, round(time.perf_counter() - started, 2))
+
+    def for_whole_epochs(self, choice: Choice) -> Choice:
+        """Where a trial's epoch is only a part of the rows: the number of whole epochs with as many steps."""
+        if choice.setting != EPOCHS or self.epoch_steps == self.data.steps_per_epoch:
+            return choice
+        steps = choice.value * self.epoch_steps
+        epochs = max(1, round(steps / self.data.steps_per_epoch))
+        return Choice(EPOCHS, epochs, f"{choice.reason}; {steps:,} steps")
+
+
+def rate_settings(source: Source, rate: float) -> dict[str, float]:
+    """The settings of a learning rate: of embeddings the hidden layers are the trunk, and learn at the head's rate."""
+    return {RATE: rate, "train.lr_trunk": rate} if source.kind == "features" else {RATE: rate}
+
+
+def make_method_of(config: RunConfig, source: Source) -> Any:
+    chosen = config.method
+    return make_method(chosen.name, chosen.own, chosen.bits, source.num_classes, source.multi_label)

@@ -1,0 +1,137 @@
+"""Settings that come from the data and from trials: chosen without queries, kept with reasons, resumable."""
+
+import json
+
+import numpy as np
+import pytest
+
+from scdh.data.arrays.memory import ArraySource
+from scdh.hasher import Hasher
+from scdh.runs.choices import Choices
+from scdh.runs.folder import RunFolder
+from scdh.training import trials as trials_module
+from scdh.training.plan import plan_run, resumed_plan
+from scdh.training.run import train
+from scdh.training.search import ALPHA, EPOCHS, RATE
+
+GIVEN = {
+    "data.source": "made-up",
+    "data.query_per_class": 4,
+    "data.validation_per_class": 4,
+    "method.bits": 16,
+    "net.hidden": [16],
+}
+
+
+@pytest.fixture
+def source():
+    rng = np.random.default_rng(0)
+    labels = np.arange(90) % 3
+    centres = rng.normal(size=(3, 8)) * 40  # far from a deviation of 1, which only standardising makes up for
+    return ArraySource((centres[labels] + 20 * rng.normal(size=(90, 8))).astype(np.float32), labels, name="made-up")
+
+
+@pytest.fixture(autouse=True)
+def short_trials(monkeypatch):
+    monkeypatch.setattr(trials_module, "FIRST_STEPS", 4)
+    monkeypatch.setattr("scdh.training.search.RATES", (0.001, 0.01))
+    monkeypatch.setattr("scdh.training.search.FURTHER_RATES", 0)
+    monkeypatch.setattr("scdh.training.search.LONGEST", 2)
+    monkeypatch.setattr("scdh.training.search.ALPHA_TRIALS", 1)
+
+
+def weights(model: Hasher) -> str:
+    return model.fingerprint()
+
+
+def test_trials_end_in_a_run_that_equals_a_plain_one_with_the_same_settings(source, tmp_path):
+    plan = plan_run(GIVEN, source=source)
+    assert plan.choices.to_try == [RATE, EPOCHS, ALPHA]
+    config = plan.finish(tmp_path / "run", quiet=True)
+    assert plan.choices.to_try == []
+    assert len(plan.choices.trials) >= 4
+    found = {choice.setting: choice for choice in plan.choices.made}
+    assert {RATE, EPOCHS, ALPHA} <= found.keys()
+    assert all(choice.reason for choice in found.values())
+    assert config.train.lr_head == config.train.lr_trunk == found[RATE].value
+    chosen = train(config, tmp_path / "run", source=source, quiet=True)
+    plain = train(config, None, source=source, quiet=True)
+    assert weights(chosen) == weights(plain)
+    content = json.loads(RunFolder(tmp_path / "run").choices_file.read_text("utf-8"))
+    assert {"setting", "value", "reason"} == set(content["choices"][0])
+
+
+def test_what_is_given_is_neither_chosen_nor_tried(source):
+    plan = plan_run({**GIVEN, RATE: 0.5, EPOCHS: 3, "train.weight_decay": 0.2}, source=source)
+    assert plan.choices.to_try == [ALPHA]
+    assert (plan.config.train.lr_head, plan.config.train.epochs, plan.config.train.weight_decay) == (0.5, 3, 0.2)
+    assert plan_run({**GIVEN, ALPHA: 0.1}, source=source).choices.to_try == [RATE, EPOCHS]
+
+
+@pytest.mark.parametrize(
+    ("more", "reason"),
+    [
+        ({"data.validation_per_class": 0}, "no validation rows"),
+        ({"method.name": "itq"}, ""),
+        ({}, "asked for"),
+    ],
+)
+def test_where_nothing_is_tried_the_reason_is_known(source, more, reason):
+    plan = plan_run({**GIVEN, **more}, source=source, trials=bool(more))
+    assert plan.choices.to_try == []
+    assert reason in plan.why_not_tried
+    assert plan.finish(None, quiet=True) == plan.config
+
+
+def test_trials_that_were_done_are_not_done_again(source, tmp_path, monkeypatch):
+    run_trial = trials_module.TrialRunner.run
+    done = []
+
+    def stop_at_the_third(runner, values):
+        if len(done) == 2:
+            raise KeyboardInterrupt
+        done.append(values)
+        return run_trial(runner, values)
+
+    monkeypatch.setattr(trials_module.TrialRunner, "run", stop_at_the_third)
+    with pytest.raises(KeyboardInterrupt):
+        plan_run(GIVEN, source=source).finish(tmp_path, quiet=True)
+    monkeypatch.setattr(
+        trials_module.TrialRunner, "run", lambda runner, values: done.append(values) or run_trial(runner, values)
+    )
+    resumed = plan_run(GIVEN, source=source)
+    config = resumed.finish(tmp_path, quiet=True)
+    assert len(done) == len({json.dumps(values) for values in done}) == len(resumed.choices.trials)
+    assert config == plan_run(GIVEN, source=source).finish(tmp_path / "other", quiet=True)
+    assert resumed_plan(tmp_path / "nothing") is None
+    assert Choices.load(RunFolder(tmp_path).choices_file).to_try == []
+
+
+def test_queries_have_no_part_in_the_choices(source, tmp_path):
+    plan = plan_run(GIVEN, source=source)
+    chosen = plan.finish(tmp_path, quiet=True)
+    features = source.features.copy()
+    features[plan.protocol.query] = 1e6
+    other = ArraySource(features, source.labels, name="made-up")
+    other_plan = plan_run(GIVEN, source=other)
+    assert other_plan.finish(None, quiet=True) == chosen
+    assert [t.validation_map for t in other_plan.choices.trials] == [t.validation_map for t in plan.choices.trials]
+
+
+def test_many_classes_get_a_warm_up_and_many_labels_the_papers_weights():
+    rng = np.random.default_rng(0)
+    many = ArraySource(rng.normal(size=(1200, 4)).astype(np.float32), np.arange(1200) % 120, name="made-up")
+    settings = {choice.setting: choice.value for choice in plan_run(GIVEN, source=many).choices.made}
+    assert settings["method.warm_up_epochs"] > 0
+    hot = (rng.random((300, 5)) < 0.4).astype(np.uint8)
+    labels = plan_run(GIVEN, source=ArraySource(rng.normal(size=(300, 4)), hot, name="made-up"))
+    settings = {choice.setting: choice.value for choice in labels.choices.made}
+    assert (settings["method.lam"], settings["method.mu"]) == (0.001, 0.1)
+    assert "method.warm_up_epochs" not in settings
+
+
+def test_a_method_without_alpha_is_tried_too(source):
+    plan = plan_run({**GIVEN, "method.name": "dpsh"}, source=source)
+    assert plan.choices.to_try == [RATE, EPOCHS]
+    plan.finish(None, quiet=True)
+    assert all(ALPHA not in trial.values for trial in plan.choices.trials)

@@ -1,0 +1,113 @@
+"""The search for rate, epochs and α, on made-up scores of trials."""
+
+import math
+
+import pytest
+
+from scdh.runs.choices import Trial
+from scdh.training.search import ALPHA, EPOCHS, L_Q_BAND, LONGEST, RATE, RATES, Search, Start
+
+START = Start(rate=0.005, epochs=20, first_epochs=4, alpha=1.0)
+
+
+class Trials:
+    """Runs no training: the validation MAP is a function of the values."""
+
+    def __init__(self, score, l_q=lambda values: 0.15):
+        self.score, self.l_q, self.tried = score, l_q, []
+
+    def __call__(self, values):
+        self.tried.append(values)
+        score = self.score(values)
+        return Trial(values, score, None if score is None else self.l_q(values), 0.0)
+
+
+def found(to_try, trials, start=START, rates=None):
+    made = Search(to_try, start, trials, rates).run()
+    return {choice.setting: choice.value for choice in made}
+
+
+def peak(best, width=1.0):
+    """A MAP that falls with the distance of the rate from ``best``, in factors of ten."""
+    return lambda values: 0.9 - 0.1 / width * abs(math.log10(values[RATE] / best))
+
+
+@pytest.mark.parametrize("best", [0.0001, 0.001, 0.005, 0.03, 0.2])
+def test_the_rate_found_is_near_the_best_also_outside_the_first_ones(best):
+    rate = found([RATE], Trials(peak(best)))[RATE]
+    assert rate == pytest.approx(best, rel=0.75) or best / 3.1 <= rate <= best * 3.1
+
+
+def test_given_rates_are_tried_and_no_others():
+    trials = Trials(peak(0.5))
+    found([RATE], trials, rates=(0.01, 0.1))
+    assert {values[RATE] for values in trials.tried} <= {0.01, 0.1, 0.033}  # a third of the best, at full length
+
+
+def test_the_length_is_doubled_while_that_gains_and_no_further():
+    trials = Trials(lambda values: 1 - 1 / min(values[EPOCHS], 16))
+    assert found([EPOCHS], trials)[EPOCHS] == 16
+    assert max(values[EPOCHS] for values in trials.tried) == 32
+    assert {values[RATE] for values in trials.tried} == {START.rate}
+
+
+def test_the_length_ends_somewhere():
+    trials = Trials(lambda values: values[EPOCHS] / 1e3)
+    assert found([EPOCHS], trials)[EPOCHS] == LONGEST * START.first_epochs
+
+
+def test_longer_training_may_have_a_smaller_rate():
+    trials = Trials(
+        lambda values: 0.9 - 0.2 * abs(math.log10(values[RATE] * values[EPOCHS] / 0.04)) - 1 / values[EPOCHS]
+    )
+    values = found([RATE, EPOCHS], trials)
+    assert values[RATE] * values[EPOCHS] == pytest.approx(0.04, rel=1)
+    assert values[EPOCHS] > START.first_epochs
+
+
+def test_with_given_epochs_the_rate_is_judged_at_their_number():
+    trials = Trials(peak(0.01))
+    assert found([RATE], trials)[RATE] in (0.01, 0.0033)
+    assert [values[EPOCHS] for values in trials.tried[-2:]] == [START.epochs] * 2
+
+
+@pytest.mark.parametrize("first_alpha", [0.001, 0.1, 1.0, 20.0])
+def test_alpha_ends_where_l_q_is_in_the_papers_band(first_alpha):
+    def l_q(values):
+        return 0.15 * values[ALPHA] ** -0.4
+
+    start = Start(0.005, 20, 4, first_alpha)
+    alpha = found([ALPHA], Trials(lambda values: 0.8, l_q), start)[ALPHA]
+    within_reach = [first_alpha * 3.0**power for power in range(-3, 4)]
+    if any(L_Q_BAND[0] <= l_q({ALPHA: a}) <= L_Q_BAND[1] for a in within_reach):
+        assert L_Q_BAND[0] <= l_q({ALPHA: alpha}) <= L_Q_BAND[1]
+
+
+def test_alpha_stays_where_the_band_costs_validation_map():
+    trials = Trials(lambda values: 0.9 if values[ALPHA] == 1 else 0.7, lambda values: 0.05 / values[ALPHA])
+    search = Search([ALPHA], START, trials)
+    (choice,) = search.run()
+    assert choice.value == 1
+    assert "paper's band" in choice.reason
+    assert "0.05" in choice.reason
+
+
+def test_a_method_without_alpha_has_none_tried():
+    trials = Trials(peak(0.01))
+    found([RATE, EPOCHS], trials, Start(0.005, 20, 4, None))
+    assert all(ALPHA not in values for values in trials.tried)
+
+
+def test_trials_that_diverge_lose_and_if_all_do_that_is_said():
+    trials = Trials(lambda values: None if values[RATE] > 0.001 else 0.5)
+    assert found([RATE], trials)[RATE] <= 0.001
+    made = Search([RATE, EPOCHS, ALPHA], START, Trials(lambda values: None)).run()
+    assert "diverged" in made[0].reason
+    assert {choice.setting for choice in made} == {RATE, EPOCHS, ALPHA}
+
+
+def test_the_same_values_are_asked_for_only_once_per_stage():
+    trials = Trials(peak(0.003))
+    found([RATE, EPOCHS, ALPHA], trials)
+    assert len(trials.tried) == len({tuple(values.items()) for values in trials.tried})
+    assert set(RATES) <= {values[RATE] for values in trials.tried}
