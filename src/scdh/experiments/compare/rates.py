@@ -47,6 +47,7 @@ def own_rates(
         if RATE not in settings_to_try(cell.config, source, protocol, {})[0]:
             continue
         file = out / "rates" / f"{name}.json"
+        file.parent.mkdir(parents=True, exist_ok=True)
         with locked(file.with_suffix(".lock"), wait=True):  # another process may be at the same comparison
             choices = Choices.load(file)
             if choices is None or choices.config != cell.config:

@@ -102,6 +102,8 @@ def check_tuned_values(values: Mapping[str, Sequence[Any]], grid: Grid) -> list[
     for key, tried in values.items():
         if not any(_has_setting(method, key) for method in trained):
             raise ConfigError(f"None of the methods that are trained has the setting {key} to tune.")
+        method = next(method for method in trained if _has_setting(method, key))
+        grid.config(method, grid.bits[0], grid.seeds[0], None, **{key: tried[0]})  # refuses an unknown key
         if len({str(value) for value in tried}) != len(tried):
             raise ConfigError(f"The values of {key} to try must all be different, not {list(tried)}.")
         for settings in (grid.settings or {}, *(grid.method_settings or {}).values()):
