@@ -117,10 +117,12 @@ def _train(
     as_json: bool,
 ) -> None:
     from scdh.cli.inputs import check_folder_writable
+    from scdh.cli.split_counts import print_split
     from scdh.runs.folder import RunFolder
     from scdh.training.run import train as train_run
 
     check_folder_writable(folder)
+    source, split = print_split(run, source, quiet=as_json)
     started = time.perf_counter()
     try:
         model = train_run(run, folder, resume=resume, feature_cache=feature_cache, source=source)
@@ -138,6 +140,7 @@ def _train(
                 "labels": len(model.label_names),
                 "seconds": round(seconds, 3),
                 "info": model.info,
+                **split,
                 "config": run.model_dump(mode="json"),
             }
         )
@@ -145,7 +148,7 @@ def _train(
     size = f"{model.bits} bits, {len(model.label_names)} labels"
     print_line(f"The model is in {RunFolder(folder).model} ({size}, {seconds:.1f} s).")
     print_line("Next:")
-    for command in _next_commands(run, folder, model.method.ranking):
+    for command in _next_commands(run, folder, model.method.ranking, bool(split["split_counts"]["query"])):
         print_line(f"  {command}")
 
 
@@ -155,7 +158,7 @@ def _duration(run: "RunConfig") -> str:
     return f"{run.train.epochs} epochs, " if declared(run.method.name).learns_by_gradient else ""
 
 
-def _next_commands(run: "RunConfig", folder: Path, ranking: str) -> list[str]:
+def _next_commands(run: "RunConfig", folder: Path, ranking: str, has_queries: bool) -> list[str]:
     """Commands to go on with, ready for a shell: names with spaces are quoted, and data have the same options."""
     from scdh.codes import HAMMING
 
@@ -169,7 +172,7 @@ def _next_commands(run: "RunConfig", folder: Path, ranking: str) -> list[str]:
     }
     given = [part for option, value in options.items() if value is not None for part in (option, value)]
     codes, index = str(folder / "all.codes"), str(folder / "all.index")
-    commands = [] if data.split == "all" else [["evaluate", str(folder)]]
+    commands = [["evaluate", str(folder)]] if has_queries else []
     commands += [
         ["encode", str(folder), data.source, *given, "--out", codes],
         *([] if ranking != HAMMING else [["index", codes, "--out", index], ["search", index, "--row", "0"]]),

@@ -1,6 +1,6 @@
 """Settings that suit the data, where neither a preset nor a file was given.
 
-The defaults of :mod:`scdh.config` are the paper's: a whole network on a GPU for 160 epochs, 100 queries a class.
+The defaults of :mod:`scdh.config` are the paper's: a whole network on a GPU for 160 epochs.
 With a folder of photos and no GPU, a result in minutes is of more use.
 """
 
@@ -49,7 +49,6 @@ FOR_TUNED_IMAGES: dict[str, Any] = {
     "train.batch_size": 32,
 }
 UNTRAINED = ("features", "small_conv")  # backbones without pretrained weights, which cannot stay as they are
-MOST_QUERIES = 100  # of a class
 
 
 def suited_settings(config: RunConfig, source: Source, chosen: Mapping[str, Any]) -> dict[str, Any]:
@@ -63,20 +62,4 @@ def suited_settings(config: RunConfig, source: Source, chosen: Mapping[str, Any]
         kind, settings = ("frozen images", FOR_FROZEN_IMAGES) if is_frozen else ("tuned images", FOR_TUNED_IMAGES)
     of_method = method_class(config.method.name).suited_settings.get(kind, {}) if settings else {}
     settings = settings | {f"method.{key}": value for key, value in of_method.items()}
-    settings |= _query_settings(config, source, chosen)
     return {key: value for key, value in settings.items() if key not in chosen}
-
-
-def _query_settings(config: RunConfig, source: Source, chosen: Mapping[str, Any]) -> dict[str, Any]:
-    """How many queries a drawn split holds out, where the user says nothing: a fifth of the smallest class, at most
-    ``MOST_QUERIES``; none where a class has a single row.
-    """
-    parts = () if source.split is None else {str(part) for part in source.split}
-    if chosen.keys() & {"data.split", "data.train", "data.query", "data.query_per_class", "data.train_per_class"}:
-        return {}
-    if (config.data.train in parts and config.data.query in parts) or not source.labelled.any():
-        return {}
-    smallest = int(source.rows_per_class.min())
-    if smallest < 2:
-        return {"data.split": "all"}
-    return {"data.query_per_class": min(MOST_QUERIES, max(1, smallest // 5))}
