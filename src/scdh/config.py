@@ -32,9 +32,17 @@ class DataSettings(Settings):
     split: Literal["auto", "draw", "given", "all"] = Field(
         "auto", description="auto, draw (by seed), given (the data's own parts), or all (every row trains, no queries)"
     )
-    train: str = Field("train", description="name of the training part when the data has its own split")
-    query: str = Field("test", description="name of the query part when the data has its own split")
-    query_per_class: int = Field(100, ge=1)
+    split_column: str | None = Field(None, description="column of a table that holds the split (split)")
+    train: str = Field("train", description="word that marks training rows, where it is not a usual one; a,b for two")
+    query: str = Field("test", description="word that marks queries; these rows never train")
+    validation: str | None = Field(None, description="word that marks validation rows (val)")
+    database: str | None = Field(
+        None,
+        description="word that marks the rows to search (database); none: all that are neither query nor validation",
+    )
+    query_per_class: int | None = Field(
+        None, ge=1, description="queries to draw where none are marked; none: a fifth of each class, at most 100"
+    )
     train_per_class: int | None = Field(None, ge=1, description="none: every labelled database item trains")
     labelled_per_class: int | None = Field(
         None,
@@ -42,7 +50,12 @@ class DataSettings(Settings):
         description="how many training rows of a class keep their label; the others train without one, where the "
         "method learns from unlabelled rows",
     )
-    validation_per_class: int = Field(0, ge=0, description="held out of the training items; 0: no validation")
+    validation_per_class: int | None = Field(
+        None, ge=0, description="held out of the training rows; 0: no validation; none: a tenth, where there are enough"
+    )
+    train_on_validation: bool = Field(
+        False, description="validation rows train too, for a last run after settings were chosen by them"
+    )
     on_bad_image: Literal["fail", "skip"] = "fail"
 
 

@@ -234,11 +234,16 @@ def test_a_run_with_few_labels(split: str) -> None:
     labels = np.append(np.arange(50) % 2, np.arange(10) % 2)
     labels[:6] = -1
     source = ArraySource(np.eye(60, dtype=np.float32), labels, split=None if split == "draw" else parts)
-    chosen = {"data.split": split, "data.query_per_class": 5, "data.labelled_per_class": 4}
+    chosen = {
+        "data.split": split,
+        "data.query_per_class": 5,
+        "data.labelled_per_class": 4,
+        "data.validation_per_class": 0,
+    }
     p = protocol_of(load_config(overrides=chosen), source)
     assert np.bincount(labels[p.train]).tolist() == [4, 4]
-    assert len(p.query) == {"draw": 10, "given": 10, "all": 0}[split]
-    assert len(p.unlabelled) == len(p.database) - 8 == {"draw": 42, "given": 42, "all": 52}[split]
+    assert len(p.query) == 10
+    assert len(p.unlabelled) == len(p.database) - 8 - len(p.validation) == 42
     assert set(range(6)) <= set(p.unlabelled)
 
 
@@ -261,8 +266,11 @@ def test_from_split() -> None:
     q = Protocol.from_split(source, database=("train", "val"), validation_per_class=1)
     assert (len(q.train), len(q.validation), len(q.database)) == (6, 2, 10)
     assert set(q.validation.tolist()) <= set(range(8))
-    with pytest.raises(DataError, match="no part 'query'; its parts are test, train, val"):
-        Protocol.from_split(source, query="query")
+    assert Protocol.from_split(source, query="Queries", validation="dev") == Protocol.from_split(
+        source, validation="val"
+    )
+    with pytest.raises(DataError, match="no part 'holdout'; its parts are test, train, val"):
+        Protocol.from_split(source, query="holdout")
     with pytest.raises(DataError, match="does not come divided"):
         Protocol.from_split(ArraySource(np.eye(13), labels))
     with pytest.raises(DataError, match="8 rows both in query and in train"):

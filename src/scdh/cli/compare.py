@@ -89,6 +89,7 @@ def compare(
     the time to a validation MAP, and for --tune.
     """
     from scdh.cli.inputs import check_folder_writable
+    from scdh.cli.split_counts import print_split
     from scdh.config import load_config
     from scdh.experiments.compare.grid import split_settings
     from scdh.experiments.compare.page import write_page
@@ -112,6 +113,7 @@ def compare(
         grid = replace(grid, methods=tuple(name for name in grid.methods if _can_learn(name, source)))
     grid.check_runs(source)
     check_folder_writable(out)
+    _, split = print_split(grid.config(grid.methods[0], grid.bits[0], grid.seeds[0], source), source, quiet=as_json)
     try:
         results = compare_methods(
             grid,
@@ -129,7 +131,7 @@ def compare(
         raise Stopped(f"Stopped; the same command goes on where it was (runs are in {quote(str(out))})") from None
     written = [out / RESULTS_FILE, *write_page(results, out)]
     if as_json:
-        print_json(results.to_json())
+        print_json(results.to_json() | split)
         return
     _print_results(results)
     print_line(f"Written: {', '.join(str(path) for path in written)}.")

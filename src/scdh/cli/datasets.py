@@ -4,9 +4,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from scdh.cli.options import ImageColumn, Json, LabelColumn, Labels, Root
+from scdh.cli.options import ImageColumn, Json, LabelColumn, Labels, Root, data_settings
 from scdh.cli.output import print_json, print_line, print_table
-from scdh.errors import ConfigError
+from scdh.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from scdh.data.source import Source
@@ -18,10 +18,10 @@ EXAMPLES = (
     "scdh datasets shop.parquet --label-column category,brand",
 )
 FORMATS = (
-    ("photos/", "folder of images: photos/<class>/*.jpg, optionally below train/ val/ test/"),
+    ("photos/", "folder of images: photos/<class>/*.jpg, optionally below train/ val/ test/ database/"),
     ("shop.parquet", "table with an image (or path) column and label columns; a glob or folder of such files too"),
     ("shop.csv", "table with a column of image paths and label columns"),
-    ("vectors.npz", "embeddings: arrays X [n, d] and y [n] or 0/1 [n, C], optionally label_names"),
+    ("vectors.npz", "embeddings: arrays X [n, d] and y [n] or 0/1 [n, C], optionally label_names, split"),
     ("vectors.npy", "embeddings [n, d]; --labels labels.npy brings the labels"),
     ("hf:owner/name", "data set on the Hugging Face hub (pip install scdh[hub])"),
 )
@@ -36,7 +36,9 @@ def datasets(
     labels: Labels = None,
     as_json: Json = False,
 ) -> None:
-    """List the data sets known by name and the formats of your own, or describe one source."""
+    """List the data sets known by name and the formats of your own, or describe one source: rows, classes, the split
+    that it comes with, and the one that `scdh train` takes.
+    """
     if name is None:
         _refuse_options(root=root, image_column=image_column, label_column=label_column, labels=labels)
         _list(as_json)
@@ -44,8 +46,21 @@ def datasets(
     from scdh.data.open import open_source
 
     source = open_source(name, root=root, image_column=image_column, label_column=label_column, labels=labels)
-    description = describe(source)
+    given = data_settings(name, root, image_column, label_column, labels)
+    description = describe(source) | _training_split(source, given)
     print_json(description) if as_json else _print_description(description)
+
+
+def _training_split(source: "Source", settings: dict[str, Any]) -> dict[str, Any]:
+    """The split that `scdh train` makes of the source at its defaults, or why it makes none."""
+    from scdh.cli.split_counts import split_json
+    from scdh.config import load_config
+    from scdh.runs.protocol import protocol_of
+
+    try:
+        return split_json(protocol_of(load_config(overrides=settings), source))
+    except DataError as error:
+        return {"split_counts": None, "split_about": str(error)}
 
 
 def _refuse_options(**options: Any) -> None:
@@ -113,8 +128,12 @@ def _print_description(description: dict[str, Any]) -> None:
         per_row = description["labels_a_row"]
         counts = f"{per_row['mean']:.2f} on average, {per_row['most']} at most"
         rows.append(("labels a row", f"{counts}, {per_row['different_sets']:,} different sets"))
-    split = ", ".join(f"{part} {size:,}" for part, size in description.get("split", {}).items())
-    rows.append(("split", split or "none of its own; drawn by seed"))
+    split = ", ".join(f"{part or 'no mark'} {size:,}" for part, size in description.get("split", {}).items())
+    rows.append(("split of its own", split or "none"))
+    counts = description["split_counts"]
+    if counts is not None:
+        rows.append(("`scdh train` takes", ", ".join(f"{part} {count:,}" for part, count in counts.items())))
+    rows.append(("", description["split_about"]))
     print_table(("source", description["name"]), rows)
     classes = list(description["classes"].items())
     if classes:

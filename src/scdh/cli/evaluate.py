@@ -69,10 +69,13 @@ def evaluate(
     if run is not None:
         if queries is not None or database is not None or leave_one_out:
             raise ConfigError("A run brings its own codes; leave out --queries, --database and --leave-one-out.")
+        from scdh.cli.split_counts import print_split_of_run
         from scdh.runs.folder import RunFolder
         from scdh.runs.scoring import ScoreOptions, score_run
 
         folder = RunFolder(run)
+        if not as_json:
+            print_split_of_run(folder)
         definitions = ScoreOptions("usual" if topk is None else _read_topk(topk), **options)
         run_scores = score_run(folder, part, definitions, network=network, on_bad_image=on_bad_image)
         content, scores = run_scores.to_dict(), run_scores.scores

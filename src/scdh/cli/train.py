@@ -1,6 +1,5 @@
 """``scdh train``: from labelled data to a run folder with a model in it."""
 
-import json
 import re
 import time
 from collections.abc import Mapping
@@ -22,10 +21,14 @@ from scdh.cli.options import (
     read_settings,
 )
 from scdh.cli.output import Stopped, print_json, print_line
+from scdh.cli.settings_text import to_toml, toml_value
+from scdh.cli.split_counts import print_split
 from scdh.errors import ConfigError
 
 if TYPE_CHECKING:
     from scdh.config import RunConfig
+    from scdh.data.source import Source
+    from scdh.hasher import Hasher
     from scdh.runs.choices import Choices
     from scdh.training.plan import Plan
 
@@ -80,6 +83,9 @@ def train(
             "--trials/--no-trials", help="Find learning rate, epochs and α by short runs, where they are not given."
         ),
     ] = True,
+    refit: Annotated[
+        bool, typer.Option("--refit", metavar="", help="With the settings found, train on the validation rows too.")
+    ] = False,
     show_config: Annotated[
         bool, typer.Option("--show-config", metavar="", help="Print all settings as TOML, with reasons, and end.")
     ] = False,
@@ -102,6 +108,8 @@ def train(
     }
     given = {key: value for key, value in options.items() if value is not None}
     settings = merge_settings(given, read_settings(setting or []))
+    from scdh.runs.folder import RunFolder
+
     run, plan = _resolve(preset, config, settings, out if resume else None, trials)
     if show_config:
         _show_config(run, _choices(plan, out if resume else None), as_json)
@@ -112,19 +120,46 @@ def train(
             f"Training {run.method.name} with {run.method.bits} bits on {run.data.source} "
             f"({run.net.backbone}, {_duration(run, plan)}seed {run.seed}) in {folder}."
         )
+    source, split = print_split(run, None if plan is None else plan.source, quiet=as_json)
+    if not as_json:
         _print_plan(plan)
-    _train(run, plan, folder, resume, feature_cache, as_json)
+    model, run, seconds = _train(run, plan, source, folder, resume, refit, feature_cache, as_json)
+    if as_json:
+        choices = _choices(plan, folder)
+        print_json(
+            {
+                "run": str(folder),
+                "model": str(RunFolder(folder).model),
+                "bits": model.bits,
+                "labels": len(model.label_names),
+                "seconds": round(seconds, 3),
+                "info": model.info,
+                **split,
+                "choices": [] if choices is None else [asdict(choice) for choice in choices.made],
+                "config": run.model_dump(mode="json"),
+            }
+        )
+        return
+    size = f"{model.bits} bits, {len(model.label_names)} labels"
+    print_line(f"The model is in {RunFolder(folder).model} ({size}, {seconds:.1f} s).")
+    print_line("Next:")
+    for command in _next_commands(run, folder, model.method.ranking, bool(split["split_counts"]["query"])):
+        print_line(f"  {command}")
 
 
 def _train(
     run: "RunConfig",
     plan: "Plan | None",
+    source: "Source",
     folder: Path,
     resume: bool,
+    refit: bool,
     feature_cache: Path | None,
     as_json: bool,
-) -> None:
+) -> "tuple[Hasher, RunConfig, float]":
+    """The model, the settings it was trained with, and how many seconds it took to find these and to train."""
     from scdh.cli.inputs import check_folder_writable
+    from scdh.runs.choices import with_values
     from scdh.runs.folder import RunFolder
     from scdh.training.run import train as train_run
 
@@ -137,34 +172,14 @@ def _train(
             _print_found(plan, as_json)
         elif not resume:
             RunFolder(folder).choices_file.unlink(missing_ok=True)  # of a run that was stopped in its trials
-        source = None if plan is None else plan.source
+        if refit:
+            run = with_values(run, {"data.train_on_validation": True})
         model = train_run(run, folder, resume=resume, feature_cache=feature_cache, source=source)
     except KeyboardInterrupt:
         if RunFolder(folder).checkpoint.exists() or RunFolder(folder).choices_file.exists():
             raise Stopped(f"Stopped; `scdh train --resume --out {quote(str(folder))}` goes on") from None
         raise Stopped(f"Stopped before the first epoch was done, so {folder} holds nothing to resume") from None
-    seconds = time.perf_counter() - started
-    if as_json:
-        choices = _choices(plan, folder)
-        made = [] if choices is None else choices.made
-        print_json(
-            {
-                "run": str(folder),
-                "model": str(RunFolder(folder).model),
-                "bits": model.bits,
-                "labels": len(model.label_names),
-                "seconds": round(seconds, 3),
-                "info": model.info,
-                "choices": [asdict(choice) for choice in made],
-                "config": run.model_dump(mode="json"),
-            }
-        )
-        return
-    size = f"{model.bits} bits, {len(model.label_names)} labels"
-    print_line(f"The model is in {RunFolder(folder).model} ({size}, {seconds:.1f} s).")
-    print_line("Next:")
-    for command in _next_commands(run, folder, model.method.ranking):
-        print_line(f"  {command}")
+    return model, run, time.perf_counter() - started
 
 
 def _choices(plan: "Plan | None", folder: Path | None) -> "Choices | None":
@@ -194,7 +209,7 @@ def _print_plan(plan: "Plan | None") -> None:
         return
     chosen = [choice for choice in plan.choices.made if choice.setting not in plan.choices.to_try]
     if chosen:
-        values = ", ".join(f"{choice.setting}={_toml_value(choice.value)}" for choice in chosen)
+        values = ", ".join(f"{choice.setting}={toml_value(choice.value)}" for choice in chosen)
         print_line(f"Chosen for these data (--show-config has the reasons, --set changes any): {values}.")
     if plan.choices.to_try:
         print_line(
@@ -211,7 +226,7 @@ def _print_found(plan: "Plan", as_json: bool) -> None:
         return
     tried = sorted({key for trial in trials for key in trial.values})
     found = {choice.setting: choice for choice in plan.choices.made if choice.setting in tried}
-    values = ", ".join(f"{key}={_toml_value(choice.value)}" for key, choice in found.items())
+    values = ", ".join(f"{key}={toml_value(choice.value)}" for key, choice in found.items())
     print_line(f"Found by {len(trials)} trials in {sum(trial.seconds for trial in trials):.1f} s: {values}.")
 
 
@@ -223,7 +238,7 @@ def _duration(run: "RunConfig", plan: "Plan | None") -> str:
     return f"{run.train.epochs} epochs, " if declared(run.method.name).learns_by_gradient else ""
 
 
-def _next_commands(run: "RunConfig", folder: Path, ranking: str) -> list[str]:
+def _next_commands(run: "RunConfig", folder: Path, ranking: str, has_queries: bool) -> list[str]:
     """Commands to go on with, ready for a shell: names with spaces are quoted, and data have the same options."""
     from scdh.codes import HAMMING
 
@@ -237,7 +252,7 @@ def _next_commands(run: "RunConfig", folder: Path, ranking: str) -> list[str]:
     }
     given = [part for option, value in options.items() if value is not None for part in (option, value)]
     codes, index = str(folder / "all.codes"), str(folder / "all.index")
-    commands = [] if data.split == "all" else [["evaluate", str(folder)]]
+    commands = [["evaluate", str(folder)]] if has_queries else []
     commands += [
         ["encode", str(folder), data.source, *given, "--out", codes],
         *([] if ranking != HAMMING else [["index", codes, "--out", index], ["search", index, "--row", "0"]]),
@@ -296,29 +311,3 @@ def default_folder(run: "RunConfig") -> Path:
     name = source.name if source.suffix == "" or source.is_dir() else source.stem
     plain = re.sub(r"[^\w.-]+", "-", name).strip("-.") or "data"
     return Path("runs") / f"{plain}-{run.method.name}-{run.method.bits}bit-seed{run.seed}"
-
-
-def to_toml(run: "RunConfig", reasons: Mapping[str, str] | None = None) -> str:
-    """All settings, readable by ``--config`` again; "none" has no form in TOML and becomes a comment.
-
-    Args:
-        run: the settings.
-        reasons: by dotted key, why a setting has its value; they are added as comments.
-    """
-    values, reasons = run.model_dump(mode="json"), reasons or {}
-    lines = [_toml_line(key, value, reasons.get(key)) for key, value in values.items() if not isinstance(value, dict)]
-    for group, inner in values.items():
-        if isinstance(inner, dict):
-            settings = (_toml_line(key, value, reasons.get(f"{group}.{key}")) for key, value in inner.items())
-            lines += ["", f"[{group}]", *settings]
-    return "\n".join(lines)
-
-
-def _toml_line(key: str, value: Any, reason: str | None) -> str:
-    line = f"# {key} is not set" if value is None else f"{key} = {_toml_value(value)}"
-    return line if reason is None else f"{line}  # {' '.join(reason.split())}"
-
-
-def _toml_value(value: Any) -> str:
-    """Strings, numbers, truth values and lists of them are written as in JSON."""
-    return json.dumps(value, ensure_ascii=False)

@@ -3,6 +3,7 @@
 import glob
 import os
 from pathlib import Path
+from typing import Any
 
 from scdh.data.named.benchmarks import DATASETS
 from scdh.data.source import Source
@@ -22,6 +23,7 @@ def open_source(
     image_column: str | None = None,
     label_column: str | None = None,
     labels: str | Path | None = None,
+    split_column: str | None = None,
 ) -> Source:
     """Open images or embeddings of any kind. An option that the kind of data cannot use is refused.
 
@@ -30,10 +32,11 @@ def open_source(
     ======================================  ============================================================================
     ``digits``, ``cifar10``, …              a data set listed by `scdh datasets`
     ``photos/``                             a folder of images, ``photos/<class>/*.jpg``, optionally below ``train/``,
-                                            ``val/`` and ``test/``
+                                            ``val/``, ``test/`` and ``database/``
     ``shop.parquet``, a glob, or a folder   tables with an image column (Hugging Face image, bytes or paths) and labels
     ``shop.csv``                            a table with a column of image paths and labels
-    ``vectors.npz``                         embeddings ``X`` [n, d] with ``y`` [n] or 0/1 [n, C], and ``label_names``
+    ``vectors.npz``                         embeddings ``X`` [n, d] with ``y`` [n] or 0/1 [n, C], ``label_names`` and
+                                            ``split`` [n]
     ``vectors.npy``                         embeddings [n, d]; ``labels`` names the file of labels
     ``hf:owner/name``                       a data set of the Hugging Face hub; ``hf:owner/name:split`` for one split
     ======================================  ============================================================================
@@ -46,6 +49,7 @@ def open_source(
         label_column: name of the label column of a table, "a,b" for one label from each of several columns, "none"
             for no labels; None chooses it by type and usual names.
         labels: path of the ``.npy`` file with the labels of ``.npy`` embeddings.
+        split_column: name of the column that holds the split of a table; None chooses it by usual names.
 
     Returns:
         A :class:`scdh.data.source.Source`.
@@ -56,30 +60,30 @@ def open_source(
     if not isinstance(spec, str | os.PathLike):
         raise DataError(f"Data are a name or a path, not {spec!r}.")
     spec = os.fspath(spec)
-    options = {"root": root, "image_column": image_column, "label_column": label_column, "labels": labels}
-    columns = {"image_column": image_column, "label_column": label_column}
+    columns: dict[str, Any] = {"image_column": image_column, "label_column": label_column, "split_column": split_column}
+    options = {"root": root, **columns, "labels": labels}
     if spec in DATASETS:
         return _open_named(spec, options)
     if spec.startswith(HUB):
         from scdh.data.tables.readers import open_hub
 
-        _refuse_unusable(spec, options, "image_column", "label_column")
+        _refuse_unusable(spec, options, *columns)
         return open_hub(spec.removeprefix(HUB), **columns)
     files = _find_files(spec)
     kind = files[0].suffix.lower()
     if files[0].is_dir():
-        return _open_directory(files[0], options)
+        return _open_directory(files[0], options, columns)
     if kind == ".parquet":
         from scdh.data.tables.readers import open_parquet
 
-        _refuse_unusable(spec, options, "root", "image_column", "label_column")
+        _refuse_unusable(spec, options, "root", *columns)
         return open_parquet(files, folder=None if root is None else Path(root), **columns)
     if len(files) > 1:
         raise DataError(f"{spec} matches {len(files)} files; only parquet files can be opened together.")
     if kind == ".csv":
         from scdh.data.tables.readers import open_csv
 
-        _refuse_unusable(spec, options, "root", "image_column", "label_column")
+        _refuse_unusable(spec, options, "root", *columns)
         return open_csv(files[0], folder=None if root is None else Path(root), **columns)
     if kind in (".npy", ".npz"):
         from scdh.data.arrays.files import open_embeddings
@@ -108,14 +112,14 @@ def _open_named(name: str, options: dict[str, str | Path | None]) -> Source:
     return openers[name](Path(options["root"] or "data"))
 
 
-def _open_directory(folder: Path, options: dict[str, str | Path | None]) -> Source:
+def _open_directory(folder: Path, options: dict[str, str | Path | None], columns: dict[str, Any]) -> Source:
     """A folder of images, or a folder of parquet files, as the hub has them."""
     tables = sorted(folder.glob("*.parquet"))
     if tables:
         from scdh.data.tables.readers import open_parquet
 
-        _refuse_unusable(str(folder), options, "image_column", "label_column")
-        return open_parquet(tables, image_column=options["image_column"], label_column=options["label_column"])
+        _refuse_unusable(str(folder), options, *columns)
+        return open_parquet(tables, **columns)
     from scdh.data.images.folder import open_folder
 
     _refuse_unusable(str(folder), options)

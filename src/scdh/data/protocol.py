@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from scdh.data.draw import seeded, take_per_class
+from scdh.data.hold_out import hold_out
 from scdh.data.source import Source
 from scdh.errors import DataError
 from scdh.files import replacing
@@ -36,6 +37,7 @@ class Protocol:
         database: int64 row numbers that are searched.
         validation: int64 row numbers for choosing settings and epochs; may be empty. Queries are never used for that.
         source_fingerprint: :meth:`scdh.data.source.Source.fingerprint` of the data the rows belong to.
+        about: str, in words where the parts come from; no part of the fingerprint.
     """
 
     name: str
@@ -45,6 +47,7 @@ class Protocol:
     database: np.ndarray
     validation: np.ndarray
     source_fingerprint: str = ""
+    about: str = ""
 
     def __post_init__(self) -> None:
         for part in PARTS:
@@ -62,6 +65,17 @@ class Protocol:
         A semi-supervised method may learn from them, but never sees their labels.
         """
         return np.setdiff1d(self.database, np.concatenate([self.train, self.validation, self.query]))
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many rows each part has."""
+        parts = ("train", "validation", "query", "database", "unlabelled")
+        return {part: len(getattr(self, part)) for part in parts}
+
+    def describe(self) -> str:
+        """The counts and where the parts come from, in one line."""
+        counted = " · ".join(f"{part} {count:,}" for part, count in self.counts.items())
+        return f"{counted} rows" + (f" ({self.about})" if self.about else "")
 
     @property
     def fingerprint(self) -> str:
@@ -96,6 +110,16 @@ class Protocol:
                 )
         return self
 
+    def without_validation(self) -> "Protocol":
+        """The same split with the validation rows as training rows."""
+        return replace(
+            self,
+            name=f"{self.name}, validation trains",
+            train=np.concatenate([self.train, self.validation]),
+            validation=self.validation[:0],
+            about="; ".join(filter(None, (self.about, "validation rows train too"))),
+        )
+
     def keep_labels(self, labels: np.ndarray, per_class: int, *, seed: int) -> "Protocol":
         """The same split with fewer labels: training rows beyond ``per_class`` of a class become ``unlabelled``.
 
@@ -114,9 +138,11 @@ class Protocol:
         if in_no_part:
             raise DataError(
                 f"{in_no_part} training rows of protocol {self.name!r} are not in its database, "
-                "so without their label they would be in no part; draw it with train_in_database=True."
+                "so without their label they would be in no part; draw it with train_in_database=True, or name the "
+                "training part in data.database too."
             )
-        return replace(self, name=f"{self.name}, {per_class} labels a class", train=train)
+        about = "; ".join(text for text in (self.about, f"at most {per_class} labels a class") if text)
+        return replace(self, name=f"{self.name}, {per_class} labels a class", train=train, about=about)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write it as JSON; the file appears whole or not at all."""
@@ -153,9 +179,9 @@ class Protocol:
         cls,
         labels: np.ndarray,
         *,
-        query_per_class: int,
+        query_per_class: int | None,
         train_per_class: int | None = None,
-        validation_per_class: int = 0,
+        validation_per_class: int | None = 0,
         train_in_database: bool = True,
         seed: int,
         name: str,
@@ -169,9 +195,10 @@ class Protocol:
 
         Args:
             labels: int64 [n] or uint8 multi-hot [n, C].
-            query_per_class: number of queries of each class.
+            query_per_class: number of queries of each class; None: what fits (:mod:`scdh.data.hold_out`).
             train_per_class: number of training rows of each class; None trains on all labelled rows but the queries.
-            validation_per_class: rows of each class taken out of the training rows; they stay in the database.
+            validation_per_class: rows of each class taken out of the training rows; they stay in the database. None:
+                what fits.
             train_in_database: whether training rows are searched too.
             seed: 0 or more.
             name: name of the protocol.
@@ -182,20 +209,23 @@ class Protocol:
             DataError: a class has too few rows, or no row is left to train on.
         """
         labels = np.asarray(labels)
-        labelled_order = seeded(seed).permutation(np.flatnonzero(is_labelled(labels)))
-        query = take_per_class(labels, labelled_order, query_per_class, "query", label_names)
-        train = labelled_order[~np.isin(labelled_order, query)]
-        if train_per_class is not None:
-            train = take_per_class(labels, train, train_per_class, "training", label_names)
-        in_database = np.isin(np.arange(len(labels)), query, invert=True)
-        if not train_in_database:
-            in_database[train] = False
-        validation = take_per_class(labels, train, validation_per_class, "validation", label_names)
-        train = train[~np.isin(train, validation)]
-        if not len(train):
+        order = seeded(seed).permutation(np.flatnonzero(is_labelled(labels)))
+        parts = hold_out(
+            labels,
+            order,
+            query_per_class=query_per_class,
+            train_per_class=train_per_class,
+            validation_per_class=validation_per_class,
+            label_names=label_names,
+        )
+        if not len(parts.train):
             raise DataError(f"Protocol {name!r} leaves no rows to train on.")
-        database = np.flatnonzero(in_database)
-        return cls(name, seed, train, query, database, validation, source_fingerprint).check(len(labels))
+        in_database = np.isin(np.arange(len(labels)), parts.query, invert=True)
+        if not train_in_database:
+            in_database[parts.train] = in_database[parts.validation] = False
+        database, about = np.flatnonzero(in_database), "; ".join((f"drawn by seed {seed}", *parts.notes))
+        protocol = cls(name, seed, parts.train, parts.query, database, parts.validation, source_fingerprint, about)
+        return protocol.check(len(labels))
 
     @classmethod
     def from_split(
@@ -214,8 +244,9 @@ class Protocol:
 
         Args:
             source: a source whose ``split`` is not None.
-            train, query, database: which values of ``source.split`` make each part.
-            validation: the value of ``source.split`` that makes the validation part.
+            train, query, database: which words of ``source.split`` make each part (capitals and usual spellings such
+                as "validation" for "val" do not matter).
+            validation: the word of ``source.split`` that makes the validation part.
             validation_per_class: without ``validation``: rows of each class to take out of the training rows.
             seed: draws the validation rows.
             name: name of the protocol.

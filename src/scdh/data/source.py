@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from scdh.data.split_words import word_key
 from scdh.errors import DataError
 from scdh.label_arrays import is_labelled as is_labelled  # also imported from here
 from scdh.label_arrays import rows_per_class
@@ -47,7 +48,10 @@ class Source(ABC):
         kind: "images" or "features".
         labels: int64 [n] with −1 for no label, or uint8 multi-hot [n, C] with a row of zeros for no label.
         label_names: list of C str; label i is called ``label_names[i]``.
-        split: str array [n] with the part of each row ("train", "val", "test") where the data come divided, else None.
+        split: str array [n] with the part of each row ("train", "val", "test", "database", "unlabelled", or another
+            word that a setting explains) where the data come divided, else None.
+        split_origin: str, where the split was found, for messages.
+        split_note: str, what in data without a split looks like one, for messages.
     """
 
     name: str
@@ -55,6 +59,8 @@ class Source(ABC):
     labels: np.ndarray
     label_names: list[str]
     split: np.ndarray | None = None
+    split_origin: str = "the data's own split"
+    split_note: str = ""
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -80,15 +86,19 @@ class Source(ABC):
         return rows_per_class(self.labels, self.num_classes)
 
     def rows_of_parts(self, parts: str | tuple[str, ...]) -> np.ndarray:
-        """int64, the sorted rows whose ``split`` is one of ``parts``; a part that no row has is refused."""
+        """int64, the sorted rows whose ``split`` is one of ``parts``, in any usual spelling; a part without rows is
+        refused.
+        """
         if self.split is None:
             raise DataError(f"{self.name} does not come divided into parts; draw a protocol instead.")
         parts = (parts,) if isinstance(parts, str) else tuple(parts)
-        known = sorted({str(part) for part in self.split})
+        words, numbers = np.unique(np.asarray(self.split, dtype=str), return_inverse=True)
+        keys = [word_key(word) for word in words]
         for part in parts:
-            if part not in known:
-                raise DataError(f"{self.name} has no part {part!r}; its parts are {', '.join(known)}.")
-        return np.flatnonzero(np.isin(self.split, parts))
+            if word_key(part) not in keys:
+                raise DataError(f"{self.name} has no part {part!r}; its parts are {', '.join(words)}.")
+        chosen = {word_key(part) for part in parts}
+        return np.flatnonzero(np.array([key in chosen for key in keys])[numbers.reshape(-1)])
 
     @property
     def features(self) -> np.ndarray:

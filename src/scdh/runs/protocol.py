@@ -1,14 +1,19 @@
 """Which data a run uses, and which of its rows train, are queries, and are searched."""
 
+from dataclasses import dataclass, field
+
 import numpy as np
 
 from scdh.config import DataSettings, RunConfig
-from scdh.data.draw import take_per_class
+from scdh.data.draw import seeded
+from scdh.data.hold_out import QUERY_MOST_OF_CLASS, hold_out
+from scdh.data.marked_rows import PartSettings, has_marks, list_parts, marked_queries, read_marks
+from scdh.data.named.benchmarks import PROTOCOLS
 from scdh.data.open import open_source
 from scdh.data.protocol import Protocol
 from scdh.data.source import Source
-from scdh.data.tables.columns import UNLABELLED
 from scdh.errors import ConfigError, DataError
+from scdh.methods.declared import declared, names_of_this_folder
 
 
 def source_of(config: RunConfig) -> Source:
@@ -20,82 +25,201 @@ def source_of(config: RunConfig) -> Source:
         image_column=data.image_column,
         label_column=data.label_column,
         labels=data.labels,
+        split_column=data.split_column,
     )
 
 
 def protocol_of(config: RunConfig, source: Source) -> Protocol:
     """The split that ``config.data`` describes, with the labels that it lets training keep."""
-    protocol, labels_per_class = _full_protocol(config, source), config.data.labelled_per_class
+    labels_per_class = config.data.labelled_per_class
+    if not source.labelled.any():
+        return _without_labels(config, source)
+    plan = _given(config, source) if _takes_marks(config, source) else _drawn(config, source)
+    protocol = plan.protocol(config, source)
+    if config.data.train_on_validation and len(protocol.validation):
+        protocol = protocol.without_validation()
     if labels_per_class is None:
         return protocol
     return protocol.keep_labels(source.labels, labels_per_class, seed=config.seed)
 
 
-def _full_protocol(config: RunConfig, source: Source) -> Protocol:
-    data, split = config.data, _kind_of_split(config, source)
-    if split != "draw" and data.train_per_class is not None:
-        raise ConfigError(
-            f"data.train_per_class is for a drawn split, but {source.name} is divided as "
-            f"{'it comes' if split == 'given' else 'a whole'}; add data.split=draw or leave it out."
+@dataclass
+class _Plan:
+    """What the data and the settings fix of a split; the rest is drawn.
+
+    Rows are bool [n]. ``query_per_class`` and ``validation_per_class`` are as for :func:`scdh.data.hold_out.hold_out`.
+    """
+
+    name: str
+    candidates: np.ndarray  # train, unless they are held out
+    searched: np.ndarray
+    query: np.ndarray
+    validation: np.ndarray
+    query_per_class: int | None
+    validation_per_class: int | None
+    notes: list[str] = field(default_factory=list)
+
+    def protocol(self, config: RunConfig, source: Source) -> Protocol:
+        drawn = hold_out(
+            source.labels,
+            seeded(config.seed).permutation(np.flatnonzero(self.candidates)),
+            query_per_class=self.query_per_class,
+            train_per_class=config.data.train_per_class,
+            validation_per_class=self.validation_per_class,
+            label_names=source.label_names,
         )
-    if split == "given":
-        return _given_split(config, source)
-    if split == "all":
-        return _all_rows(config, source)
-    return Protocol.draw(
-        source.labels,
-        query_per_class=data.query_per_class,
-        train_per_class=data.train_per_class,
-        validation_per_class=data.validation_per_class,
-        seed=config.seed,
-        name=f"{source.name} {data.query_per_class}/{data.train_per_class or 'all'} a class",
-        label_names=source.label_names,
-        source_fingerprint=source.fingerprint(),
-    )
+        if not len(drawn.train):
+            raise DataError(
+                f"{source.name} has no labelled rows left to train on; its parts are {list_parts(source)}, and "
+                "--set data.train=WORD names the one to train on."
+            )
+        if len(drawn.validation):
+            share = (
+                "a tenth of the rest, at most 50 a class" if self.validation_per_class is None else "drawn from train"
+            )
+            self.notes.append(f"validation: {share}")
+        protocol = Protocol(
+            name=self.name,
+            seed=config.seed,
+            train=drawn.train,
+            query=np.union1d(np.flatnonzero(self.query), drawn.query),
+            database=np.setdiff1d(np.flatnonzero(self.searched), drawn.query),
+            validation=np.union1d(np.flatnonzero(self.validation), drawn.validation),
+            source_fingerprint=source.fingerprint(),
+            about="; ".join((*self.notes, *drawn.notes)),
+        )
+        return protocol.check(len(source))
 
 
-def _kind_of_split(config: RunConfig, source: Source) -> str:
-    data = config.data
-    if data.split != "auto":
-        return data.split
-    parts = set() if source.split is None else {str(part) for part in source.split}
-    # A part that the user named must exist: drawing a split instead would hide a wrong name.
-    is_named = (data.train, data.query) != (DataSettings().train, DataSettings().query)
-    return "given" if is_named or {data.train, data.query} <= parts else "draw"
+def _part_settings(data: DataSettings) -> PartSettings:
+    return PartSettings(data.train, data.query, data.validation, data.database)
 
 
-def _given_split(config: RunConfig, source: Source) -> Protocol:
-    data = config.data
-    # Unlabelled rows in a part of their own (a folder beside train and test) belong to the database too.
-    has_unlabelled_part = (
-        source.split is not None and UNLABELLED in source.split and UNLABELLED not in (data.train, data.query)
-    )
-    return Protocol.from_split(
-        source,
-        train=data.train,
-        query=data.query,
-        database=(data.train, UNLABELLED) if has_unlabelled_part else data.train,
-        validation_per_class=data.validation_per_class,
-        seed=config.seed,
+def _takes_marks(config: RunConfig, source: Source) -> bool:
+    """Whether the data's own split is used: also where parts are named, as drawing would hide a wrong name."""
+    if config.data.split != "auto":
+        return config.data.split == "given"
+    return _part_settings(config.data).are_named or has_marks(source)
+
+
+def _given(config: RunConfig, source: Source) -> _Plan:
+    """The rows as they are marked; what is not marked is drawn from the training rows."""
+    data, labelled = config.data, source.labelled
+    marks, notes = read_marks(source, _part_settings(data)), [source.split_origin]
+    trains, query = marks.train & labelled, marks.query & labelled
+    query_per_class, validation_per_class = data.query_per_class, data.validation_per_class
+    validation = marks.validation & labelled
+    if not marks.train.any():
+        trains = marks.searched & labelled & ~marks.unlabelled
+        notes.append("no row is marked train, so the labelled database rows train")
+    if query.any():
+        query_per_class = 0
+    else:
+        why = "as those marked have no label" if marks.query.any() else "as none are marked"
+        hint = "; --set data.query=val takes the validation part instead" if validation.any() else ""
+        notes.append(f"queries: drawn from train by seed {config.seed}, {why}{hint}")
+    if validation_per_class is None and validation.any():
+        validation_per_class = 0
+    else:
+        if validation_per_class and data.validation is not None:
+            raise ConfigError(
+                "data.validation names the validation rows and data.validation_per_class draws them; set one of them."
+            )
+        if validation.any():
+            notes.append(f"val left out, as data.validation_per_class={validation_per_class}")
+        validation = np.zeros(len(source), bool)
+    if not marks.database.any():
+        notes.append("database: train and what is neither query nor validation")
+    if marks.unmarked.any() and marks.train.any():
+        notes.append(f"{int(marks.unmarked.sum()):,} rows with an empty mark are only searched")
+    notes += _without_part(marks.query & ~labelled, "marked as queries have no label")
+    notes += _without_part(marks.unused, "are of a part that is not used")
+    return _Plan(
         name=f"{source.name} as given",
+        candidates=trains,
+        searched=marks.searched,
+        query=query,
+        validation=validation,
+        query_per_class=query_per_class,
+        validation_per_class=validation_per_class,
+        notes=notes,
     )
 
 
-def _all_rows(config: RunConfig, source: Source) -> Protocol:
-    """Every labelled row trains (but for validation rows), all rows are the database, and there are no queries."""
-    labelled = np.flatnonzero(source.labelled)
-    order = np.random.default_rng(config.seed).permutation(labelled)
-    per_class = config.data.validation_per_class
-    validation = take_per_class(source.labels, order, per_class, "validation", source.label_names)
-    train = np.setdiff1d(labelled, validation)
-    if not len(train):
-        raise DataError(f"{source.name} has no labelled rows to train on.")
+def _without_part(rows: np.ndarray, why: str) -> list[str]:
+    return [f"{int(rows.sum()):,} rows {why} and are left out"] if rows.any() else []
+
+
+def _drawn(config: RunConfig, source: Source) -> _Plan:
+    """Queries drawn from all rows, or none (``all``); rows that are marked as queries are the queries all the same."""
+    data, is_whole = config.data, config.data.split == "all"
+    if is_whole and data.train_per_class is not None:
+        raise ConfigError(
+            f"data.train_per_class is for a drawn split, but {source.name} is divided as a whole; add data.split=draw "
+            "or leave it out."
+        )
+    marked = np.zeros(len(source), bool)
+    if is_whole or not _is_drawn_from_all_rows(data.source):
+        marked = marked_queries(source, _part_settings(data))
+    query = marked & source.labelled
+    query_per_class, validation_per_class = data.query_per_class, data.validation_per_class
+    notes = [f"drawn by seed {config.seed}"]
+    if source.split_note:
+        notes.append(source.split_note)
+    name = f"{source.name} {query_per_class or 'fitting'}/{data.train_per_class or 'all'} a class"
+    if is_whole:
+        name, notes[0], query_per_class = f"{source.name} whole", "data.split=all: every labelled row trains", 0
+        validation_per_class = validation_per_class or 0
+    if marked.any():
+        name, query_per_class = f"{name}, queries as marked", 0
+        notes.append("rows marked as queries are the queries and never train")
+        notes += _without_part(marked & ~query, "marked as queries have no label")
+    elif query_per_class is None:
+        notes.append(f"queries: a fifth of each class, at most {QUERY_MOST_OF_CLASS}")
+    if not is_whole or marked.any():
+        notes.append("database: all but the queries")
+    return _Plan(
+        name=name,
+        candidates=source.labelled & ~marked,
+        searched=~marked,
+        query=query,
+        validation=np.zeros(len(source), bool),
+        query_per_class=query_per_class,
+        validation_per_class=validation_per_class,
+        notes=notes,
+    )
+
+
+def _is_drawn_from_all_rows(name: str) -> bool:
+    """Of some data sets with a name, published protocols draw from all rows, whatever their files are called."""
+    return any(rule.dataset == name and rule.query_per_class is not None for rule in PROTOCOLS.values())
+
+
+def _without_labels(config: RunConfig, source: Source) -> Protocol:
+    """Every row trains and is searched but those marked as queries; without labels nothing can be scored."""
+    method = config.method.name
+    if declared(method).needs_labels:
+        others = [name for name in sorted(names_of_this_folder()) if not declared(name).needs_labels]
+        raise DataError(
+            f"{source.name} has no labels, and {method} learns from them; learn codes without labels with "
+            f"--method {' or '.join(others)}, or give labels with --label-column or --labels."
+        )
+    marked = marked_queries(source, _part_settings(config.data))
+    trains = searched = ~marked
+    if config.data.split in ("auto", "given") and _takes_marks(config, source):
+        marks = read_marks(source, _part_settings(config.data))
+        searched = marks.searched
+        trains = marks.train if marks.train.any() else searched
+    if not trains.any():
+        raise DataError(f"{source.name} has no rows to train on; its parts are {list_parts(source)}.")
+    none = np.empty(0, np.int64)
     return Protocol(
-        name=f"{source.name} whole",
+        name=f"{source.name} without labels",
         seed=config.seed,
-        train=train,
-        query=np.empty(0, np.int64),
-        database=np.arange(len(source)),
-        validation=validation,
+        train=np.flatnonzero(trains),
+        query=none,
+        database=np.flatnonzero(searched),
+        validation=none,
         source_fingerprint=source.fingerprint(),
+        about="no row has a label, so there are no queries and no validation; every row trains",
     ).check(len(source))

@@ -102,6 +102,8 @@ class RunScores:
             "per_query": self.per_query_file.name,
             **scores,
             "protocol": {"name": self.protocol.name, "fingerprint": self.protocol.fingerprint},
+            "split_counts": self.protocol.counts,
+            "split_about": self.protocol.about,
             "source": {"name": self.source_name, "fingerprint": self.protocol.source_fingerprint},
             "config": self.config.model_dump(mode="json"),
             "versions": versions(),

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from scdh.data.arrays.memory import ArraySource
+from scdh.data.split_words import split_column
 from scdh.errors import DataError
 
 VECTORS = ("X", "features", "embeddings")
@@ -16,19 +17,23 @@ def open_embeddings(path: Path, labels: Path | None = None) -> ArraySource:
     """Open a file of embeddings.
 
     Args:
-        path: ``.npy`` with an array [n, d], or ``.npz`` with the arrays ``X`` [n, d] and optionally ``y`` (labels) and
-            ``label_names``.
+        path: ``.npy`` with an array [n, d], or ``.npz`` with the arrays ``X`` [n, d] and optionally ``y`` (labels),
+            ``label_names`` and ``split`` [n].
         labels: ``.npy`` file with one label [n] or a 0/1 row [n, C] for each vector.
     """
     if path.suffix.lower() == ".npy":
-        vectors, y, names = _read(path), None, None
+        vectors, y, names, split = _read(path), None, None, None
     else:
-        vectors, y, names = _read_npz(path)
+        vectors, y, names, split = _read_npz(path)
     if labels is not None:
         if y is not None:
             raise DataError(f"{path.name} has labels already, so {labels.name} cannot be given too.")
         y = _read(labels)
-    return ArraySource(vectors, y, names, name=path.name)
+    if split is not None and split.ndim != 1:
+        raise DataError(f"{path.name}: the array split must hold one word a row, not the shape {list(split.shape)}.")
+    source = ArraySource(vectors, y, names, name=path.name, split=split)
+    source.split_origin = f"array split of {path.name}"
+    return source
 
 
 def _read(path: Path) -> np.ndarray:
@@ -41,7 +46,8 @@ def _read(path: Path) -> np.ndarray:
         raise DataError(f"{path} is not a plain .npy array: {_first_line(error)}.") from error
 
 
-def _read_npz(path: Path) -> tuple[np.ndarray, np.ndarray | None, list[str] | None]:
+def _read_npz(path: Path) -> tuple[np.ndarray, np.ndarray | None, list[str] | None, np.ndarray | None]:
+    """Vectors, labels, names of the labels, and split."""
     try:
         with np.load(path, allow_pickle=False) as archive:
             key = _first_of(VECTORS, archive.files)
@@ -52,7 +58,9 @@ def _read_npz(path: Path) -> tuple[np.ndarray, np.ndarray | None, list[str] | No
                 )
             label_key = _first_of(LABELS, archive.files)
             names = archive["label_names"].astype(str).tolist() if "label_names" in archive.files else None
-            return archive[key], None if label_key is None else archive[label_key], names
+            split_key = split_column(archive.files)
+            labels, split = (None if k is None else archive[k] for k in (label_key, split_key))
+            return archive[key], labels, names, split
     except DataError:
         raise
     except (ValueError, EOFError, OSError, zipfile.BadZipFile) as error:

@@ -8,6 +8,7 @@ from PIL import Image
 
 from scdh.data.labels import encode_array
 from scdh.data.source import Source
+from scdh.data.split_words import part_names
 from scdh.errors import DataError
 from scdh.label_arrays import no_labels
 
@@ -20,7 +21,7 @@ class ArraySource(Source):
         labels: integers or text [n] (−1 or "" for no label), or 0/1 [n, C]; None where no row has a label.
         label_names: list of C str that the label numbers stand for; None takes the values themselves.
         name: how messages call the source.
-        split: str array [n], the part of each row, or None.
+        split: str array [n], the part of each row ("train", "test", …; "" for none), or None.
         item_names: list of n str, or None for "<name> row <number>".
     """
 
@@ -52,7 +53,7 @@ class ArraySource(Source):
         for what, column in (("labels", self.labels), ("split values", split), ("item names", item_names)):
             if column is not None and len(column) != len(data):
                 raise DataError(f"{name} has {len(data)} rows but {len(column)} {what}.")
-        self.split = None if split is None else np.asarray(split)
+        self.split = None if split is None else part_names(np.asarray(split).tolist())
         self._item_names = item_names
 
     @property

@@ -1,4 +1,4 @@
-"""Folders of images: each sub-folder is a class, optionally below train, val and test."""
+"""Folders of images: each sub-folder is a class, optionally below train, val, test and database."""
 
 import os
 from collections.abc import Iterable
@@ -10,11 +10,9 @@ from PIL import Image
 
 from scdh.data.images.decode import EXTENSIONS, decode
 from scdh.data.source import Source, file_stamps
-from scdh.data.tables.columns import UNLABELLED, part_name
+from scdh.data.split_words import DATABASE, TRAIN, UNLABELLED, is_part, part_name
 from scdh.errors import DataError
 from scdh.label_arrays import NO_LABEL
-
-PARTS = frozenset(("train", "val", "test", UNLABELLED))
 
 
 class FolderSource(Source):
@@ -27,6 +25,7 @@ class FolderSource(Source):
         label_names: list of C str.
         name: how messages call the source.
         split: str array [n], the part of each row, or None.
+        split_origin: where the split was found, for messages.
     """
 
     kind: Literal["images", "features"] = "images"
@@ -40,9 +39,10 @@ class FolderSource(Source):
         *,
         name: str,
         split: np.ndarray | None = None,
+        split_origin: str = Source.split_origin,
     ) -> None:
         self.name = name
-        self.labels, self.label_names, self.split = labels, label_names, split
+        self.labels, self.label_names, self.split, self.split_origin = labels, label_names, split, split_origin
         self._root, self._paths = root, paths
 
     def image(self, row: int, at_least: int | None = None) -> Image.Image:
@@ -66,10 +66,10 @@ class _ImageFile(NamedTuple):
 
 
 def open_folder(root: Path, *, name: str | None = None, parts: frozenset[str] | None = None) -> FolderSource:
-    """A folder with a sub-folder for each class, or with ``train``, ``val`` and ``test`` that have such sub-folders.
+    """A folder with a sub-folder for each class, or with ``train``, ``val``, ``test`` … that have such sub-folders.
 
     A folder of images without sub-folders is unlabelled; so is a sub-folder ``unlabelled`` in the place of a class, or
-    beside ``train``, ``val`` and ``test``.
+    beside ``train``, ``val`` and ``test``. Capitals do not matter (:mod:`scdh.data.split_words`).
 
     Args:
         root: the folder.
@@ -78,11 +78,11 @@ def open_folder(root: Path, *, name: str | None = None, parts: frozenset[str] | 
     """
     name = name or root.name or str(root)
     folders = _sub_folders(root)
-    divided = "train" in folders and all(part_name(folder.lower()) in PARTS for folder in folders)
+    divided = _are_parts(root, folders)
     files: list[_ImageFile] = []
     if divided:
         for folder in folders:
-            part = part_name(folder.lower())
+            part = part_name(folder)
             if part == UNLABELLED:
                 files += [_ImageFile(path, None, part) for path in _images_below(root, folder)]
             elif parts is None or part in parts:
@@ -95,7 +95,38 @@ def open_folder(root: Path, *, name: str | None = None, parts: frozenset[str] | 
     numbers = {label: i for i, label in enumerate(label_names)}
     labels = np.array([NO_LABEL if file.label is None else numbers[file.label] for file in files], dtype=np.int64)
     split = np.array([file.part for file in files]) if divided else None
-    return FolderSource(root, [file.path for file in files], labels, label_names, name=name, split=split)
+    paths, origin = [file.path for file in files], f"sub-folders of {name}"
+    source = FolderSource(root, paths, labels, label_names, name=name, split=split, split_origin=origin)
+    source.split_note = "" if divided else _note_on_classes(folders)
+    return source
+
+
+def _are_parts(root: Path, folders: list[str]) -> bool:
+    """Whether the sub-folders are parts of a split rather than classes.
+
+    All of them have names of parts, train or database among them. Or some have: two that repeat each other's class
+    folders, or one of two folders whose class folders the other has too, as ``train/cat`` and ``holdout/cat``; a
+    setting must then explain the other names. A class that is called test or index beside other classes is a class.
+    """
+    names = {part_name(folder) for folder in folders if is_part(folder)}
+    if all(is_part(folder) for folder in folders) and {TRAIN, DATABASE} & names:
+        return True
+    classes = {folder: set(_sub_folders(root / folder)) for folder in folders if part_name(folder) != UNLABELLED}
+    parts = [inner for folder, inner in classes.items() if is_part(folder)]
+    if len(names - {UNLABELLED}) >= 2:
+        return bool(set.intersection(*parts))
+    others = [inner for folder, inner in classes.items() if not is_part(folder)]
+    return len(parts) == len(others) == 1 and bool(others[0]) and others[0] <= parts[0]
+
+
+def _note_on_classes(folders: list[str]) -> str:
+    """A sentence where a folder that is read as a class might have been meant as a part."""
+    alike = [folder for folder in folders if is_part(folder) and part_name(folder) != UNLABELLED]
+    if not alike:
+        return ""
+    other = next((folder for folder in folders if not is_part(folder)), None)
+    read_as = "is read as a class" if len(alike) == 1 else "are read as classes"
+    return f"{' and '.join(alike)} {read_as}, {'as there is no train' if other is None else f'like {other}'}"
 
 
 def _images_below(root: Path, folder: str) -> list[str]:
@@ -125,7 +156,7 @@ def _class_files(root: Path, folder: str, part: str) -> list[_ImageFile]:
     files = [_ImageFile(path, None, part) for path in outside_classes]
     for label in classes:
         paths = _images_below(root, os.path.join(folder, label))
-        is_unlabelled = part_name(label.lower()) == UNLABELLED
+        is_unlabelled = part_name(label) == UNLABELLED
         if not paths and not is_unlabelled:
             raise DataError(f"The class folder {base / label} holds no images; fill it or remove it.")
         files += [_ImageFile(path, None if is_unlabelled else label, part) for path in paths]

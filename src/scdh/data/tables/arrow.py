@@ -13,9 +13,9 @@ from PIL import Image
 from scdh.data.images.decode import decode
 from scdh.data.source import BadImage, Source, file_stamps
 from scdh.data.tables.columns import (
-    SPLIT_COLUMN,
     choose_image_column,
     choose_label_columns,
+    choose_split_column,
     read_labels,
     read_split,
 )
@@ -33,8 +33,9 @@ class ArrowSource(Source):
         parts: (name, number of rows) of each file the rows came from, so that messages can name file and row.
         folder: what paths are relative to; None for the current folder.
         image_column, label_column: as in :func:`scdh.data.open.open_source`.
-        split_column: the column of the split, where the table has it.
+        split_column: the column of the split; None chooses it by usual names.
         split: str array [n], in place of a split column.
+        split_origin: where ``split`` comes from, for messages.
     """
 
     kind: Literal["images", "features"] = "images"
@@ -48,8 +49,9 @@ class ArrowSource(Source):
         folder: Path | None = None,
         image_column: str | None = None,
         label_column: str | None = None,
-        split_column: str | None = SPLIT_COLUMN,
+        split_column: str | None = None,
         split: np.ndarray | None = None,
+        split_origin: str = Source.split_origin,
     ) -> None:
         if table.num_rows == 0:
             raise DataError(f"{name} has no rows.")
@@ -57,7 +59,10 @@ class ArrowSource(Source):
         column = choose_image_column(table, name, image_column)
         label_columns = choose_label_columns(table, name, label_column, column)
         self.labels, self.label_names = read_labels(table, name, label_columns)
-        self.split = split if split is not None else read_split(table, split_column)
+        self.split, self.split_origin = split, split_origin
+        chosen = None if split is not None else choose_split_column(table, name, split_column)
+        if chosen is not None:
+            self.split, self.split_origin = read_split(table, name, chosen), f"column {chosen!r} of {name}"
         self._parts = parts or [(name, table.num_rows)]
         self._part_starts = _starts(rows for _, rows in self._parts)
         self._folder = folder or Path()

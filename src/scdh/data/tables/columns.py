@@ -9,23 +9,16 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from scdh.data.labels import Encoded, encode_columns, encode_lists, encode_single
+from scdh.data.split_words import OTHER_COLUMNS, UNMARKED, is_part, part_name, part_names, split_column
 from scdh.errors import DataError
 from scdh.label_arrays import no_labels
 
 IMAGE_COLUMNS = ("image", "img", "image_data", "path", "file", "file_name", "image_path")
 LABEL_COLUMNS = ("label", "labels", "class", "target")
-SPLIT_COLUMN = "split"
-UNLABELLED = "unlabelled"  # name of the part, and of the folder, of rows without label
-PART_NAMES = {"training": "train", "validation": "val", "valid": "val", "dev": "val", "testing": "test"}
-PART_NAMES |= dict.fromkeys(("unlabeled", "_unlabelled", "_unlabeled"), UNLABELLED)
 NO_LABELS = "none"
-
-
-def part_name(name: str) -> str:
-    """The usual name of a part of a split: "Validation" is val, "_unlabeled" is unlabelled; others stay as they are."""
-    return PART_NAMES.get(name.lower(), name)
 
 
 def hugging_face_features(schema: pa.Schema) -> dict[str, Any]:
@@ -80,7 +73,7 @@ def choose_label_columns(table: pa.Table, name: str, wanted: str | None, image_c
         return usual[:1]
     if len(typed) == 1:
         return typed
-    others = [c for c in table.column_names if c not in (image_column, SPLIT_COLUMN)]
+    others = [c for c in table.column_names if c not in (image_column, choose_split_column(table, name))]
     if not others:
         return []
     raise DataError(
@@ -121,11 +114,35 @@ def _whole_numbers(values: list[float | None]) -> list[int | None] | None:
     return [None if value is None else int(value) for value in known]
 
 
-def read_split(table: pa.Table, column: str | None) -> np.ndarray | None:
-    """The table's own split, str [n], with the usual names of parts; None where it has none."""
-    if column is None or column not in table.column_names:
-        return None
-    return np.array([part_name(str(value or "")) for value in table[column].to_pylist()])
+def choose_split_column(table: pa.Table, name: str, wanted: str | None = None) -> str | None:
+    """The column ``wanted``, or one called split, or one with a similar name that holds nothing but names of parts."""
+    if wanted is not None:
+        return _existing(table, name, wanted)
+    column = split_column(table.column_names)
+    if column is not None:
+        return column
+    for candidate in table.column_names:
+        if candidate.strip().lower() in OTHER_COLUMNS and _is_text(table[candidate].type):
+            words = set(pc.unique(table[candidate]).to_pylist())
+            if {part_name(word) for word in words} - {UNMARKED} and all(is_part(w) or not part_name(w) for w in words):
+                return candidate
+    return None
+
+
+def read_split(table: pa.Table, name: str, column: str) -> np.ndarray:
+    """The table's own split, str [n], with the usual names of parts."""
+    kind, names = table[column].type, class_names(hugging_face_features(table.schema).get(column))
+    if not (_is_text(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_null(kind)):
+        raise DataError(f"{name}: the split column {column!r} must hold words such as train and test, not {kind}.")
+    words = table[column].to_pylist()
+    if names is not None:
+        words = [names[word] if isinstance(word, int) and 0 <= word < len(names) else word for word in words]
+    return part_names(words)
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
 def _existing(table: pa.Table, name: str, column: str) -> str:

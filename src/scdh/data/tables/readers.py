@@ -10,16 +10,15 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
+from scdh.data.split_words import TEST, TRAIN, VAL, part_name, part_of_file
 from scdh.data.tables.arrow import ArrowSource
 from scdh.data.tables.columns import (
     NO_LABELS,
-    SPLIT_COLUMN,
-    UNLABELLED,
     choose_image_column,
     choose_label_columns,
+    choose_split_column,
     class_names,
     hugging_face_features,
-    part_name,
 )
 from scdh.errors import DataError
 
@@ -31,10 +30,10 @@ def open_parquet(files: list[Path], *, folder: Path | None = None, **columns: An
     """One or more parquet files of the same columns, in the order given.
 
     Args:
-        files: where several files' names begin with train, val, test or unlabelled
-            (``train-00000-of-00005.parquet``), these give the split.
+        files: where the names of several files tell their part (``train-00000-of-00005.parquet``), and there is no
+            column for it, these give the split.
         folder: what paths are relative to; None for the first file's folder.
-        columns: ``image_column``, ``label_column``, ``split_column`` or ``split`` of :class:`ArrowSource`.
+        columns: ``image_column``, ``label_column`` and ``split_column`` of :class:`ArrowSource`.
     """
     try:
         parts = [(file.name, pq.ParquetFile(file).metadata.num_rows) for file in files]
@@ -47,11 +46,10 @@ def open_parquet(files: list[Path], *, folder: Path | None = None, **columns: An
             table = pa.concat_tables(tables)
     except (pa.ArrowException, OSError) as error:
         raise DataError(f"{_file_names(files)} cannot be read as parquet: {_first_line(error)}.") from error
-    split = columns.pop("split", None)
-    if split is None and len(files) > 1 and SPLIT_COLUMN not in table.column_names:
-        split = _split_from_file_names(parts)
-    folder = folder or files[0].parent
-    return ArrowSource(table, name=_file_names(files), parts=parts, folder=folder, split=split, **columns)
+    name, folder = _file_names(files), folder or files[0].parent
+    if len(files) > 1 and choose_split_column(table, name, columns.get("split_column")) is None:
+        columns |= {"split": _split_from_file_names(parts), "split_origin": f"names of the {len(files)} files"}
+    return ArrowSource(table, name=name, parts=parts, folder=folder, **columns)
 
 
 def open_csv(file: Path, *, folder: Path | None = None, label_column: str | None = None, **columns: Any) -> ArrowSource:
@@ -87,8 +85,11 @@ def open_hub(spec: str, **columns: Any) -> ArrowSource:
     splits = {split: loaded} if split else dict(loaded)
     table = pa.concat_tables([_arrow_table(part) for part in splits.values()])
     parts = [(f"{repository} {name}", len(part)) for name, part in splits.items()]
-    part_names = np.array([part_name(name) for name, part in splits.items() for _ in range(len(part))])
-    return ArrowSource(table, name=f"hf:{spec}", parts=parts, split=None if split else part_names, **columns)
+    if len(splits) > 1 and columns.get("split_column") is None:
+        names = np.array([part_name(name) for name in splits])
+        rows = [len(part) for part in splits.values()]
+        columns |= {"split": np.repeat(names, rows), "split_origin": "splits of the hub"}
+    return ArrowSource(table, name=f"hf:{spec}", parts=parts, **columns)
 
 
 def _refuse_other_class_names(files: list[Path], tables: list[pa.Table]) -> None:
@@ -101,11 +102,15 @@ def _refuse_other_class_names(files: list[Path], tables: list[pa.Table]) -> None
 
 
 def _split_from_file_names(parts: list[tuple[str, int]]) -> np.ndarray | None:
-    """str [n], the part that each row's file name begins with; None unless all of them do."""
-    names = [part_name(re.split(r"[-_.]", file.lower())[0]) for file, _ in parts]
-    if not set(names) <= {"train", "val", "test", UNLABELLED}:
+    """str [n], the part that each row's file name tells; None if they do not.
+
+    Beside files that are clearly parts, another file's part is the first word of its name: a setting must explain it.
+    """
+    names = [part_of_file(file) for file, _ in parts]
+    if None in names and not {TRAIN, VAL, TEST} & set(names):
         return None
-    return np.repeat(names, [rows for _, rows in parts])
+    words = [part or re.split(r"[-_.]", file)[0] for part, (file, _) in zip(names, parts, strict=True)]
+    return np.repeat(words, [rows for _, rows in parts])
 
 
 def _parse_label_cells(cells: pa.ChunkedArray) -> pa.Array:

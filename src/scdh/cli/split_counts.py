@@ -1,0 +1,39 @@
+"""How many rows train, validate, are queries and are searched: printed before work begins."""
+
+from typing import TYPE_CHECKING, Any
+
+from scdh.cli.output import print_line
+
+if TYPE_CHECKING:
+    from scdh.config import RunConfig
+    from scdh.data.protocol import Protocol
+    from scdh.data.source import Source
+    from scdh.runs.folder import RunFolder
+
+
+def print_split(config: "RunConfig", source: "Source | None", *, quiet: bool) -> tuple["Source", dict[str, Any]]:
+    """Print the split that a run will have, unless ``quiet``.
+
+    Returns:
+        The run's data, opened here where ``source`` is None, and what ``--json`` tells of the split.
+    """
+    from scdh.runs.protocol import protocol_of, source_of
+
+    source = source_of(config) if source is None else source
+    protocol = protocol_of(config, source)
+    if not quiet:
+        print_line(f"Split: {protocol.describe()}.")
+    return source, split_json(protocol)
+
+
+def print_split_of_run(run: "RunFolder") -> None:
+    """Print the split that a run was trained with."""
+    from scdh.data.protocol import Protocol
+
+    if run.config_file.exists() and run.protocol_file.exists():  # else the command itself says what is missing
+        print_line(f"Split: {Protocol.load(run.protocol_file).describe()}.")
+
+
+def split_json(protocol: "Protocol") -> dict[str, Any]:
+    """The split under the keys that all commands use."""
+    return {"split_counts": protocol.counts, "split_about": protocol.about}

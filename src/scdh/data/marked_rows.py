@@ -1,0 +1,160 @@
+"""What a source's own split says: which rows train, validate, are queries and are searched.
+
+:mod:`scdh.data.split_words` knows the usual words; settings name others. A row that is marked as a query is never
+anything else, and a word that nobody explains is refused with a question.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from scdh.data.source import Source
+from scdh.data.split_words import DATABASE, TEST, TRAIN, UNLABELLED, UNMARKED, VAL, is_part, named_words, word_key
+from scdh.errors import ConfigError, DataError
+
+MOST_WORDS = 12  # in a message
+# Parts that may not share a word; training and validation rows may be searched too.
+_APART = (("train", "query"), ("train", "validation"), ("query", "validation"), ("query", "database"))
+
+
+@dataclass(frozen=True)
+class PartSettings:
+    """Which words mark which part, as the settings of a run say it: several words are joined by commas.
+
+    ``train`` and ``query`` with their default may be missing in the data; any other name must be there.
+    ``validation`` and ``database`` are the usual words where they are None.
+    """
+
+    train: str = TRAIN
+    query: str = TEST
+    validation: str | None = None
+    database: str | None = None
+
+    @property
+    def are_named(self) -> bool:
+        """Whether any word is named that is not the usual one."""
+        return self != PartSettings()
+
+    def words(self) -> dict[str, tuple[str, ...]]:
+        """Words by part. An unnamed part has its usual word, unless another part is named by it."""
+        words = {"train": named_words(self.train), "query": named_words(self.query)}
+        for part, text in (("validation", self.validation), ("database", self.database)):
+            if text is not None:
+                words[part] = named_words(text)
+        for part, found in words.items():
+            if not found:
+                raise ConfigError(f"data.{part} must name at least one word of the split.")
+        for one, other in _APART:
+            shared = set(words.get(one, ())) & set(words.get(other, ()))
+            if shared:
+                raise ConfigError(
+                    f"The part {min(shared)!r} is named by data.{one} and by data.{other}, and a row cannot be both; "
+                    "name another part for one of them."
+                )
+        taken = {word for found in words.values() for word in found}
+        for part, usual in (("validation", VAL), ("database", DATABASE)):
+            words.setdefault(part, () if usual in taken else (usual,))
+        return words
+
+
+@dataclass(frozen=True, eq=False)
+class MarkedRows:
+    """bool [n] for each part, all false where no row is marked so; made by :func:`read_marks`.
+
+    Attributes:
+        train, query, validation, database: rows marked by the words of the part.
+        unlabelled: rows marked as having no label.
+        unmarked: rows with an empty cell.
+        unused: rows of a query or validation part that another part was named in place of; they are in no part.
+    """
+
+    train: np.ndarray
+    query: np.ndarray
+    validation: np.ndarray
+    database: np.ndarray
+    unlabelled: np.ndarray
+    unmarked: np.ndarray
+    unused: np.ndarray
+
+    @property
+    def searched(self) -> np.ndarray:
+        """bool [n]: the database. Where no part is marked so, it is what is neither query nor validation."""
+        if self.database.any():
+            return self.database | self.unlabelled | self.unmarked
+        return ~(self.query | self.validation | self.unused)
+
+
+def read_marks(source: Source, settings: PartSettings) -> MarkedRows:
+    """The rows that each part of the source's own split has.
+
+    Raises:
+        ConfigError: a word is named for two parts that cannot share rows.
+        DataError: the source has no split, a named part is missing, or a word has no known meaning.
+    """
+    words = settings.words()
+    if source.split is None:
+        raise DataError(
+            f"{source.name} does not come divided into parts, so data.split=given, data.train, data.query, "
+            "data.validation and data.database have no meaning for it; leave them out."
+        )
+    spellings, numbers = np.unique(np.asarray(source.split, dtype=str), return_inverse=True)
+    keys = [word_key(spelling) for spelling in spellings]
+    for part, found in words.items():
+        given, usual = getattr(settings, part), getattr(PartSettings(), part)
+        missing = [word for word in found if word not in keys]
+        if missing and given is not None and given != usual:
+            parts = list_parts(source)
+            raise DataError(
+                f"{source.name} has no part {missing[0]!r}, which data.{part} names; its parts are {parts}."
+            )
+    known = {word for found in words.values() for word in found}
+    unknown = [key for key in keys if not (key in known or is_part(key) or key == UNMARKED)]
+    if unknown:
+        raise DataError(_question(source, unknown))
+
+    def rows(found: Sequence[str]) -> np.ndarray:
+        return np.array([key in found for key in keys])[numbers.reshape(-1)]
+
+    usual_words = (TEST, VAL)
+    return MarkedRows(
+        **{part: rows(found) for part, found in words.items()},
+        unlabelled=rows([UNLABELLED] if UNLABELLED not in known else []),
+        unmarked=rows([UNMARKED]),
+        unused=rows([word for word in usual_words if word not in known]),
+    )
+
+
+def marked_queries(source: Source, settings: PartSettings) -> np.ndarray:
+    """bool [n]: rows marked as queries, whatever the other marks say."""
+    if source.split is None:
+        return np.zeros(len(source), bool)
+    words = settings.words()["query"]
+    return np.array([word_key(word) in words for word in np.asarray(source.split, dtype=str)])
+
+
+def has_marks(source: Source) -> bool:
+    """Whether the source's split says anything: rows that all train, or have no mark, may as well have no split."""
+    if source.split is None:
+        return False
+    keys = {word_key(word) for word in np.unique(np.asarray(source.split, dtype=str))}
+    return keys != {TRAIN} and not keys <= {UNMARKED, UNLABELLED}
+
+
+def list_parts(source: Source) -> str:
+    """The words of a source's split with their numbers of rows, for messages."""
+    if source.split is None:
+        return "none"
+    words, counts = np.unique(np.asarray(source.split, dtype=str), return_counts=True)
+    listed = [f"{word or 'an empty cell'} ({count:,} rows)" for word, count in zip(words, counts, strict=True)]
+    more = f" and {len(listed) - MOST_WORDS} more" if len(listed) > MOST_WORDS else ""
+    return ", ".join(listed[:MOST_WORDS]) + more
+
+
+def _question(source: Source, unknown: list[str]) -> str:
+    number = f"{len(unknown)} of these have" if len(unknown) > 1 else f"{unknown[0]!r} has"
+    return (
+        f"{source.name} is divided into {list_parts(source)}, and {number} no known meaning; say what it is, such as "
+        f"--set data.query={unknown[0]} (or data.train, data.validation, data.database; several words joined by "
+        "commas), or add --set data.split=draw to draw a new split."
+    )

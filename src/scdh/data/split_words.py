@@ -1,0 +1,76 @@
+"""The words by which data mark their parts: in a column or array ``split``, as folders, as file names, on the hub.
+
+Capitals and surrounding blanks do not matter. Words that are not known here keep their spelling: a setting such as
+``data.query`` may name them, and without one a run asks (:mod:`scdh.data.marked_rows`).
+"""
+
+import re
+from collections.abc import Iterable
+
+import numpy as np
+
+TRAIN, VAL, TEST, DATABASE = "train", "val", "test", "database"
+UNLABELLED = "unlabelled"  # also the folder of images without a label, in the place of a class
+UNMARKED = ""  # an empty cell
+_SPELLINGS = {
+    TRAIN: ("train", "training"),
+    VAL: ("val", "valid", "validation", "dev"),
+    TEST: ("test", "testing", "query", "queries"),
+    DATABASE: ("database", "gallery", "index", "base"),
+    UNLABELLED: ("unlabelled", "unlabeled", "_unlabelled", "_unlabeled"),
+}
+_PART_OF_WORD = {word: part for part, words in _SPELLINGS.items() for word in words}
+COLUMN = "split"
+# Columns that hold a split only if every word in them is a known one: their names are used for other things too.
+OTHER_COLUMNS = ("subset", "partition", "data_split", "part", "set", "phase", "usage", "dataset")
+
+
+def part_name(word: object) -> str:
+    """The usual name of a part ("Validation " is val, "gallery" is database); other words only lose their blanks.
+
+    None and NaN, which tables have for an empty cell, are ``UNMARKED``.
+    """
+    if word is None or word != word:
+        return UNMARKED
+    text = (word.decode("utf-8", "replace") if isinstance(word, bytes) else str(word)).strip()
+    return _PART_OF_WORD.get(text.lower(), text)
+
+
+def is_part(word: object) -> bool:
+    """Whether a word is one of those above."""
+    return part_name(word) in _SPELLINGS
+
+
+def part_names(words: Iterable[object]) -> np.ndarray:
+    """str [n]: :func:`part_name` of every row."""
+    known: dict[object, str] = {}
+    names = []
+    for word in words:
+        if word not in known:
+            known[word] = part_name(word)
+        names.append(known[word])
+    return np.array(names, dtype=str)
+
+
+def named_words(text: str) -> tuple[str, ...]:
+    """The parts that a setting names, several joined by commas, in the form of :func:`word_key`."""
+    return tuple(word_key(word) for word in text.split(",") if word.strip())
+
+
+def word_key(word: object) -> str:
+    """A form in which two spellings of one word are equal."""
+    return part_name(word).lower()
+
+
+def split_column(names: Iterable[str]) -> str | None:
+    """The column, or array, that is called ``split`` whatever the capitals."""
+    return next((name for name in names if name.strip().lower() == COLUMN), None)
+
+
+def part_of_file(name: str) -> str | None:
+    """The part that a file's name tells ("train-00000-of-00005.parquet", "flowers_test2.parquet"), or None."""
+    words = [word for word in re.split(r"[^a-z]+", name.lower().partition(".")[0]) if is_part(word)]
+    parts = list(dict.fromkeys(part_name(word) for word in words))
+    if len(parts) > 1:  # "base-train": index and base are also names of other things
+        parts = [part for part in parts if part != DATABASE]
+    return parts[0] if parts else None
