@@ -80,6 +80,10 @@ class NetSettings(Settings):
     freeze: bool = Field(False, description="train only the heads, on cached features of the trunk")
     views: int = Field(4, ge=1, description="augmented copies of each item to cache when the trunk is frozen")
 
+    def without_layers(self) -> "NetSettings":
+        """For a fitted method, which reads the trunk's features or the embeddings: learned layers would stay random."""
+        return self.model_copy(update={"hidden": [], "standardise": False})
+
     @model_validator(mode="after")
     def _check_sizes(self) -> "NetSettings":
         if self.evaluation_size is not None and self.image_size is None:

@@ -28,7 +28,6 @@ from scdh.nets.network import Network, weights_fingerprint
 from scdh.nets.small import FeatureTrunk
 from scdh.progress import track
 
-FITTED_NET = {"hidden": [], "standardise": False}
 _KINDS = {"images": "images", "features": "embeddings"}  # as users call them
 
 
@@ -112,12 +111,8 @@ class Hasher:
         """
         method = make_method(config.method.name, config.method.own, config.method.bits, len(label_names), multi_label)
         network, preprocess = build_network(
-            # A fitted method reads the trunk's features, or the embeddings: hidden layers would stay random.
-            config.net if method.learns_by_gradient else config.net.model_copy(update=FITTED_NET),
-            method.code_bits,
-            feature_width,
-            pretrained,
-        )
+            net = config.net if method.learns_by_gradient else config.net.without_layers()
+        network, preprocess = build_network(net, method.code_bits, feature_width, pretrained)
         method.build(network)
         return cls(network, method, config, label_names, multi_label, preprocess, feature_width)
 

@@ -17,22 +17,34 @@ from tests.data.data_files import write_pictures
 def test_resume_takes_the_run_s_own_settings(work: Path) -> None:
     must(f"train --resume --out {work}/runs/digits")
     must(f"train --preset demo-digits --epochs 10 --resume --out {work}/runs/digits")
-    code, _, err = run(f"train --preset demo-digits --epochs 11 --resume --out {work}/runs/digits")
+    code, _, err = run(f"train --preset demo-digits --epochs 9 --resume --out {work}/runs/digits")
     assert code == 2
-    assert "train.epochs (10, not 11)" in err
+    assert "train.epochs (10, not 9)" in err
+
+
+def test_a_finished_run_can_be_made_longer(tmp_path: Path) -> None:
+    must(f"train --preset demo-digits --epochs 2 --out {tmp_path}/run")
+    must(f"train --resume --epochs 4 --out {tmp_path}/run")
+    log = (tmp_path / "run/log.csv").read_text().splitlines()
+    assert [line.split(",")[0] for line in log[1:]] == ["1", "2", "3", "4"]
+    assert run_json(f"train --resume --out {tmp_path}/run --show-config --json")["train"]["epochs"] == 4
 
 
 def test_embeddings_get_a_network_for_embeddings(work: Path) -> None:
     toml = must("train --data digits --bits 16 --epochs 3 --show-config")
-    assert toml.startswith("# digits holds embeddings, so these were chosen: net.backbone=")
+    assert 'backbone = "features"  # suits embeddings' in toml
+    assert "# where trials begin" in next(line for line in toml.splitlines() if line.startswith("lr_head"))
     (work / "again.toml").write_text(toml)
     again = load_config(file=work / "again.toml")
     assert again.net.backbone == "features"
-    assert again.net.hidden == [256]
+    assert again.net.hidden == [512]
     assert again.method.bits == 16
     assert again.train.epochs == 3
     assert again.train.optimiser == "adamw"
-    assert again.model_dump(mode="json") == run_json("train --data digits --bits 16 --epochs 3 --show-config --json")
+    shown = run_json("train --data digits --bits 16 --epochs 3 --show-config --json")
+    assert shown.pop("to_try") == ["train.lr_head", "method.alpha"]
+    assert {"setting": "net.backbone", "value": "features", "reason": "suits embeddings"} in shown.pop("choices")
+    assert again.model_dump(mode="json") == shown
 
 
 def test_photos_get_settings_for_a_machine_without_a_gpu(tmp_path: Path) -> None:

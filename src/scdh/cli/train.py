@@ -5,11 +5,12 @@ import time
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from shlex import join, quote
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from scdh.cli.next_commands import next_commands
 from scdh.cli.options import (
     ImageColumn,
     Json,
@@ -143,7 +144,7 @@ def train(
     size = f"{model.bits} bits, {len(model.label_names)} labels"
     print_line(f"The model is in {RunFolder(folder).model} ({size}, {seconds:.1f} s).")
     print_line("Next:")
-    for command in _next_commands(run, folder, model.method.ranking, bool(split["split_counts"]["query"])):
+    for command in next_commands(run, folder, model.method.ranking, bool(split["split_counts"]["query"])):
         print_line(f"  {command}")
 
 
@@ -236,28 +237,6 @@ def _duration(run: "RunConfig", plan: "Plan | None") -> str:
     if plan is not None and "train.epochs" in plan.choices.to_try:
         return ""
     return f"{run.train.epochs} epochs, " if declared(run.method.name).learns_by_gradient else ""
-
-
-def _next_commands(run: "RunConfig", folder: Path, ranking: str, has_queries: bool) -> list[str]:
-    """Commands to go on with, ready for a shell: names with spaces are quoted, and data have the same options."""
-    from scdh.codes import HAMMING
-
-    data = run.data
-    options = {
-        "--root": data.root,
-        "--image-column": data.image_column,
-        "--label-column": data.label_column,
-        "--labels": data.labels,
-        "--on-bad-image": "skip" if data.on_bad_image == "skip" else None,
-    }
-    given = [part for option, value in options.items() if value is not None for part in (option, value)]
-    codes, index = str(folder / "all.codes"), str(folder / "all.index")
-    commands = [["evaluate", str(folder)]] if has_queries else []
-    commands += [
-        ["encode", str(folder), data.source, *given, "--out", codes],
-        *([] if ranking != HAMMING else [["index", codes, "--out", index], ["search", index, "--row", "0"]]),
-    ]
-    return [join(["scdh", *parts]) for parts in commands]
 
 
 def _resolve(
