@@ -246,7 +246,7 @@ def test_labels_that_say_nothing_are_one_sentence(tmp_path):
     with pytest.raises(ValueError, match="No row of y has a label"):
         SCDHTransformer(8, epochs=1).fit(X, np.zeros((20, 3), int))
     np.save(tmp_path / "x.npy", X.astype(np.float32))
-    with pytest.raises(DataError, match="x.npy has no labels, and scdh learns from them; .*--method itq or lsh"):
+    with pytest.raises(DataError, match=r"x.npy has no labels, and scdh learns from them; .*--method itq or lsh"):
         Hasher.train(digits(**{"data.source": str(tmp_path / "x.npy"), "data.split": "all"}), quiet=True)
     with pytest.raises(DataError, match="3 columns but there are 5"):
         losses.multilabel_upper_bound(X, np.ones((20, 3), int), np.zeros((5, 3)))
