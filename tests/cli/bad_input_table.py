@@ -73,6 +73,39 @@ CASES = (
         ("100", "query"),
     ),
     Case(
+        "word of the split without a meaning",
+        f"train --data {{d}}/split.npz {QUICK} --out {{d}}/x",
+        ("holdout (2 rows)", "train (8 rows)", "--set data.query=holdout"),
+    ),
+    Case(
+        "part that is not there",
+        f"train --data {{d}}/split.npz {QUICK} --set data.query=hold --out {{d}}/x",
+        ("no part 'hold'", "data.query", "holdout (2 rows)"),
+    ),
+    Case(
+        "one part for two things",
+        f"train --data {{d}}/split.npz {QUICK} --set data.train=train,test --out {{d}}/x",
+        ("'test'", "data.train", "data.query"),
+    ),
+    Case(
+        "every row is a query",
+        f"train --data {{d}}/queries.npz {QUICK} --out {{d}}/x",
+        ("queries.npz", "no labelled rows left to train on", "test (12 rows)"),
+    ),
+    Case(
+        "split of another length", f"train --data {{d}}/short_split.npz {QUICK} --out {{d}}/x", ("12 rows", "9 split")
+    ),
+    Case(
+        "parts named for data without a split",
+        f"train --data {{d}}/few.npz {QUICK} --set data.validation=val --out {{d}}/x",
+        ("few.npz", "does not come divided"),
+    ),
+    Case(
+        "labels wanted and none there",
+        f"train --data {{d}}/no_labels.npy {QUICK} --out {{d}}/x",
+        ("no_labels.npy has no labels", "--method itq"),
+    ),
+    Case(
         "corrupt JPEG in training",
         f"train --data {{d}}/corrupt {SMALL} --set data.split=all --out {{d}}/x",
         ("corrupt/pears/04.jpg", "read"),
@@ -183,6 +216,11 @@ def _vectors(d: Path) -> None:
     x = np.random.default_rng(0).normal(size=(12, 4)).astype(np.float32)
     y = np.arange(12) % 2
     np.savez(d / "few.npz", X=x, y=y)
+    words = np.array(["train"] * 8 + ["test"] * 2 + ["holdout"] * 2)
+    np.savez(d / "split.npz", X=x, y=y, split=words)
+    np.savez(d / "queries.npz", X=x, y=y, split=np.full(12, "query"))
+    np.savez(d / "short_split.npz", X=x, y=y, split=words[:9])
+    np.save(d / "no_labels.npy", x)
     wrong = y.copy()
     wrong[5] = 7
     np.savez(d / "label_7.npz", X=x, y=wrong, label_names=np.array(["a", "b"]))

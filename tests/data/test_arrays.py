@@ -173,3 +173,19 @@ def test_what_open_source_refuses(tmp_path: Path) -> None:
 def test_source_is_abstract() -> None:
     with pytest.raises(TypeError):
         Source()  # type: ignore[abstract]
+
+
+def test_a_split_beside_the_vectors(tmp_path: Path) -> None:
+    words = np.array(["Train", "train", " DEV", "query", "", "else"])
+    for key, values in (("split", words), ("Split", words.astype("S"))):
+        np.savez(tmp_path / "s.npz", **{"X": X, "y": np.zeros(6), key: values})
+        source = open_source(str(tmp_path / "s.npz"))
+        assert source.split is not None
+        assert source.split.tolist() == ["train", "train", "val", "test", "", "else"]
+        assert source.split_origin == "array split of s.npz"
+    np.savez(tmp_path / "short.npz", X=X, split=words[:4])
+    with pytest.raises(DataError, match=r"short.npz has 6 rows but 4 split values"):
+        open_source(str(tmp_path / "short.npz"))
+    np.savez(tmp_path / "square.npz", X=X, split=np.stack([words, words]))
+    with pytest.raises(DataError, match=r"array split must hold one word a row, not the shape \[2, 6\]"):
+        open_source(str(tmp_path / "square.npz"))

@@ -45,6 +45,57 @@ def test_divided_folder(tmp_path: Path) -> None:
     }
 
 
+def parts_of(root: Path) -> dict[str, str] | None:
+    """Part by file name; None where the folder is not divided."""
+    source = open_source(str(root))
+    if source.split is None:
+        return None
+    return {Path(source.item_name(i)).name: str(source.split[i]) for i in range(len(source))}
+
+
+def test_parts_in_any_spelling(tmp_path: Path) -> None:
+    paths = ["Train/a/1.png", "VALIDATION/a/2.png", "Queries/b/3.png", "gallery/b/4.png", "Unlabeled/5.png"]
+    write_pictures(tmp_path / "all", paths)
+    expected = {"1.png": "train", "2.png": "val", "3.png": "test", "4.png": "database", "5.png": "unlabelled"}
+    assert parts_of(tmp_path / "all") == expected
+    assert open_source(str(tmp_path / "all")).split_origin == "sub-folders of all"
+    write_pictures(tmp_path / "search", ["Query/a/1.png", "Base/a/2.png"])
+    assert parts_of(tmp_path / "search") == {"1.png": "test", "2.png": "database"}
+
+
+def test_a_part_with_an_unknown_name_keeps_it(tmp_path: Path) -> None:
+    paths = [f"{part}/{label}/{part}{i}.png" for part in ("train", "holdout") for label in "ab" for i in range(5)]
+    write_pictures(tmp_path / "two", paths)
+    parts = parts_of(tmp_path / "two")
+    assert parts is not None
+    assert set(parts.values()) == {"train", "holdout"}
+    source = open_source(str(tmp_path / "two"))
+    with pytest.raises(DataError, match=r"'holdout' has no known meaning; .*--set data.query=holdout"):
+        protocol_of(load_config(), source)
+    assert len(protocol_of(load_config(overrides={"data.query": "holdout"}), source).query) == 10
+    write_pictures(tmp_path / "three", ["train/a/1.png", "test/a/2.png", "extra/3.png"])
+    assert parts_of(tmp_path / "three") == {"1.png": "train", "2.png": "test", "3.png": "extra"}
+
+
+@pytest.mark.parametrize(
+    ("paths", "note"),
+    [
+        (["test/1.png", "bus/2.png"], "test is read as a class, like bus"),
+        (["index/1.png", "glossary/2.png", "Base/3.png"], "Base and index are read as classes, like glossary"),
+        (["val/1.png", "test/2.png"], "test and val are read as classes, as there is no train"),
+        (["train/old/1.png", "bus/new/2.png", "car/old/3.png"], "train is read as a class, like bus"),
+        (["cat/1.png", "dog/2.png"], ""),
+    ],
+)
+def test_classes_with_names_of_parts_are_classes(tmp_path: Path, paths: list[str], note: str) -> None:
+    write_pictures(tmp_path, paths)
+    source = open_source(str(tmp_path))
+    assert source.label_names == sorted({path.split("/")[0] for path in paths})
+    assert source.split is None
+    assert source.split_note == note
+    assert note in protocol_of(load_config(), source).about
+
+
 @pytest.mark.parametrize("name", ["unlabelled", "unlabeled", "_unlabelled", "Unlabeled"])
 def test_images_without_label(tmp_path: Path, name: str) -> None:
     write_pictures(tmp_path / "whole", ["dog/1.png", "cat/2.png", f"{name}/deep/3.png"])

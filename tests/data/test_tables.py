@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -107,6 +108,66 @@ def test_several_files_and_split_of_names(tmp_path: Path) -> None:
     assert source.item_name(4) == "validation-0.parquet row 0"
     assert source.labels.tolist() == [0, 1, 1, 1, 0]
     assert open_source(str(tmp_path)).fingerprint() == source.fingerprint()
+
+
+def write_labelled(path: Path, count: int, **columns: Any) -> Path:
+    path.parent.mkdir(exist_ok=True)
+    return write_parquet(path, {"image": image_cells(count), "label": [0] * count, **columns})
+
+
+def test_files_named_by_part_and_others(tmp_path: Path) -> None:
+    for name in ("bugs_TRAIN", "bugs_query", "bugs-gallery1", "extra-0"):
+        write_labelled(tmp_path / "four" / f"{name}.parquet", 1)
+    source = open_source(str(tmp_path / "four"))
+    assert source.split is not None
+    assert source.split.tolist() == ["database", "train", "test", "extra"]
+    assert source.split_origin == "names of the 4 files"
+    for name in ("index", "photos"):
+        write_labelled(tmp_path / "two" / f"{name}.parquet", 1)
+    assert open_source(str(tmp_path / "two")).split is None
+    for name in ("train", "test"):
+        write_labelled(tmp_path / "columns" / f"{name}.parquet", 2, split=["val", "query"])
+    source = open_source(str(tmp_path / "columns"))
+    assert source.split is not None
+    assert source.split.tolist() == ["val", "test"] * 2  # a column says more than a file's name
+
+
+@pytest.mark.parametrize(
+    ("column", "cells", "expected"),
+    [
+        ("Split", ["Train ", "QUERY", None], ["train", "test", ""]),
+        ("split", ["train", "odd", ""], ["train", "odd", ""]),
+        ("split", [0, 1, 2], ["0", "1", "2"]),
+        ("split", pa.array(["train", "test", "test"]).dictionary_encode(), ["train", "test", "test"]),
+        ("subset", ["train", "dev", None], ["train", "val", ""]),
+        ("subset", ["train", "odd", "dev"], None),
+        ("Partition", ["gallery", "gallery", "query"], ["database", "database", "test"]),
+        ("set", [None, None, ""], None),
+        ("set", [1, 2, 3], None),
+        ("kind", ["train", "test", "test"], None),
+    ],
+)
+def test_split_columns(tmp_path: Path, column: str, cells: Any, expected: list[str] | None) -> None:
+    source = open_source(str(write_labelled(tmp_path / "t.parquet", 3, **{column: cells})))
+    assert (None if source.split is None else source.split.tolist()) == expected
+    if expected is not None:
+        assert source.split_origin == f"column '{column}' of t.parquet"
+
+
+def test_a_split_column_of_another_name(tmp_path: Path) -> None:
+    file = str(write_labelled(tmp_path / "t.parquet", 3, kind=["train", "test", "x"], more=[["a"]] * 3))
+    source = open_source(file, split_column="kind")
+    assert source.split is not None
+    assert source.split.tolist() == ["train", "test", "x"]
+    with pytest.raises(DataError, match="no column 'kinds'; its columns are image, label, kind, more"):
+        open_source(file, split_column="kinds")
+    with pytest.raises(DataError, match="split column 'more' must hold words such as train and test, not list"):
+        open_source(file, split_column="more")
+    named = class_label("train", "test")
+    columns = {"image": image_cells(2), "label": [0, 1], "split": [1, 0]}
+    source = open_source(str(write_parquet(tmp_path / "h.parquet", columns, HF_IMAGE | {"split": named})))
+    assert source.split is not None
+    assert source.split.tolist() == ["test", "train"]
 
 
 def test_files_that_number_classes_differently(tmp_path: Path) -> None:

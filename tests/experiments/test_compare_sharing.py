@@ -56,7 +56,7 @@ def test_killed_resumed_and_shared_it_comes_out_the_same(
         [sys.executable, "-c", HANGS_IN_THE_SECOND_CELL, *command], stdout=subprocess.PIPE, text=True
     ) as killed:
         assert killed.stdout is not None
-        assert killed.stdout.readline() == "hangs\n"
+        assert "hangs\n" in iter(killed.stdout.readline, "")  # after the counts of the split
         killed.send_signal(signal.SIGKILL)
     names = [name for name in CELLS if "-8-" in name]
     done = [name for name in names if (out / "cells" / name / "scores.json").exists()]

@@ -113,7 +113,7 @@ def compare(
         grid = replace(grid, methods=tuple(name for name in grid.methods if _can_learn(name, source)))
     grid.check_runs(source)
     check_folder_writable(out)
-    _, split = print_split(grid.config(grid.methods[0], grid.bits[0], grid.seeds[0], source), source, quiet=as_json)
+    print_split(grid.config(grid.methods[0], grid.bits[0], grid.seeds[0], source), source, quiet=as_json)
     try:
         results = compare_methods(
             grid,
@@ -131,7 +131,7 @@ def compare(
         raise Stopped(f"Stopped; the same command goes on where it was (runs are in {quote(str(out))})") from None
     written = [out / RESULTS_FILE, *write_page(results, out)]
     if as_json:
-        print_json(results.to_json() | split)
+        print_json(results.to_json())
         return
     _print_results(results)
     print_line(f"Written: {', '.join(str(path) for path in written)}.")

@@ -20,7 +20,7 @@ def process_rank() -> int:
 def print_line(text: str = "") -> None:
     """Print a line of the result."""
     if process_rank() == 0:
-        print(text)
+        print(text, flush=True)  # at once also into a pipe: work that takes hours may follow
 
 
 def print_json(content: Any) -> None:

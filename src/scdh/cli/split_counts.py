@@ -1,4 +1,4 @@
-"""How many rows train, validate, are queries and are searched: printed before work begins."""
+"""How many rows train, validate, are queries and are searched: printed before the work of a command begins."""
 
 from typing import TYPE_CHECKING, Any
 

@@ -105,9 +105,7 @@ def read_marks(source: Source, settings: PartSettings) -> MarkedRows:
         missing = [word for word in found if word not in keys]
         if missing and given is not None and given != usual:
             parts = list_parts(source)
-            raise DataError(
-                f"{source.name} has no part {missing[0]!r}, which data.{part} names; its parts are {parts}."
-            )
+            raise DataError(f"{source.name} has no part {missing[0]!r} (data.{part}); its parts are {parts}.")
     known = {word for found in words.values() for word in found}
     unknown = [key for key in keys if not (key in known or is_part(key) or key == UNMARKED)]
     if unknown:

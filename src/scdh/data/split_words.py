@@ -69,7 +69,7 @@ def split_column(names: Iterable[str]) -> str | None:
 
 def part_of_file(name: str) -> str | None:
     """The part that a file's name tells ("train-00000-of-00005.parquet", "flowers_test2.parquet"), or None."""
-    words = [word for word in re.split(r"[^a-z]+", name.lower().partition(".")[0]) if is_part(word)]
+    words = [word for word in re.split(r"[^a-z]+", name.lower().rpartition(".")[0]) if is_part(word)]
     parts = list(dict.fromkeys(part_name(word) for word in words))
     if len(parts) > 1:  # "base-train": index and base are also names of other things
         parts = [part for part in parts if part != DATABASE]

