@@ -9,6 +9,7 @@ from scdh.data.protocol import Protocol
 from scdh.data.source import Source
 from scdh.data.tables.columns import UNLABELLED
 from scdh.errors import ConfigError, DataError
+from scdh.methods.declared import declared
 
 
 def source_of(config: RunConfig) -> Source:
@@ -32,6 +33,8 @@ def protocol_of(config: RunConfig, source: Source) -> Protocol:
 
 
 def _full_protocol(config: RunConfig, source: Source) -> Protocol:
+    if not source.labelled.any() and not declared(config.method.name).needs_labels:
+        return _whole(config, source, np.arange(len(source)), np.empty(0, np.int64))
     data, split = config.data, _kind_of_split(config, source)
     if split != "draw" and data.train_per_class is not None:
         raise ConfigError(
@@ -90,6 +93,10 @@ def _all_rows(config: RunConfig, source: Source) -> Protocol:
     train = np.setdiff1d(labelled, validation)
     if not len(train):
         raise DataError(f"{source.name} has no labelled rows to train on.")
+    return _whole(config, source, train, validation)
+
+
+def _whole(config: RunConfig, source: Source, train: np.ndarray, validation: np.ndarray) -> Protocol:
     return Protocol(
         name=f"{source.name} whole",
         seed=config.seed,
