@@ -27,7 +27,12 @@ class DataSettings(Settings):
     source: str = Field("digits", description="built-in name, folder, .parquet/.csv/.npy/.npz path, or hf:owner/name")
     root: str | None = Field(None, description="folder that holds a named benchmark")
     image_column: str | None = None
+    vector_column: str | None = Field(None, description="column of a table that holds embeddings")
     label_column: str | None = Field(None, description="one column, or several joined by commas (many labels)")
+    label_separator: str = Field(
+        "auto", min_length=1, description="between several labels in one cell of text; none: a cell is one label"
+    )
+    id_column: str | None = Field(None, description="column of a table that says what rows are called in results")
     labels: str | None = Field(None, description=".npy file with the labels of a .npy embedding file")
     split: Literal["auto", "draw", "given", "all"] = Field(
         "auto", description="auto, draw (by seed), given (the data's own parts), or all (every row trains, no queries)"
@@ -44,6 +49,11 @@ class DataSettings(Settings):
     )
     validation_per_class: int = Field(0, ge=0, description="held out of the training items; 0: no validation")
     on_bad_image: Literal["fail", "skip"] = "fail"
+
+    @field_validator("label_separator", mode="before")
+    @classmethod
+    def _read_none_as_name(cls, value: Any) -> Any:
+        return "none" if value is None else value  # in an override "none" means no value; here cells stay whole
 
 
 class NetSettings(Settings):

@@ -11,11 +11,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from scdh.cli.options import (
+    IdColumn,
     ImageColumn,
     Json,
     LabelColumn,
     Labels,
+    LabelSeparator,
     Root,
+    VectorColumn,
     data_settings,
     merge_settings,
     read_settings,
@@ -32,6 +35,8 @@ EXAMPLES = (
     "scdh train --data photos/ --bits 32 --out runs/shop",
     "scdh train --data photos/ --set net.freeze=false --set train.batch_size=32",
     "scdh train --data vectors.npz --bits 64 --show-config",
+    "scdh train --data items.parquet --vector-column embedding --method itq --bits 64",
+    'scdh train --data photos.csv --label-column tags --label-separator ","',
     "scdh train --resume --out runs/digits",
 )
 
@@ -50,7 +55,10 @@ def train(
     ] = None,
     root: Root = None,
     image_column: ImageColumn = None,
+    vector_column: VectorColumn = None,
     label_column: LabelColumn = None,
+    label_separator: LabelSeparator = None,
+    id_column: IdColumn = None,
     labels: Labels = None,
     method: Annotated[str | None, typer.Option(help="Name of `scdh methods` (scdh).")] = None,
     bits: Annotated[int | None, typer.Option(help="Length of the codes (48).")] = None,
@@ -85,7 +93,16 @@ def train(
     `torchrun --nproc_per_node 2 -m scdh train ...`.
     """
     options = {
-        **data_settings(data, root, image_column, label_column, labels),
+        **data_settings(
+            data,
+            root=root,
+            image_column=image_column,
+            vector_column=vector_column,
+            label_column=label_column,
+            label_separator=label_separator,
+            id_column=id_column,
+            labels=labels,
+        ),
         "data.on_bad_image": on_bad_image,
         "method.name": method,
         "method.bits": bits,
@@ -142,10 +159,10 @@ def _train(
             }
         )
         return
-    size = f"{model.bits} bits, {len(model.label_names)} labels"
+    size = f"{model.bits} bits, {len(model.label_names) or 'no'} labels"
     print_line(f"The model is in {RunFolder(folder).model} ({size}, {seconds:.1f} s).")
     print_line("Next:")
-    for command in _next_commands(run, folder, model.method.ranking):
+    for command in _next_commands(run, folder, model.method.ranking, bool(model.label_names)):
         print_line(f"  {command}")
 
 
@@ -155,7 +172,7 @@ def _duration(run: "RunConfig") -> str:
     return f"{run.train.epochs} epochs, " if declared(run.method.name).learns_by_gradient else ""
 
 
-def _next_commands(run: "RunConfig", folder: Path, ranking: str) -> list[str]:
+def _next_commands(run: "RunConfig", folder: Path, ranking: str, has_labels: bool) -> list[str]:
     """Commands to go on with, ready for a shell: names with spaces are quoted, and data have the same options."""
     from scdh.codes import HAMMING
 
@@ -163,13 +180,16 @@ def _next_commands(run: "RunConfig", folder: Path, ranking: str) -> list[str]:
     options = {
         "--root": data.root,
         "--image-column": data.image_column,
+        "--vector-column": data.vector_column,
         "--label-column": data.label_column,
+        "--label-separator": None if data.label_separator == "auto" else data.label_separator,
+        "--id-column": data.id_column,
         "--labels": data.labels,
         "--on-bad-image": "skip" if data.on_bad_image == "skip" else None,
     }
     given = [part for option, value in options.items() if value is not None for part in (option, value)]
     codes, index = str(folder / "all.codes"), str(folder / "all.index")
-    commands = [] if data.split == "all" else [["evaluate", str(folder)]]
+    commands = [["evaluate", str(folder)]] if has_labels and data.split != "all" else []
     commands += [
         ["encode", str(folder), data.source, *given, "--out", codes],
         *([] if ranking != HAMMING else [["index", codes, "--out", index], ["search", index, "--row", "0"]]),

@@ -10,25 +10,26 @@ from scdh.errors import DataError
 
 VECTORS = ("X", "features", "embeddings")
 LABELS = ("y", "labels")
+IDS = ("ids", "names")
 
 
 def open_embeddings(path: Path, labels: Path | None = None) -> ArraySource:
     """Open a file of embeddings.
 
     Args:
-        path: ``.npy`` with an array [n, d], or ``.npz`` with the arrays ``X`` [n, d] and optionally ``y`` (labels) and
-            ``label_names``.
+        path: ``.npy`` with an array [n, d], or ``.npz`` with the arrays ``X`` [n, d] and optionally ``y`` (labels),
+            ``label_names`` and ``ids`` [n] (what rows are called).
         labels: ``.npy`` file with one label [n] or a 0/1 row [n, C] for each vector.
     """
     if path.suffix.lower() == ".npy":
-        vectors, y, names = _read(path), None, None
+        vectors, y, names, ids = _read(path), None, None, None
     else:
-        vectors, y, names = _read_npz(path)
+        vectors, y, names, ids = _read_npz(path)
     if labels is not None:
         if y is not None:
             raise DataError(f"{path.name} has labels already, so {labels.name} cannot be given too.")
         y = _read(labels)
-    return ArraySource(vectors, y, names, name=path.name)
+    return ArraySource(vectors, y, names, name=path.name, item_names=ids)
 
 
 def _read(path: Path) -> np.ndarray:
@@ -41,7 +42,7 @@ def _read(path: Path) -> np.ndarray:
         raise DataError(f"{path} is not a plain .npy array: {_first_line(error)}.") from error
 
 
-def _read_npz(path: Path) -> tuple[np.ndarray, np.ndarray | None, list[str] | None]:
+def _read_npz(path: Path) -> tuple[np.ndarray, np.ndarray | None, list[str] | None, list[str] | None]:
     try:
         with np.load(path, allow_pickle=False) as archive:
             key = _first_of(VECTORS, archive.files)
@@ -52,11 +53,22 @@ def _read_npz(path: Path) -> tuple[np.ndarray, np.ndarray | None, list[str] | No
                 )
             label_key = _first_of(LABELS, archive.files)
             names = archive["label_names"].astype(str).tolist() if "label_names" in archive.files else None
-            return archive[key], None if label_key is None else archive[label_key], names
+            labels = None if label_key is None else archive[label_key]
+            id_key = _first_of(IDS, archive.files)
+            return archive[key], labels, names, None if id_key is None else _ids(archive[id_key], id_key, path.name)
     except DataError:
         raise
     except (ValueError, EOFError, OSError, zipfile.BadZipFile) as error:
         raise DataError(f"{path} is not a plain .npz archive: {_first_line(error)}.") from error
+
+
+def _ids(values: np.ndarray, key: str, name: str) -> list[str]:
+    """What rows are called, as text."""
+    if values.ndim != 1 or values.dtype.kind not in "iuUS":
+        raise DataError(
+            f"{name}: {key} must be one text or whole number a row, not {values.dtype} of shape {list(values.shape)}."
+        )
+    return values.astype(str).tolist()
 
 
 def _first_of(keys: tuple[str, ...], available: list[str]) -> str | None:
