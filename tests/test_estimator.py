@@ -17,6 +17,7 @@ ESTIMATORS = [
     HashTransformer("dsh", bits=16, epochs=2, settings={"margin": 8.0}),
     HashTransformer("lsh", bits=16),
     HashTransformer("itq", bits=1),  # at most one bit a feature, and some checks have one feature
+    HashTransformer("pca", bits=1),
 ]
 
 
@@ -87,6 +88,122 @@ def test_every_method_is_an_estimator(name, digits):
             HashTransformer(name, bits=16, epochs=1).fit(X)
     else:
         np.testing.assert_array_equal(clone(estimator).fit(X).transform(X), packed)
+
+
+def slow_score(estimator, X, y, database, database_labels):
+    """The mean over queries that are scored one by one."""
+    queries, items = estimator.codes(X), estimator.codes(database)
+    return float(
+        np.mean([scdh.evaluate(queries[i : i + 1], y[i : i + 1], items, database_labels).map for i in range(len(X))])
+    )
+
+
+@pytest.mark.parametrize("names", [False, True])
+def test_the_score_is_that_of_held_out_rows_against_the_training_rows(digits, names):
+    X, y = digits[0][:300], digits[1][:300]
+    y = np.array([f"digit {label}" for label in y]) if names else y
+    estimator = HashTransformer("itq", bits=16).fit(X[:200], y[:200])
+    expected = slow_score(estimator, X[200:], y[200:], X[:200], y[:200])
+    assert estimator.score(X[200:], y[200:]) == pytest.approx(expected, abs=1e-12)
+    with_unknown, hidden = y[200:].copy(), y[:200].copy()
+    with_unknown[:50] = "" if names else -1
+    assert estimator.score(X[200:], with_unknown) == pytest.approx(estimator.score(X[250:], y[250:]), abs=1e-12)
+    hidden[100:] = "" if names else -1
+    half = HashTransformer("itq", bits=16).fit(X[:200], hidden)  # learned from all rows, scored by those with a label
+    np.testing.assert_array_equal(half.transform(X), estimator.transform(X))
+    assert half.score(X[200:], y[200:]) == pytest.approx(
+        slow_score(half, X[200:], y[200:], X[:100], y[:100]), abs=1e-12
+    )
+    other = np.full(100, "new") if names else np.full(100, 99)
+    assert estimator.score(X[200:], other) == 0  # a class that no training row has
+    with pytest.raises(ValueError, match="No row of y has a label"):
+        estimator.score(X[200:], np.full(100, "" if names else -1))
+    with pytest.raises(ValueError, match="a label for each of 100 rows, got 3"):
+        estimator.score(X[200:], y[:3])
+    with pytest.raises(ValueError, match="a label for each of 100 rows, got none"):
+        estimator.score(X[200:], None)
+    with pytest.raises(ValueError, match="Labels must be names, or numbers, as those that were learned from"):
+        estimator.score(X[200:], digits[1][200:300] if names else np.full(100, "new"))
+
+
+def test_the_score_with_many_labels_and_without_any(digits):
+    X, hot = digits[0][:300], np.eye(10, dtype=int)[digits[1][:300]] | np.eye(10, dtype=int)[digits[1][:300] % 2]
+    estimator = HashTransformer("lsh", bits=16).fit(X[:200], hot[:200])
+    expected = slow_score(estimator, X[200:], hot[200:], X[:200], hot[:200])
+    assert estimator.score(X[200:], hot[200:]) == pytest.approx(expected, abs=1e-12)
+    with pytest.raises(ValueError, match=r"Labels of shape \[100\] do not fit .* 10 columns of 0 and 1"):
+        estimator.score(X[200:], hot[200:, 0])
+    single = HashTransformer("lsh", bits=16).fit(X[:200], digits[1][:200])
+    with pytest.raises(ValueError, match=r"do not fit those that were learned from, one label a row"):
+        single.score(X[200:], hot[200:])
+    unlabelled = HashTransformer("lsh", bits=16).fit(X[:200])
+    codes, labels = unlabelled.codes(X[200:]), digits[1][200:300]
+    among = scdh.evaluate(codes, labels, codes, labels, leave_one_out=True).map
+    assert unlabelled.score(X[200:], labels) == pytest.approx(among, abs=1e-12)
+    assert unlabelled.score(X[200:], hot[200:]) > among  # more rows share a label
+
+
+@pytest.mark.parametrize("name", [name for name in METHODS if declared(name).learns_by_gradient])
+def test_every_method_scores_by_its_own_ranking(name, digits):
+    X, y = digits[0][:200], digits[1][:200]
+    assert 0.1 < HashTransformer(name, bits=16, epochs=2).fit(X[:150], y[:150]).score(X[150:], y[150:]) <= 1
+
+
+@pytest.mark.slow
+def test_grid_search_and_cross_validation_choose_by_the_score(digits):
+    from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_score
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    X, y = digits[0][:400], digits[1][:400]
+    folds = StratifiedKFold(3)
+    search = GridSearchCV(HashTransformer("itq"), {"method": ["lsh", "itq"], "bits": [4, 16]}, cv=folds).fit(X, y)
+    assert search.best_params_ == {"method": "itq", "bits": 16}
+    assert search.best_score_ == pytest.approx(search.cv_results_["mean_test_score"].max())
+    assert search.transform(X).shape == (400, 2)
+    scores = cross_val_score(HashTransformer("itq", bits=16), X, y, cv=folds)
+    assert scores.mean() == pytest.approx(search.best_score_)
+    assert cross_val_score(make_pipeline(StandardScaler(), HashTransformer("pca", bits=16)), X, y).min() > 0.3
+    hot = np.eye(10, dtype=int)[y]
+    assert (
+        GridSearchCV(scdh.SCDHTransformer(bits=16, epochs=2), {"alpha": [0.1, 0.5]}, cv=2).fit(X, hot).best_score_ > 0.3
+    )
+
+
+@pytest.mark.parametrize("missing", [-1, None, ""])
+def test_what_means_no_label_in_y(digits, missing):
+    X, y = digits[0][:200], digits[1][:200]
+    labels = y.astype(object) if missing == -1 else np.array([f"digit {label}" for label in y], object)
+    labels[100:] = missing
+    if missing == -1:
+        labels = labels.astype(int)
+    some, fewer = scdh.SCDHTransformer(bits=8, epochs=1), scdh.SCDHTransformer(bits=8, epochs=1)
+    some.fit(X, labels)
+    assert len(some.classes_) == 10
+    assert missing not in some.classes_.tolist()
+    assert "-1" not in some.hasher_.label_names
+    assert len(some.training_codes_) == 100
+    # Methods that need labels skip such rows: only mean and deviation of the features may differ.
+    fewer.fit(X[:100], labels[:100])
+    assert some.hasher_.label_names == fewer.hasher_.label_names
+    taught = HashTransformer("mt_scdh", bits=8, epochs=1)
+    assert taught.fit(X, labels).hasher_.fingerprint() != taught.fit(X[:100], labels[:100]).hasher_.fingerprint()
+    with pytest.raises(ValueError, match="No row of y has a label"):
+        scdh.SCDHTransformer(bits=8, epochs=1).fit(X, np.full(200, missing if missing is not None else ""))
+
+
+def test_classes_minus_one_and_one_are_asked_about(digits):
+    X, y = digits[0][:100], np.where(digits[1][:100] > 4, 1, -1)
+    with pytest.warns(UserWarning, match="y has one class and -1, which means no label"):
+        HashTransformer("itq", bits=8).fit(X, y)
+
+
+def test_verbose_prints_a_line_an_epoch(digits, capsys):
+    X, y = digits[0][:100], digits[1][:100]
+    for verbose, lines in ((0, 0), (1, 3)):
+        scdh.SCDHTransformer(bits=8, epochs=3, verbose=verbose).fit(X, y)
+        printed = capsys.readouterr()
+        assert (printed.out, printed.err.count("epoch ")) == ("", lines)
 
 
 def test_rows_without_a_label_are_used_by_methods_that_can(digits):

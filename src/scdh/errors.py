@@ -31,6 +31,15 @@ class TrainingError(ScdhError):
     """Training cannot continue; the last good checkpoint stays on disk."""
 
 
+def option_name(setting: str) -> str:
+    """A setting as messages name it, for the command line and for Python.
+
+    >>> option_name("label_column")
+    '--label-column (in Python label_column)'
+    """
+    return f"--{setting.replace('_', '-')} (in Python {setting})"
+
+
 def unknown_name(kind: str, name: object, known: Iterable[str]) -> str:
     """One sentence for an unknown name, with the most similar known name, or with the known names (at most 30)."""
     names = sorted(known)

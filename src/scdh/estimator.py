@@ -1,5 +1,6 @@
 """Codes of embeddings as scikit-learn estimators."""
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -8,7 +9,8 @@ from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from scdh.codes import Codes
-from scdh.label_arrays import no_labels
+from scdh.data.labels import is_multi_hot, labels_like, number_classes, plain_labels
+from scdh.label_arrays import is_labelled, no_labels
 
 
 class HashTransformer(TransformerMixin, BaseEstimator):
@@ -26,8 +28,15 @@ class HashTransformer(TransformerMixin, BaseEstimator):
         learning_rate: of AdamW, with a cosine schedule.
         weight_decay: of AdamW.
         random_state: seed, or a RandomState; None: another one each time.
+        verbose: 1 prints a line after each epoch.
 
-    Features are standardised with the mean and deviation of the training data.
+    Features are standardised with the mean and deviation of the training data, of rows without a label too.
+
+    Attributes:
+        classes_: the values of y, or the numbers of its columns.
+        hasher_: the model.
+        training_codes_: codes of the training rows that have a label, for ``score``.
+        training_labels_: the labels of these rows, as positions in ``classes_``, or multi-hot.
 
     >>> from sklearn.datasets import load_digits
     >>> X, y = load_digits(return_X_y=True)
@@ -48,6 +57,7 @@ class HashTransformer(TransformerMixin, BaseEstimator):
         learning_rate: float = 2e-3,
         weight_decay: float = 1e-2,
         random_state: int | np.random.RandomState | None = 0,
+        verbose: int = 0,
     ) -> None:
         self.method = method
         self.bits = bits
@@ -59,6 +69,7 @@ class HashTransformer(TransformerMixin, BaseEstimator):
         self.learning_rate = learning_rate
         self.weight_decay = weight_decay
         self.random_state = random_state
+        self.verbose = verbose
 
     def _method(self) -> tuple[str, dict[str, Any]]:
         """Name of the method, and its own settings."""
@@ -71,7 +82,8 @@ class HashTransformer(TransformerMixin, BaseEstimator):
 
         Args:
             X: embeddings, float [n, d].
-            y: labels, int or str [n], or multi-hot [n, C]; methods that learn without labels take None.
+            y: labels, int or str [n], or multi-hot [n, C], where −1, None, "" or a row of zeros means no label: methods
+                that can learn from such rows do. Methods that need no labels take None.
         """
         # Everything of torch is imported here, so that importing the class stays cheap.
         import torch
@@ -80,6 +92,9 @@ class HashTransformer(TransformerMixin, BaseEstimator):
         from scdh.hasher import Hasher
 
         X, labels = self._check_data(X, y)
+        labelled = is_labelled(labels)
+        if self._needs_labels() and not labelled.any():
+            raise ValueError("No row of y has a label, so there is nothing to learn from.")
         self.mean_, self.scale_ = X.mean(0), np.where((deviation := X.std(0)) > 0, deviation, 1.0)
         seed = self._seed()
         source = ArraySource(self._standardise(X), labels, [str(c) for c in self.classes_], name="X")
@@ -88,6 +103,8 @@ class HashTransformer(TransformerMixin, BaseEstimator):
             self.hasher_ = Hasher.build(self._config(seed), source.label_names, labels.ndim == 2, X.shape[1])
             self._learn(source, seed)
         self.hasher_.network.eval()
+        self.training_labels_ = labels[labelled]
+        self.training_codes_ = self.hasher_.encode(self._standardise(X[labelled]), batch_size=4096)
         return self
 
     def _check_data(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -96,14 +113,16 @@ class HashTransformer(TransformerMixin, BaseEstimator):
             X = validate_data(self, X, dtype=np.float64)
             self.classes_ = np.empty(0, np.int64)
             return X, no_labels(len(X))
-        is_multi = y is not None and np.asarray(y).ndim == 2 and type_of_target(np.asarray(y)) == "multilabel-indicator"
-        X, y = validate_data(self, X, y, dtype=np.float64, multi_output=is_multi)
-        if is_multi:
+        y = None if y is None else plain_labels(y)
+        X, y = validate_data(self, X, y, dtype=np.float64, multi_output=is_multi_hot(y))
+        if is_multi_hot(y):
             self.classes_ = np.arange(y.shape[1])
             return X, np.asarray(y, np.uint8)
         if type_of_target(y).startswith("continuous"):
             raise ValueError(f"Unknown label type: {type_of_target(y)}; {type(self).__name__} needs class labels.")
-        self.classes_, labels = np.unique(y, return_inverse=True)
+        labels, self.classes_ = number_classes(y)
+        if len(self.classes_) == 1 and not is_labelled(labels).all():
+            warnings.warn("y has one class and -1, which means no label; if -1 is a class, rename it.", stacklevel=3)
         return X, labels
 
     def _learn(self, source: Any, seed: int) -> None:
@@ -119,8 +138,6 @@ class HashTransformer(TransformerMixin, BaseEstimator):
             method.fit(hasher.network, source.features, source.labels, seed)
             return
         rows = np.flatnonzero(source.labelled)
-        if not len(rows):
-            raise ValueError("No row of y has a label, so there is nothing to learn from.")
         unlabelled = np.flatnonzero(~source.labelled) if method.learns_from_unlabelled else np.empty(0, np.int64)
 
         def read(net: Any, value: Any) -> np.ndarray:
@@ -145,7 +162,7 @@ class HashTransformer(TransformerMixin, BaseEstimator):
             steps_per_epoch(len(rows), self.batch_size, len(unlabelled)),
             hasher.config.train,
             accelerator=make_accelerator("fp32"),
-            quiet=True,
+            quiet=not self.verbose,
         )
         self.hasher_ = hasher.with_network(trained.net)  # a teacher, where the method has one
 
@@ -158,6 +175,28 @@ class HashTransformer(TransformerMixin, BaseEstimator):
     def transform(self, X: Any) -> np.ndarray:
         """Packed codes of ``X``, float [n, d]: uint8 [n, ceil(bits/8)]."""
         return self.codes(X).packed
+
+    def score(self, X: Any, y: Any) -> float:
+        """MAP of held-out rows as queries against the training rows, which ``GridSearchCV`` takes to choose settings
+        by. Codes that were learned without labels are scored among the rows of ``X``, each left out of its own ranking.
+
+        Args:
+            X: embeddings, float [n, d].
+            y: their labels, of the same kind as those of ``fit``; rows without a label are left out.
+        """
+        from scdh.runs.ranking import score_ranking
+
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype=np.float64, reset=False)
+        has_database = len(self.training_codes_) > 0
+        labels = labels_like(y, len(X), *((self.training_labels_, self.classes_) if has_database else (None, None)))
+        rows = np.flatnonzero(is_labelled(labels))
+        if not len(rows):
+            raise ValueError("No row of y has a label, so there is nothing to score by.")
+        u = self.hasher_.hash_outputs(self._standardise(X[rows]), batch_size=4096)
+        codes = self.hasher_.encode_outputs([(rows, u)])
+        database = (self.training_codes_, self.training_labels_) if has_database else (codes, labels[rows])
+        return score_ranking(self.hasher_, codes, u, labels[rows], *database, leave_one_out=not has_database).map
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """One name a byte; ``input_features`` is there because scikit-learn passes it."""
@@ -216,7 +255,7 @@ class SCDHTransformer(HashTransformer):
         lam: λ, weight of the distance to the own centres.
         mu: μ, weight of the classification loss.
         alpha: α, weight of the quantization loss.
-        hidden, dropout, epochs, batch_size, learning_rate, weight_decay, random_state: as of
+        hidden, dropout, epochs, batch_size, learning_rate, weight_decay, random_state, verbose: as of
             :class:`HashTransformer`.
 
     >>> from sklearn.datasets import load_digits
@@ -239,6 +278,7 @@ class SCDHTransformer(HashTransformer):
         learning_rate: float = 2e-3,
         weight_decay: float = 1e-2,
         random_state: int | np.random.RandomState | None = 0,
+        verbose: int = 0,
     ) -> None:
         super().__init__(
             "scdh",
@@ -250,6 +290,7 @@ class SCDHTransformer(HashTransformer):
             learning_rate=learning_rate,
             weight_decay=weight_decay,
             random_state=random_state,
+            verbose=verbose,
         )
         self.lam = lam
         self.mu = mu

@@ -10,7 +10,8 @@ from scdh.codes import Codes
 from scdh.errors import ConfigError, DataError, unknown_name
 from scdh.metrics.definition import TIES, describe
 from scdh.metrics.histograms import distance_histograms
-from scdh.metrics.labels import Relevance, check_labels
+from scdh.metrics.label_names import check_both_labels
+from scdh.metrics.labels import Relevance
 from scdh.metrics.ordered import ordered_average_precision
 from scdh.metrics.radius import check_radius, precision_within_radius
 from scdh.metrics.ranking import DENOMINATORS, average_precisions, check_topk
@@ -44,9 +45,10 @@ def evaluate(
 
     Args:
         query_codes: q codes.
-        query_labels: int [q], −1 for unlabelled; or multi-hot [q, C], a row of zeros for unlabelled.
+        query_labels: int [q], −1 for unlabelled; or multi-hot [q, C], a row of zeros for unlabelled; or q names
+            (−1, None or "" for unlabelled), or q lists of names.
         database_codes: n codes of the same bits.
-        database_labels: int [n] or multi-hot [n, C], the same kind as for the queries.
+        database_labels: numbers or names of the n items, as for the queries.
         topk: only the first k items count; None means the whole ranking.
         denominator: what average precision is divided by: "hits" (the relevant items in the top k), "relevant" (all
             relevant items) or "min(k, relevant)".
@@ -69,13 +71,16 @@ def evaluate(
     >>> scores = evaluate(codes[:1], [4], codes, [4, 9, 4])
     >>> round(scores.map, 4), scores.precision_at_k(1)
     (0.8333, 1.0)
+    >>> evaluate(codes[:1], ["pear"], codes, ["pear", "apple", "pear"]).map == scores.map
+    True
     """
     check_hamming_codes(query_codes, "query_codes")
     check_hamming_codes(database_codes, "database_codes", query_codes.bits)
     _check_options(len(query_codes), len(database_codes), topk, denominator, ties)
     check_radius(radius)
-    query_labels = check_labels(query_labels, len(query_codes), "query_labels")
-    database_labels = check_labels(database_labels, len(database_codes), "database_labels")
+    query_labels, database_labels = check_both_labels(
+        query_labels, len(query_codes), database_labels, len(database_codes)
+    )
     if leave_one_out:
         _refuse_other_rows(query_codes, query_labels, database_codes, database_labels)
 
@@ -137,8 +142,8 @@ def evaluate_distances(
     Args:
         distances: real numbers [q, n]; or a function that gives those of some queries, [len, n] for the slice
             ``rows`` of queries, so that the whole table need not be in memory. None may be NaN.
-        query_labels: int [q], −1 for unlabelled; or multi-hot [q, C], a row of zeros for unlabelled.
-        database_labels: int [n] or multi-hot [n, C], the same kind as for the queries.
+        query_labels: q labels, as for ``evaluate``.
+        database_labels: n labels, as for ``evaluate``.
         topk: as for ``evaluate``.
         denominator: as for ``evaluate``.
         ties: as for ``evaluate``.
@@ -160,8 +165,7 @@ def evaluate_distances(
     if not callable(distances):
         distances = check_distances(distances)
     query_count, item_count = (None, None) if callable(distances) else distances.shape
-    query_labels = check_labels(query_labels, query_count, "query_labels")
-    database_labels = check_labels(database_labels, item_count, "database_labels")
+    query_labels, database_labels = check_both_labels(query_labels, query_count, database_labels, item_count)
     _check_options(len(query_labels), len(database_labels), topk, denominator, ties)
     if leave_one_out and not np.array_equal(query_labels, database_labels):
         raise DataError("With leave_one_out the queries are the database itself, but their labels differ.")

@@ -110,8 +110,7 @@ class Hasher:
             pretrained: whether the trunk starts from pretrained weights (default: ``config.net.pretrained``).
         """
         method = make_method(config.method.name, config.method.own, config.method.bits, len(label_names), multi_label)
-        network, preprocess = build_network(
-            net = config.net if method.learns_by_gradient else config.net.without_layers()
+        net = config.net if method.learns_by_gradient else config.net.without_layers()
         network, preprocess = build_network(net, method.code_bits, feature_width, pretrained)
         method.build(network)
         return cls(network, method, config, label_names, multi_label, preprocess, feature_width)

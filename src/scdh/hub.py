@@ -30,9 +30,10 @@ def find_model_folder(folder_or_hub_id: str | Path) -> Path:
 
 def model_card(title: str, encodes: str, backbone: str, labels: int) -> str:
     """The README that the hub shows for a model."""
+    learned = f"learned from {labels} labels" if labels else "learned without labels"
     return (
         "---\nlibrary_name: scdh\ntags: [hashing, image-retrieval]\n---\n\n"
-        f"# {title}\n\nEncodes {encodes} with `{backbone}`; learned from {labels} labels.\n\n"
+        f"# {title}\n\nEncodes {encodes} with `{backbone}`; {learned}.\n\n"
         "```python\nimport scdh\nhasher = scdh.Hasher.load('folder or hub id')\ncodes = hasher.encode(items)\n```\n"
     )
 

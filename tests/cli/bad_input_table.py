@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 from PIL import Image
 
 from scdh.codes import Codes
@@ -67,6 +69,21 @@ CASES = (
         ("label 7", "row 5", "expected 0 to 1"),
     ),
     Case("NaN embedding", f"train --data {{d}}/nan.npz {QUICK} --out {{d}}/x", ("nan.npz", "NaN", "row 3")),
+    Case(
+        "embeddings of two lengths", "train --data {d}/ragged.parquet --method itq --out {d}/x", ("4 numbers", "row 7")
+    ),
+    Case(
+        "table without images and embeddings",
+        "train --data {d}/prices.csv --out {d}/x",
+        ("prices.csv", "--image-column", "--vector-column"),
+    ),
+    Case(
+        "separator of labels that are no text",
+        "train --data {d}/ragged.parquet --label-separator , --out {d}/x",
+        ("--label-separator", "int64"),
+    ),
+    Case("id column that is not there", "datasets {d}/ragged.parquet --id-column asin", ("asin", "embedding", "label")),
+    Case("more bits than numbers", "train --data {d}/few.npz --method pca --out {d}/x", ("at most 4 bits", "48")),
     Case(
         "too few rows in a class",
         "train --data {d}/few.npz --set data.query_per_class=100 --out {d}/x",
@@ -149,6 +166,8 @@ CASES = (
     Case("k = 0", "search {d}/16.index --row 0 -k 0", ("k must", "at least 1", "0")),
     Case("radius below 0", "search {d}/16.index --row 0 --radius -1", ("radius", "-1")),
     Case("id that the index does not hold", "search {d}/16.index --row 99", ("no id 99", "0 to 9")),
+    Case("name that no item has", "search {d}/labelled16.index --row itm-3", ("itm-3", "did you mean 'item 3'")),
+    Case("name in an index without names", "search {d}/16.index --row item-3", ("item-3", "whole number")),
     Case("no query", "search {d}/16.index", ("--model", "--codes", "--row")),
     Case(
         "query model that did not make the index",
@@ -227,6 +246,9 @@ def _vectors(d: Path) -> None:
     broken = x.copy()
     broken[3, 1] = np.nan
     np.savez(d / "nan.npz", X=broken, y=y)
+    cells = [row[:3] if i == 7 else row for i, row in enumerate(x.tolist())]
+    pq.write_table(pa.table({"embedding": cells, "label": y}), d / "ragged.parquet")
+    (d / "prices.csv").write_text("shop,price\na,1\nb,2\n")
 
 
 def _changed_run(d: Path) -> None:

@@ -93,7 +93,10 @@ def test_methods() -> None:
     trained = [method["trained"] for method in known]
     assert trained == sorted(trained, reverse=True)
     assert {method["name"] for method in known if method["unlabelled"]} >= {"mt_scdh"}
+    assert {method["name"] for method in known if not method["needs_labels"]} == {"itq", "lsh", "pca"}
+    assert "Labels: none needed. Data without any label will do." in must("methods pca")
     output = " ".join(must("methods").split())
+    assert output.count("none needed") == 3
     for column in ("name", "kind", "year", "labels", "unlabelled", "cost per step", "fidelity", "reference"):
         assert column in output
     assert all(name in output for name in names)
@@ -133,7 +136,7 @@ def test_examples_on_digits_run(work: Path, monkeypatch: pytest.MonkeyPatch) -> 
             missing = [file for file in files if file != out and not Path(file).exists()]
             if arguments[0] in ("demo", "train", "compare") or missing:
                 continue
-            if any(a.endswith((".parquet", ".jpg")) or "://" in a for a in arguments):
+            if any(a.endswith((".parquet", ".csv", ".jpg")) or "://" in a for a in arguments):
                 continue
             must(example.removeprefix("scdh "))
             tried += 1

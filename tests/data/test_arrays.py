@@ -159,9 +159,11 @@ def test_what_open_source_refuses(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="not a known kind of data"):
         open_source(str(tmp_path / "a.txt"))
     np.save(tmp_path / "e.npy", X)
-    with pytest.raises(DataError, match="cannot use label_column"):
+    with pytest.raises(
+        DataError, match=r"cannot use --label-column \(in Python label_column\), given as 'x'; it takes --labels"
+    ):
         open_source(str(tmp_path / "e.npy"), label_column="x")
-    with pytest.raises(DataError, match="cannot use root"):
+    with pytest.raises(DataError, match="cannot use --root"):
         open_source("digits", root="somewhere")
     np.save(tmp_path / "f.npy", X)
     with pytest.raises(DataError, match="only parquet files can be opened together"):

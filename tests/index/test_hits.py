@@ -38,6 +38,22 @@ def test_indexes_are_refused_as_lists_refuse_them(hits):
             hits[query]
 
 
+def test_arrays_unpack_for_any_number_of_queries():
+    for queries in (0, 1, 2, 3):
+        hits = Hits(np.zeros((queries, 4), np.int64), np.ones((queries, 4), np.int32))
+        ids, distances = hits.arrays
+        assert ids is hits.ids
+        assert distances is hits.distances
+    hits, ragged = both()
+    ids, distances, counts = ragged.arrays
+    assert (ids is ragged.ids, distances is ragged.distances, counts is ragged.counts) == (True, True, True)
+    ids, distances = hits[1].arrays
+    assert list(zip(ids.tolist(), distances.tolist(), strict=True)) == list(hits[1])
+    first, second = hits  # iterating gives the hits of each query, as before
+    assert isinstance(first, QueryHits)
+    assert list(second) == list(hits[1])
+
+
 def test_queries_without_hits():
     hits = RaggedHits(np.array([0, 2, 0]), np.array([4, 6]), np.array([1, 1], dtype=np.int32))
     assert [list(one) for one in hits] == [[], [(4, 1), (6, 1)], []]

@@ -230,6 +230,23 @@ def test_a_fitted_model_is_a_folder_that_encodes_the_same(name, tmp_path):
     assert other_seed.fingerprint() != hasher.fingerprint()
 
 
+@pytest.mark.parametrize("name", [name for name in FITTED if not declared(name).needs_labels])
+def test_data_without_labels_give_a_model_like_any_other(name, tmp_path, recwarn):
+    vectors = np.random.default_rng(0).normal(size=(60, 12)).astype(np.float32) * np.arange(1, 13, dtype=np.float32)
+    np.savez(tmp_path / "plain.npz", X=vectors)
+    config = harness.digits(name, **{"data.source": str(tmp_path / "plain.npz"), "method.bits": 10, "net.hidden": [64]})
+    hasher = Hasher.train(config, tmp_path / "run", quiet=True)
+    assert not [warning for warning in recwarn if "label" in str(warning.message)]
+    assert hasher.label_names == []
+    assert "learned without labels" in (tmp_path / "run/model/README.md").read_text("utf-8")
+    loaded = Hasher.load(tmp_path / "run")
+    assert loaded.encode(vectors) == hasher.encode(vectors)
+    # All rows were learned from as they are: the same as the fit itself, and not standardised.
+    net, method = harness.build(name, 10, width=12)
+    method.fit(net, vectors, np.full(60, -1), seed=config.seed)
+    np.testing.assert_allclose(loaded.network.head.projection.numpy(), net.head.projection.numpy(), rtol=1e-12)
+
+
 def test_a_method_without_a_test_file_is_named(monkeypatch):
     monkeypatch.setattr(harness, "TRAINED", ["no_such_method"])
     sentence = (

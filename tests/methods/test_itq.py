@@ -36,6 +36,21 @@ def test_more_bits_than_features_are_refused():
         method.fit(net, np.zeros((10, 6), np.float32), np.zeros(10), seed=0)
 
 
+def test_the_rotation_of_many_rows_is_fitted_to_some_of_them():
+    features = np.random.default_rng(0).normal(size=(4000, 8)).astype(np.float32) * np.arange(1, 9, dtype=np.float32)
+
+    def fitted(rows, seed=0):
+        net, method = build("itq", 4, settings={"rotated_rows": rows}, width=8)
+        method.fit(net, features, np.zeros(4000), seed=seed)
+        u = (features - net.head.mean.numpy()) @ net.head.projection.numpy()
+        return u, float(((u - np.where(u >= 0, 1, -1)) ** 2).mean())
+
+    np.testing.assert_array_equal(fitted(4000)[0], fitted(100_000)[0])
+    (some, error), (_, least) = fitted(1000), fitted(4000)
+    np.testing.assert_array_equal(some, fitted(1000)[0])
+    assert least < error < 1.01 * least
+
+
 def test_the_rotation_brings_outputs_nearer_to_their_signs():
     features = np.random.default_rng(0).normal(size=(200, 8)).astype(np.float32) * np.arange(1, 9, dtype=np.float32)
 

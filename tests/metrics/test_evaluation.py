@@ -243,7 +243,7 @@ HOT = np.eye(3)
         ((CODES, HOT * 2, CODES, HOT), {}, DataError, "0 or 1"),
         ((CODES, HOT[:, :0], CODES, HOT), {}, DataError, "shape"),
         ((CODES, np.zeros((3, 1, 1)), CODES, HOT), {}, DataError, "shape"),
-        ((CODES, ["a", "b", "c"], CODES, [0, 1, 2]), {}, DataError, "return_inverse"),
+        ((CODES, ["a", "b", "c"], CODES, [0, 1, 2]), {}, DataError, "names for the queries and numbers"),
         ((CODES, [[0], [1, 2], [1]], CODES, [0, 1, 2]), {}, DataError, "query_labels"),
         ((CODES, [0, 1, 2], Codes.from_signs(np.eye(2)), [0, 1]), {}, CodesError, "2 bits, but 3"),
         ((CODES.unpack(), [0, 1, 2], CODES, [0, 1, 2]), {}, CodesError, "query_codes must be Codes"),

@@ -14,7 +14,7 @@ from scdh.config import RunConfig, load_config
 from scdh.data import BadImages, Source, ViewedFeatures
 from scdh.data.arrays.memory import ArraySource
 from scdh.data.open import open_source
-from scdh.data.tables.arrow import ArrowSource
+from scdh.data.tables.table import open_table
 from scdh.errors import DataError
 from scdh.hasher import Hasher
 from scdh.runs.protocol import protocol_of, source_of
@@ -180,7 +180,7 @@ def test_other_pictures_of_the_same_names_have_other_features(tmp_path):
 
 def test_other_pictures_in_a_table_or_array_have_another_fingerprint():
     table = [pa.table({"image": [png(i + change) for i in range(40)], "label": [0, 1] * 20}) for change in (0, 1)]
-    one, two = (ArrowSource(part, name="t") for part in table)
+    one, two = (open_table(part, name="t") for part in table)
     assert one.fingerprint() == two.fingerprint()
     assert one.content_fingerprint() != two.content_fingerprint()
     vectors = [ArraySource(np.full((5, 2), value, np.float32), np.arange(5), name="v") for value in (1, 2)]

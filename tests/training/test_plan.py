@@ -120,7 +120,7 @@ def test_queries_have_no_part_in_the_choices(source, tmp_path):
 
 def test_many_classes_get_a_warm_up_and_many_labels_the_papers_weights():
     rng = np.random.default_rng(0)
-    many = ArraySource(rng.normal(size=(1200, 4)).astype(np.float32), np.arange(1200) % 120, name="made-up")
+    many = ArraySource(rng.normal(size=(5000, 4)).astype(np.float32), np.arange(5000) % 500, name="made-up")
     settings = {choice.setting: choice.value for choice in plan_run(GIVEN, source=many).choices.made}
     assert settings["method.warm_up_epochs"] > 0
     hot = (rng.random((300, 5)) < 0.4).astype(np.uint8)

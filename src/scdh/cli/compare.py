@@ -12,7 +12,9 @@ from scdh.cli.options import (
     Json,
     LabelColumn,
     Labels,
+    LabelSeparator,
     Root,
+    VectorColumn,
     data_settings,
     merge_settings,
     read_numbers,
@@ -44,7 +46,9 @@ def compare(
     data: Annotated[str | None, typer.Option(help="Data as for `scdh train`.")] = None,
     root: Root = None,
     image_column: ImageColumn = None,
+    vector_column: VectorColumn = None,
     label_column: LabelColumn = None,
+    label_separator: LabelSeparator = None,
     labels: Labels = None,
     bits: Annotated[str, typer.Option(metavar="N,N...", help="Lengths of codes.")] = "12,24,32,48",
     seeds: Annotated[
@@ -101,7 +105,15 @@ def compare(
         raise ConfigError("There is nothing to compare on: give --data, --preset or --config.")
     _check_ranges(seconds, topk, target)
     common, by_method = split_settings(setting or [])
-    options = data_settings(data, root, image_column, label_column, labels)
+    options = data_settings(
+        data,
+        root=root,
+        image_column=image_column,
+        vector_column=vector_column,
+        label_column=label_column,
+        label_separator=label_separator,
+        labels=labels,
+    )
     options |= {} if epochs is None else {"train.epochs": epochs}
     settings = merge_settings(options, read_settings(common))
     method_settings = {name: read_settings(texts) for name, texts in by_method.items()}

@@ -4,7 +4,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from scdh.cli.options import ImageColumn, Json, LabelColumn, Labels, Root, data_settings
+from scdh.cli.options import (
+    IdColumn,
+    ImageColumn,
+    Json,
+    LabelColumn,
+    Labels,
+    LabelSeparator,
+    Root,
+    VectorColumn,
+    data_settings,
+)
 from scdh.cli.output import print_json, print_line, print_table
 from scdh.errors import ConfigError, DataError
 
@@ -16,12 +26,15 @@ EXAMPLES = (
     "scdh datasets digits",
     "scdh datasets photos/ --json",
     "scdh datasets shop.parquet --label-column category,brand",
+    'scdh datasets photos.csv --label-column tags --label-separator ","',
+    "scdh datasets items.parquet --vector-column embedding --id-column asin",
 )
 FORMATS = (
     ("photos/", "folder of images: photos/<class>/*.jpg, optionally below train/ val/ test/ database/"),
     ("shop.parquet", "table with an image (or path) column and label columns; a glob or folder of such files too"),
     ("shop.csv", "table with a column of image paths and label columns"),
-    ("vectors.npz", "embeddings: arrays X [n, d] and y [n] or 0/1 [n, C], optionally label_names, split"),
+    ("items.parquet", "table with a column of embeddings (lists of floats); CSV cells such as [0.5, -1] too"),
+    ("vectors.npz", "embeddings: arrays X [n, d] and y [n] or 0/1 [n, C], optionally label_names, split, ids"),
     ("vectors.npy", "embeddings [n, d]; --labels labels.npy brings the labels"),
     ("hf:owner/name", "data set on the Hugging Face hub (pip install scdh[hub])"),
 )
@@ -32,22 +45,33 @@ def datasets(
     name: Annotated[str | None, typer.Argument(help="Name of a data set, or data as for `scdh train`.")] = None,
     root: Root = None,
     image_column: ImageColumn = None,
+    vector_column: VectorColumn = None,
     label_column: LabelColumn = None,
+    label_separator: LabelSeparator = None,
+    id_column: IdColumn = None,
     labels: Labels = None,
     as_json: Json = False,
 ) -> None:
     """List the data sets known by name and the formats of your own, or describe one source: rows, classes, the split
     that it comes with, and the one that `scdh train` takes.
     """
+    options: dict[str, Any] = {
+        "root": root,
+        "image_column": image_column,
+        "vector_column": vector_column,
+        "label_column": label_column,
+        "label_separator": label_separator,
+        "id_column": id_column,
+        "labels": labels,
+    }
     if name is None:
-        _refuse_options(root=root, image_column=image_column, label_column=label_column, labels=labels)
+        _refuse_options(**options)
         _list(as_json)
         return
     from scdh.data.open import open_source
 
-    source = open_source(name, root=root, image_column=image_column, label_column=label_column, labels=labels)
-    given = data_settings(name, root, image_column, label_column, labels)
-    description = describe(source) | _training_split(source, given)
+    source = open_source(name, **{option: value for option, value in options.items() if value is not None})
+    description = describe(source) | _training_split(source, data_settings(name, **options))
     print_json(description) if as_json else _print_description(description)
 
 

@@ -6,7 +6,20 @@ from typing import Annotated, Literal
 
 import typer
 
-from scdh.cli.options import BatchSize, From, ImageColumn, Json, LabelColumn, Labels, OnBadImage, Root, Workers
+from scdh.cli.options import (
+    BatchSize,
+    From,
+    IdColumn,
+    ImageColumn,
+    Json,
+    LabelColumn,
+    Labels,
+    LabelSeparator,
+    OnBadImage,
+    Root,
+    VectorColumn,
+    Workers,
+)
 from scdh.cli.output import print_json, print_line
 
 EXAMPLES = (
@@ -14,6 +27,7 @@ EXAMPLES = (
     "scdh encode runs/digits digits --part query --out queries.codes",
     "scdh encode runs/taught digits --from student --out student.codes",
     "scdh encode runs/shop photos/ --out photos.codes --on-bad-image skip",
+    "scdh encode runs/items items.parquet --vector-column embedding --id-column asin --out items.codes",
     "scdh encode owner/model-on-the-hub one.jpg two.jpg --out two.codes",
 )
 
@@ -29,7 +43,10 @@ def encode(
     network: From = None,
     root: Root = None,
     image_column: ImageColumn = None,
+    vector_column: VectorColumn = None,
     label_column: LabelColumn = None,
+    label_separator: LabelSeparator = None,
+    id_column: IdColumn = None,
     labels: Labels = None,
     on_bad_image: OnBadImage = "fail",
     batch_size: BatchSize = 128,
@@ -49,7 +66,16 @@ def encode(
     from scdh.runs.folder import RunFolder
 
     check_file_writable(out)
-    source = open_inputs(data, root=root, image_column=image_column, label_column=label_column, labels=labels)
+    source = open_inputs(
+        data,
+        root=root,
+        image_column=image_column,
+        vector_column=vector_column,
+        label_column=label_column,
+        label_separator=label_separator,
+        id_column=id_column,
+        labels=labels,
+    )
     rows = np.arange(len(source)) if part == "all" else RunFolder.of_model(model).part_rows(source, part)
     hasher = RunFolder(model).load_model(network)
     started = time.perf_counter()

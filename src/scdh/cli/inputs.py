@@ -3,6 +3,7 @@
 import errno
 import os
 from pathlib import Path
+from typing import Any
 
 from scdh.data.arrays.loose import ItemsSource
 from scdh.data.images.decode import EXTENSIONS
@@ -11,32 +12,24 @@ from scdh.data.source import Source
 from scdh.errors import DataError
 
 
-def open_inputs(
-    names: list[str],
-    *,
-    root: Path | None = None,
-    image_column: str | None = None,
-    label_column: str | None = None,
-    labels: Path | None = None,
-) -> Source:
+def open_inputs(names: list[str], **options: Any) -> Source:
     """The source of one name, or of one or several image files.
 
     Args:
         names: either one name as for ``open_source``, or paths of image files.
-        root, image_column, label_column, labels: as for ``open_source``; image files take none of them.
+        options: as for ``open_source``, None for those not given; image files take none of them.
 
     Raises:
         DataError: if an image file is missing, or several names are not all image files.
     """
-    options = {"root": root, "image_column": image_column, "label_column": label_column, "labels": labels}
+    options = {option: value for option, value in options.items() if value is not None}
     other = [name for name in names if not _is_image(name)]
     if other:
         if len(names) > 1:
             raise DataError(f"Several inputs must all be image files, and {other[0]!r} is none.")
-        return open_source(names[0], root=root, image_column=image_column, label_column=label_column, labels=labels)
+        return open_source(names[0], **options)
     for option, value in options.items():
-        if value is not None:
-            raise DataError(f"Image files cannot use --{option.replace('_', '-')} ({value}).")
+        raise DataError(f"Image files cannot use --{option.replace('_', '-')} ({value}).")
     missing = [name for name in names if not Path(name).is_file()]
     if missing:
         raise DataError(f"There is no image file {missing[0]}.")

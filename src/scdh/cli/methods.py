@@ -50,6 +50,7 @@ def describe(name: str) -> dict[str, Any]:
         "name": name,
         **asdict(method.about),
         "labels": list(method.about.labels),
+        "needs_labels": method.needs_labels,
         "trained": method.learns_by_gradient,
         "unlabelled": method.learns_from_unlabelled,
         "settings": settings,
@@ -74,7 +75,7 @@ def _print_list(descriptions: list[dict[str, Any]]) -> None:
             description["name"],
             description["kind"],
             description["year"],
-            ", ".join(description["labels"]),
+            _labels(description),
             "yes" if description["unlabelled"] else "no",
             description["cost"],
             description["faithful"],
@@ -87,6 +88,10 @@ def _print_list(descriptions: list[dict[str, Any]]) -> None:
     print_line("`scdh methods NAME` shows the paper and settings of one; `scdh compare` puts several side by side.")
 
 
+def _labels(description: dict[str, Any]) -> str:
+    return ", ".join(description["labels"]) if description["needs_labels"] else "none needed"
+
+
 def _without_title(reference: str) -> str:
     """Authors and venue of a reference."""
     parts = reference.split(", ")
@@ -97,9 +102,13 @@ def _print_description(description: dict[str, Any]) -> None:
     print_line(f"{description['title']} ({description['kind']}, {description['year']}): {description['reference']}")
     way = "trained step by step" if description["trained"] else "fitted to features at once"
     without = (
-        "Rows without label are learned from too" if description["unlabelled"] else "Rows without label are left out"
+        "Rows without label are learned from too"
+        if description["unlabelled"]
+        else "Rows without label are left out"
+        if description["needs_labels"]
+        else "Data without any label will do"
     )
-    print_line(f"Labels: {', '.join(description['labels'])}. {without}. Cost: {description['cost']}.")
+    print_line(f"Labels: {_labels(description)}. {without}. Cost: {description['cost']}.")
     print_line(f"It is {way}; {description['faithful']}.")
     if not description["settings"]:
         print_line("It has no settings of its own.")

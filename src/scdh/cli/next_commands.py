@@ -16,7 +16,10 @@ def next_commands(run: "RunConfig", folder: Path, ranking: str, has_queries: boo
     options = {
         "--root": data.root,
         "--image-column": data.image_column,
+        "--vector-column": data.vector_column,
         "--label-column": data.label_column,
+        "--label-separator": None if data.label_separator == "auto" else data.label_separator,
+        "--id-column": data.id_column,
         "--labels": data.labels,
         "--on-bad-image": "skip" if data.on_bad_image == "skip" else None,
     }

@@ -19,6 +19,19 @@ LabelColumn = Annotated[
     str | None,
     typer.Option(help="Column that holds the labels; several joined by commas: many labels.", show_default=False),
 ]
+VectorColumn = Annotated[
+    str | None, typer.Option(help="Column of a table that holds embeddings (lists of numbers).", show_default=False)
+]
+LabelSeparator = Annotated[
+    str | None,
+    typer.Option(
+        help='What separates labels in one cell: ",", ";", "|" …; none: a cell is one label.', show_default=False
+    ),
+]
+IdColumn = Annotated[
+    str | None,
+    typer.Option(help="Column of a table whose values name the rows in results; none: numbers.", show_default=False),
+]
 Labels = Annotated[Path | None, typer.Option(help=".npy file with the labels of .npy embeddings.", show_default=False)]
 OnBadImage = Annotated[Literal["fail", "skip"], typer.Option(help="What to do with an image that cannot be read.")]
 BatchSize = Annotated[int, typer.Option(help="Items that go through the network at once.")]
@@ -32,18 +45,10 @@ From = Annotated[
 ]
 
 
-def data_settings(
-    source: str | None, root: Path | None, image_column: str | None, label_column: str | None, labels: Path | None
-) -> dict[str, Any]:
-    """Settings of a run, by dotted key, of the options above; those not given are left out."""
-    settings = {
-        "data.source": source,
-        "data.root": None if root is None else str(root),
-        "data.image_column": image_column,
-        "data.label_column": label_column,
-        "data.labels": None if labels is None else str(labels),
-    }
-    return {key: value for key, value in settings.items() if value is not None}
+def data_settings(source: str | None, **options: str | Path | None) -> dict[str, Any]:
+    """Settings of a run, by dotted key, of the data and the options above; those not given are left out."""
+    given = {"source": source, **options}
+    return {f"data.{key}": str(value) for key, value in given.items() if value is not None}
 
 
 def read_settings(texts: Iterable[str]) -> dict[str, Any]:

@@ -19,12 +19,14 @@ if TYPE_CHECKING:
 
 EXAMPLES = (
     "scdh search digits.index --row 0",
+    "scdh search shop.index --row SKU-17 -k 5",
     "scdh search digits.index --codes queries.codes -k 5 --json",
     "scdh search photos.index --model runs/shop apple.jpg --radius 3",
     "scdh search photos.index --row 0 --label pear --label apple",
     "scdh search --index milvus://host:19530/digits --codes queries.codes --names digits.codes",
 )
 PRINTED_QUERIES, DEFAULT_K = 20, 10
+MOST_NAMES = 20_000
 
 
 def search(
@@ -43,7 +45,8 @@ def search(
     ] = None,
     codes: Annotated[Path | None, typer.Option(help="File of codes to take as queries.")] = None,
     row: Annotated[
-        int | None, typer.Option(help="Take the item of this id as query; it is left out of the hits.")
+        str | None,
+        typer.Option(help="Take this item as query, by its id or its name; it is left out of the hits."),
     ] = None,
     k: Annotated[int | None, typer.Option("-k", help="Nearest items to show (10, or all within --radius).")] = None,
     radius: Annotated[int | None, typer.Option(help="Only items at most this many bits away.")] = None,
@@ -62,9 +65,12 @@ def search(
         raise ConfigError(f"k must be a whole number of at least 1, got {k}.")
     searched, row_names = _open_index(index_name, names)
     positions = {} if row_names is None else {row_id: n for n, row_id in enumerate(row_names.ids.tolist())}
-    if row is not None:
-        queries = searched.codes_of([row])
-        titles = [f"id {row}" if row_names is None or row not in positions else row_names.names[positions[row]]]
+    row_id = None if row is None else _row_id(row, row_names, positions, index_name)
+    if row_id is not None:
+        queries = searched.codes_of([row_id])
+        titles = [
+            f"id {row_id}" if row_names is None or row_id not in positions else row_names.names[positions[row_id]]
+        ]
     elif codes is not None:
         queries, titles = _load_queries(codes, searched, index_name)
     else:
@@ -72,7 +78,7 @@ def search(
     allowed = None if not label else _ids_with_labels(row_names, label, index_name)
     hits = [
         _describe_hits(ids, distances, row_names, positions)
-        for ids, distances in _find_hits(searched, queries, k, radius, allowed, left_out=row)
+        for ids, distances in _find_hits(searched, queries, k, radius, allowed, left_out=row_id)
     ]
     if as_json:
         print_json(
@@ -99,7 +105,7 @@ def _split_arguments(index: str | None, arguments: list[str]) -> tuple[str, list
     return arguments[0], arguments[1:]
 
 
-def _check_query(inputs: list[str], model: str | None, codes: Path | None, row: int | None) -> None:
+def _check_query(inputs: list[str], model: str | None, codes: Path | None, row: str | None) -> None:
     given = [name for name, value in (("--model", model), ("--codes", codes), ("--row", row)) if value is not None]
     if inputs and not given:
         raise ConfigError(f"{inputs[0]!r} needs --model, the model that made the index, to encode it.")
@@ -132,6 +138,27 @@ def _open_index(name: str, names: Path | None) -> "tuple[HammingIndex | MilvusIn
         if row_names is None:
             raise CodesError(f"There are no names beside {names}: {row_names_file(names)} is missing.")
     return index, row_names
+
+
+def _row_id(row: str, row_names: "RowNames | None", positions: dict[int, int], index_name: str) -> int:
+    """The id of the item that --row gives: by number if there is such an id, or else by name."""
+    number = int(row) if row.removeprefix("-").isdecimal() else None
+    named = [] if row_names is None else row_names.ids_of(row)
+    if number is not None and (number in positions or not named):
+        others = [row_id for row_id in named if row_id != number]
+        if others:
+            print_note(f"--row {row} is the item with id {row}; the one called {row!r} has id {others[0]}.")
+        return number
+    if row_names is None:
+        raise ConfigError(f"--row needs the id of an item, a whole number, as {index_name} has no names; got {row!r}.")
+    if not named:
+        if len(row_names.names) > MOST_NAMES:  # looking for a similar one would take long
+            raise ConfigError(f"No item of {index_name} is called {row!r}; names look like {row_names.names[0]!r}.")
+        raise ConfigError(unknown_name("item", row, row_names.names))
+    if len(named) > 1:
+        ids = ", ".join(map(str, named[:5])) + (" …" if len(named) > 5 else "")
+        raise ConfigError(f"{len(named)} items are called {row!r}; give the id of one of them ({ids}).")
+    return named[0]
 
 
 def _load_queries(codes: Path, index: "HammingIndex | MilvusIndex", index_name: str) -> tuple["Codes", list[str]]:

@@ -10,19 +10,22 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from scdh.cli.chosen import choices_of, print_found, print_plan, print_settings
 from scdh.cli.next_commands import next_commands
 from scdh.cli.options import (
+    IdColumn,
     ImageColumn,
     Json,
     LabelColumn,
     Labels,
+    LabelSeparator,
     Root,
+    VectorColumn,
     data_settings,
     merge_settings,
     read_settings,
 )
 from scdh.cli.output import Stopped, print_json, print_line
-from scdh.cli.settings_text import to_toml, toml_value
 from scdh.cli.split_counts import print_split
 from scdh.errors import ConfigError
 
@@ -30,7 +33,6 @@ if TYPE_CHECKING:
     from scdh.config import RunConfig
     from scdh.data.source import Source
     from scdh.hasher import Hasher
-    from scdh.runs.choices import Choices
     from scdh.training.plan import Plan
 
 EXAMPLES = (
@@ -38,6 +40,8 @@ EXAMPLES = (
     "scdh train --data photos/ --bits 32 --out runs/shop",
     "scdh train --data photos/ --set net.freeze=false --set train.batch_size=32",
     "scdh train --data vectors.npz --bits 64 --show-config",
+    "scdh train --data items.parquet --vector-column embedding --method itq --bits 64",
+    'scdh train --data photos.csv --label-column tags --label-separator ","',
     "scdh train --resume --out runs/digits",
 )
 
@@ -56,7 +60,10 @@ def train(
     ] = None,
     root: Root = None,
     image_column: ImageColumn = None,
+    vector_column: VectorColumn = None,
     label_column: LabelColumn = None,
+    label_separator: LabelSeparator = None,
+    id_column: IdColumn = None,
     labels: Labels = None,
     method: Annotated[str | None, typer.Option(help="Name of `scdh methods` (scdh).")] = None,
     bits: Annotated[int | None, typer.Option(help="Length of the codes (48).")] = None,
@@ -100,7 +107,16 @@ def train(
     `torchrun --nproc_per_node 2 -m scdh train ...`.
     """
     options = {
-        **data_settings(data, root, image_column, label_column, labels),
+        **data_settings(
+            data,
+            root=root,
+            image_column=image_column,
+            vector_column=vector_column,
+            label_column=label_column,
+            label_separator=label_separator,
+            id_column=id_column,
+            labels=labels,
+        ),
         "data.on_bad_image": on_bad_image,
         "method.name": method,
         "method.bits": bits,
@@ -113,7 +129,7 @@ def train(
 
     run, plan = _resolve(preset, config, settings, out if resume else None, trials)
     if show_config:
-        _show_config(run, _choices(plan, out if resume else None), as_json)
+        print_settings(run, choices_of(plan, out if resume else None), as_json)
         return
     folder = out or default_folder(run)
     if not as_json:
@@ -123,10 +139,10 @@ def train(
         )
     source, split = print_split(run, None if plan is None else plan.source, quiet=as_json)
     if not as_json:
-        _print_plan(plan)
+        print_plan(plan)
     model, run, seconds = _train(run, plan, source, folder, resume, refit, feature_cache, as_json)
     if as_json:
-        choices = _choices(plan, folder)
+        choices = choices_of(plan, folder)
         print_json(
             {
                 "run": str(folder),
@@ -141,7 +157,7 @@ def train(
             }
         )
         return
-    size = f"{model.bits} bits, {len(model.label_names)} labels"
+    size = f"{model.bits} bits, {len(model.label_names) or 'no'} labels"
     print_line(f"The model is in {RunFolder(folder).model} ({size}, {seconds:.1f} s).")
     print_line("Next:")
     for command in next_commands(run, folder, model.method.ranking, bool(split["split_counts"]["query"])):
@@ -170,7 +186,7 @@ def _train(
         if plan is not None:
             RunFolder(folder).refuse_earlier_run(resume=resume)
             run = plan.finish(folder, feature_cache)
-            _print_found(plan, as_json)
+            print_found(plan, as_json)
         elif not resume:
             RunFolder(folder).choices_file.unlink(missing_ok=True)  # of a run that was stopped in its trials
         if refit:
@@ -181,54 +197,6 @@ def _train(
             raise Stopped(f"Stopped; `scdh train --resume --out {quote(str(folder))}` goes on") from None
         raise Stopped(f"Stopped before the first epoch was done, so {folder} holds nothing to resume") from None
     return model, run, time.perf_counter() - started
-
-
-def _choices(plan: "Plan | None", folder: Path | None) -> "Choices | None":
-    """What was chosen for a run: by its plan, or earlier."""
-    from scdh.runs.choices import Choices
-    from scdh.runs.folder import RunFolder
-
-    if plan is not None or folder is None:
-        return None if plan is None else plan.choices
-    return Choices.load(RunFolder(folder).choices_file)
-
-
-def _show_config(run: "RunConfig", choices: "Choices | None", as_json: bool) -> None:
-    made = [] if choices is None else choices.made
-    to_try = [] if choices is None else choices.to_try
-    if as_json:
-        document = run.model_dump(mode="json")
-        print_json({**document, "choices": [asdict(choice) for choice in made], "to_try": to_try})
-        return
-    reasons = {choice.setting: choice.reason for choice in made}
-    reasons |= dict.fromkeys(to_try, "where trials begin; they find the value when the run starts")
-    print_line(to_toml(run, reasons))
-
-
-def _print_plan(plan: "Plan | None") -> None:
-    if plan is None:
-        return
-    chosen = [choice for choice in plan.choices.made if choice.setting not in plan.choices.to_try]
-    if chosen:
-        values = ", ".join(f"{choice.setting}={toml_value(choice.value)}" for choice in chosen)
-        print_line(f"Chosen for these data (--show-config has the reasons, --set changes any): {values}.")
-    if plan.choices.to_try:
-        print_line(
-            f"To be found by trials on the {len(plan.protocol.validation):,} validation rows: "
-            f"{', '.join(plan.choices.to_try)}."
-        )
-    elif plan.why_not_tried:
-        print_line(f"No settings are tried: {plan.why_not_tried}.")
-
-
-def _print_found(plan: "Plan", as_json: bool) -> None:
-    trials = plan.choices.trials
-    if as_json or not trials:
-        return
-    tried = sorted({key for trial in trials for key in trial.values})
-    found = {choice.setting: choice for choice in plan.choices.made if choice.setting in tried}
-    values = ", ".join(f"{key}={toml_value(choice.value)}" for key, choice in found.items())
-    print_line(f"Found by {len(trials)} trials in {sum(trial.seconds for trial in trials):.1f} s: {values}.")
 
 
 def _duration(run: "RunConfig", plan: "Plan | None") -> str:

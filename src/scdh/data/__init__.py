@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from scdh.data.named.benchmarks import DATASETS, PROTOCOLS, make_protocol
     from scdh.data.open import open_source
     from scdh.data.protocol import Protocol
+    from scdh.data.row_names import RowNames
     from scdh.data.source import BadImage, Source
 
 _WHERE = {
@@ -30,6 +31,7 @@ _WHERE = {
     "PROTOCOLS": "named.benchmarks",
     "Preprocess": "images.transforms",
     "Protocol": "protocol",
+    "RowNames": "row_names",
     "Source": "source",
     "ViewedFeatures": "batches.views",
     "balanced_order": "draw",
@@ -50,6 +52,7 @@ __all__ = [
     "Batch",
     "Preprocess",
     "Protocol",
+    "RowNames",
     "Source",
     "ViewedFeatures",
     "balanced_order",

@@ -82,6 +82,69 @@ def encode_array(y: np.ndarray, names: list[str] | None = None, *, what: str = "
     return y.astype(np.uint8), names
 
 
+def is_multi_hot(y: np.ndarray | None) -> bool:
+    """Whether these are rows of several 0s and 1s."""
+    return (
+        y is not None and y.ndim == 2 and y.shape[1] > 1 and y.dtype.kind in "biuf" and bool(np.isin(y, (0, 1)).all())
+    )
+
+
+def plain_labels(y: Any) -> np.ndarray:
+    """Labels as an array of numbers or of text; where Python objects are mixed with None or NaN, these become −1 or "".
+
+    >>> plain_labels(["cat", None]).tolist(), plain_labels(np.array([3, None])).tolist()
+    (['cat', ''], [3, -1])
+    """
+    y = np.asarray(y)
+    if y.dtype.kind == "S":
+        return y.astype(str)
+    if y.dtype.kind != "O" or y.ndim != 1:
+        return y
+    is_missing = np.array([value is None or value != value for value in y.tolist()], bool)
+    is_text = all(isinstance(value, str) for value in y[~is_missing])
+    return np.array([("" if is_text else NO_LABEL) if miss else v for v, miss in zip(y, is_missing, strict=True)])
+
+
+def number_classes(y: np.ndarray, classes: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """Numbers of the values of ``y``, int64 [n] with −1 for no label, and the classes that they stand for.
+
+    Args:
+        y: numbers, −1 for no label; or text [n], "" or "-1" for no label.
+        classes: sorted values; a value that is not among them gets the number ``len(classes)``. None: the sorted
+            values of ``y`` itself.
+
+    >>> number_classes(np.array(["dog", "", "cat"]))
+    (array([ 1, -1,  0]), array(['cat', 'dog'], dtype='<U3'))
+    """
+    is_missing = np.isin(y, ("", str(NO_LABEL))) if y.dtype.kind == "U" else y == NO_LABEL
+    classes = np.unique(y[~is_missing]) if classes is None else classes
+    if len(y) and len(classes) and (y.dtype.kind == "U") != (classes.dtype.kind == "U"):
+        raise DataError("Labels must be names, or numbers, as those that were learned from.")
+    numbers = np.searchsorted(classes, y).astype(np.int64)
+    is_known = np.append(classes, classes[:1])[numbers] == y if len(classes) else np.zeros(len(y), bool)
+    numbers[~is_known] = len(classes)
+    numbers[is_missing] = NO_LABEL
+    return numbers, classes
+
+
+def labels_like(y: Any, count: int, learned: np.ndarray | None, classes: np.ndarray | None) -> np.ndarray:
+    """The labels of other rows in the form of those that were learned from.
+
+    Args:
+        y: numbers, names or 0/1 rows, as a user gave them.
+        count: the number of rows.
+        learned: int64 [n] or multi-hot [n, C]; None where nothing was learned from labels.
+        classes: what the numbers of ``learned`` stand for.
+    """
+    if y is None or len(y) != count:
+        raise DataError(f"There must be a label for each of {count} rows, got {'none' if y is None else len(y)}.")
+    y = plain_labels(y)
+    if learned is not None and (learned.ndim == 2 or is_multi_hot(y)) and learned.shape[1:] != y.shape[1:]:
+        form = f"{learned.shape[1]} columns of 0 and 1" if learned.ndim == 2 else "one label a row"
+        raise DataError(f"Labels of shape {list(y.shape)} do not fit those that were learned from, {form}.")
+    return y.astype(np.uint8) if is_multi_hot(y) else number_classes(y.reshape(count), classes)[0]
+
+
 def _sort_values(values: Iterable[Any], what: str) -> list[Any]:
     """Integers by size, text by alphabet; anything else is refused."""
     values = list(values)

@@ -7,13 +7,19 @@ from typing import Any
 
 from scdh.data.named.benchmarks import DATASETS
 from scdh.data.source import Source
-from scdh.errors import DataError
+from scdh.errors import DataError, option_name
 
 HUB = "hf:"
+# Options of a table.
+COLUMNS = ("image_column", "vector_column", "label_column", "label_separator", "id_column", "split_column")
+AUTO = "auto"
 EXPECTED = (
     "a name of `scdh datasets` ({names}), a folder of images, a .parquet, .csv, .npy or .npz file (or a "
     "glob of parquet files), or hf:owner/name"
 )
+
+
+Options = dict[str, str | Path | None]
 
 
 def open_source(
@@ -21,7 +27,10 @@ def open_source(
     *,
     root: str | Path | None = None,
     image_column: str | None = None,
+    vector_column: str | None = None,
     label_column: str | None = None,
+    label_separator: str = AUTO,
+    id_column: str | None = None,
     labels: str | Path | None = None,
     split_column: str | None = None,
 ) -> Source:
@@ -33,10 +42,12 @@ def open_source(
     ``digits``, ``cifar10``, …              a data set listed by `scdh datasets`
     ``photos/``                             a folder of images, ``photos/<class>/*.jpg``, optionally below ``train/``,
                                             ``val/``, ``test/`` and ``database/``
-    ``shop.parquet``, a glob, or a folder   tables with an image column (Hugging Face image, bytes or paths) and labels
-    ``shop.csv``                            a table with a column of image paths and labels
-    ``vectors.npz``                         embeddings ``X`` [n, d] with ``y`` [n] or 0/1 [n, C], ``label_names`` and
-                                            ``split`` [n]
+    ``shop.parquet``, a glob, or a folder   tables with a column of images (Hugging Face image, bytes or paths) or of
+                                            embeddings (lists of floats), and labels
+    ``shop.csv``                            a table with a column of image paths, or of embeddings ("[0.5, -1]"), and
+                                            labels
+    ``vectors.npz``                         embeddings ``X`` [n, d] with ``y`` [n] or 0/1 [n, C], ``label_names``,
+                                            ``split`` [n] and ``ids`` [n]
     ``vectors.npy``                         embeddings [n, d]; ``labels`` names the file of labels
     ``hf:owner/name``                       a data set of the Hugging Face hub; ``hf:owner/name:split`` for one split
     ======================================  ============================================================================
@@ -46,8 +57,15 @@ def open_source(
         root: the folder of a named data set (default ``data``), or the folder that paths in a table are relative to
             (default: the table's own).
         image_column: name of the image column of a table; None chooses it by type and usual names.
+        vector_column: name of a table's column of embeddings; None chooses it by type and usual names where there are
+            no images.
         label_column: name of the label column of a table, "a,b" for one label from each of several columns, "none"
             for no labels; None chooses it by type and usual names.
+        label_separator: what separates several labels in one cell of text: ",", ";", "|" or another text; "none" where
+            a cell is one label. "auto" splits at ; and |, at commas where the cells clearly are lists of labels, and
+            reads lists such as "['a', 'b']".
+        id_column: name of the column that says what rows are called in results, "none" for their number; None takes a
+            column ``id``, ``item_id``, ``uid``, ``uuid``, ``key`` or ``sku`` where there is one.
         labels: path of the ``.npy`` file with the labels of ``.npy`` embeddings.
         split_column: name of the column that holds the split of a table; None chooses it by usual names.
 
@@ -60,31 +78,39 @@ def open_source(
     if not isinstance(spec, str | os.PathLike):
         raise DataError(f"Data are a name or a path, not {spec!r}.")
     spec = os.fspath(spec)
-    columns: dict[str, Any] = {"image_column": image_column, "label_column": label_column, "split_column": split_column}
-    options = {"root": root, **columns, "labels": labels}
+    options: Options = {
+        "root": root,
+        "image_column": image_column,
+        "vector_column": vector_column,
+        "label_column": label_column,
+        "label_separator": None if label_separator == AUTO else label_separator,
+        "id_column": id_column,
+        "split_column": split_column,
+        "labels": labels,
+    }
     if spec in DATASETS:
         return _open_named(spec, options)
     if spec.startswith(HUB):
         from scdh.data.tables.readers import open_hub
 
-        _refuse_unusable(spec, options, *columns)
-        return open_hub(spec.removeprefix(HUB), **columns)
+        _refuse_unusable(spec, options, *COLUMNS)
+        return open_hub(spec.removeprefix(HUB), **_given(options, COLUMNS))
     files = _find_files(spec)
     kind = files[0].suffix.lower()
     if files[0].is_dir():
-        return _open_directory(files[0], options, columns)
+        return _open_directory(files[0], options)
     if kind == ".parquet":
         from scdh.data.tables.readers import open_parquet
 
-        _refuse_unusable(spec, options, "root", *columns)
-        return open_parquet(files, folder=None if root is None else Path(root), **columns)
+        _refuse_unusable(spec, options, "root", *COLUMNS)
+        return open_parquet(files, folder=None if root is None else Path(root), **_given(options, COLUMNS))
     if len(files) > 1:
         raise DataError(f"{spec} matches {len(files)} files; only parquet files can be opened together.")
     if kind == ".csv":
         from scdh.data.tables.readers import open_csv
 
-        _refuse_unusable(spec, options, "root", *columns)
-        return open_csv(files[0], folder=None if root is None else Path(root), **columns)
+        _refuse_unusable(spec, options, "root", *COLUMNS)
+        return open_csv(files[0], folder=None if root is None else Path(root), **_given(options, COLUMNS))
     if kind in (".npy", ".npz"):
         from scdh.data.arrays.files import open_embeddings
 
@@ -93,7 +119,7 @@ def open_source(
     raise DataError(f"{spec} is not a known kind of data; expected {_expected()}.")
 
 
-def _open_named(name: str, options: dict[str, str | Path | None]) -> Source:
+def _open_named(name: str, options: Options) -> Source:
     from scdh.data.named import builtin, cifar10, imagenet, nuswide
 
     if name in ("digits", "digits-images"):
@@ -112,14 +138,14 @@ def _open_named(name: str, options: dict[str, str | Path | None]) -> Source:
     return openers[name](Path(options["root"] or "data"))
 
 
-def _open_directory(folder: Path, options: dict[str, str | Path | None], columns: dict[str, Any]) -> Source:
+def _open_directory(folder: Path, options: Options) -> Source:
     """A folder of images, or a folder of parquet files, as the hub has them."""
     tables = sorted(folder.glob("*.parquet"))
     if tables:
         from scdh.data.tables.readers import open_parquet
 
-        _refuse_unusable(str(folder), options, *columns)
-        return open_parquet(tables, **columns)
+        _refuse_unusable(str(folder), options, *COLUMNS)
+        return open_parquet(tables, **_given(options, COLUMNS))
     from scdh.data.images.folder import open_folder
 
     _refuse_unusable(str(folder), options)
@@ -139,12 +165,16 @@ def _find_files(spec: str) -> list[Path]:
     raise DataError(f"Unknown data {spec!r}; expected {_expected()}.")
 
 
-def _refuse_unusable(spec: str, options: dict[str, str | Path | None], *usable: str) -> None:
+def _given(options: Options, names: tuple[str, ...]) -> dict[str, Any]:
+    return {name: options[name] for name in names if options[name] is not None}
+
+
+def _refuse_unusable(spec: str, options: Options, *usable: str) -> None:
     """Refuse options that this kind of data would ignore."""
     for option, value in options.items():
         if value is not None and option not in usable:
-            accepted = ", ".join(usable) or "no options"
-            raise DataError(f"{spec} cannot use {option} ({value}); it takes {accepted}.")
+            accepted = ", ".join(f"--{name.replace('_', '-')}" for name in usable) or "no options"
+            raise DataError(f"{spec} cannot use {option_name(option)}, given as {str(value)!r}; it takes {accepted}.")
 
 
 def _expected() -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from scdh.data.source import Source
 from scdh.errors import CodesError, DataError
@@ -52,6 +53,24 @@ class RowNames:
             number = int(self.labels[row])
             return "" if number < 0 else self.label_names[number]
         return ", ".join(self.label_names[i] for i in np.flatnonzero(self.labels[row]))
+
+    def names_of(self, ids: ArrayLike) -> np.ndarray:
+        """Names of the items with these ids, such as ``hits.ids`` of a search; an array of str of the same shape.
+
+        >>> RowNames(np.array([7, 9]), ["SKU-17", "SKU-4"], np.array([-1, -1]), []).names_of([[9, 7]]).tolist()
+        [['SKU-4', 'SKU-17']]
+        """
+        name_of, wanted = dict(zip(self.ids.tolist(), self.names, strict=True)), np.asarray(ids, np.int64)
+        unknown = [row_id for row_id in wanted.ravel().tolist() if row_id not in name_of]
+        if unknown:
+            raise DataError(f"Id {unknown[0]} has no name; there are names of {len(name_of)} other ids.")
+        names = np.empty(wanted.size, object)
+        names[:] = [name_of[row_id] for row_id in wanted.ravel().tolist()]
+        return names.reshape(wanted.shape)
+
+    def ids_of(self, name: str) -> list[int]:
+        """Ids of the items of this name: none, one, or several."""
+        return [int(row_id) for row_id, own in zip(self.ids, self.names, strict=True) if own == name]
 
     def labels_among(self, names: list[str], multi: bool) -> np.ndarray:
         """Labels numbered as in ``names``, since the same number may mean different classes in two files.
@@ -112,10 +131,10 @@ class RowNames:
         return row_names
 
     @classmethod
-    def read(cls, file: Path) -> "RowNames | None":
+    def read(cls, file: str | Path) -> "RowNames | None":
         """What ``save`` wrote; None if there is no such file."""
         try:
-            content = json.loads(file.read_text("utf-8"))
+            content = json.loads(Path(file).read_text("utf-8"))
         except FileNotFoundError:
             return None
         except (UnicodeDecodeError, json.JSONDecodeError) as error:

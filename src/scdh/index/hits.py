@@ -26,6 +26,11 @@ class QueryHits:
     ids: NDArray[np.int64]
     distances: NDArray[np.int32]
 
+    @property
+    def arrays(self) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+        """``(ids, distances)``."""
+        return self.ids, self.distances
+
     def __len__(self) -> int:
         return len(self.ids)
 
@@ -38,7 +43,8 @@ class Hits:
     """The k nearest items of each query, as many for every query.
 
     ``hits[i]`` is the ``QueryHits`` of query i, ``len(hits)`` the number of queries, and iterating gives the
-    ``QueryHits`` of all queries in turn.
+    ``QueryHits`` of all queries in turn. To unpack the two arrays take ``hits.arrays``: ``ids, distances = hits`` would
+    be the hits of two queries.
 
     Attributes:
         ids: int64 [q, min(k, n)], where n is the number of items that may be found.
@@ -47,10 +53,18 @@ class Hits:
     >>> hits = Hits(np.array([[30, 20], [10, 20]]), np.array([[0, 1], [0, 2]], dtype=np.int32))
     >>> len(hits), list(hits[0]), hits[-1].ids.tolist()
     (2, [(30, 0), (20, 1)], [10, 20])
+    >>> ids, distances = hits.arrays
+    >>> distances.tolist()
+    [[0, 1], [0, 2]]
     """
 
     ids: NDArray[np.int64]
     distances: NDArray[np.int32]
+
+    @property
+    def arrays(self) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+        """``(ids, distances)``, each [q, min(k, n)]."""
+        return self.ids, self.distances
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -78,11 +92,17 @@ class RaggedHits:
     >>> hits = RaggedHits(np.array([2, 0]), np.array([30, 20]), np.array([0, 1], dtype=np.int32))
     >>> list(hits[0]), len(hits[1])
     ([(30, 0), (20, 1)], 0)
+    >>> ids, distances, counts = hits.arrays
     """
 
     counts: NDArray[np.int64]
     ids: NDArray[np.int64]
     distances: NDArray[np.int32]
+
+    @property
+    def arrays(self) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int64]]:
+        """``(ids, distances, counts)``: the first two as of ``Hits``, but of all queries after each other."""
+        return self.ids, self.distances, self.counts
 
     def __len__(self) -> int:
         return len(self.counts)

@@ -23,7 +23,10 @@ def source_of(config: RunConfig) -> Source:
         data.source,
         root=data.root,
         image_column=data.image_column,
+        vector_column=data.vector_column,
         label_column=data.label_column,
+        label_separator=data.label_separator,
+        id_column=data.id_column,
         labels=data.labels,
         split_column=data.split_column,
     )

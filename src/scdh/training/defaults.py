@@ -51,7 +51,9 @@ SETTINGS_OF_KINDS = {
     "tuned images": FOR_TUNED_IMAGES,
 }
 UNTRAINED = ("features", "small_conv")  # backbones without pretrained weights, which cannot stay as they are
-MANY_CLASSES = 100  # from here on centres shrink to 0 without the paper's warm-up
+# From here on centres may shrink to 0 together without the paper's warm-up. With 200 classes (Tiny ImageNet, 32 bits) it
+# changes nothing: validation MAP 0.196 without, 0.195 with a norm of 4, 0.171 with 8.
+MANY_CLASSES = 500
 # Random crops matter most where photos are few; each costs as much as all photos once through the network.
 VIEWS = ((5_000, 5), (20_000, 3))
 MOST_ROWS_VIEWS = 2

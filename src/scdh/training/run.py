@@ -57,11 +57,11 @@ def train(
     protocol = protocol_of(config, source)
     if run is not None:
         run.keep_protocol(protocol, resume=resume, write=accelerator.is_main_process)
-    if source.num_classes < 2:
-        warnings.warn("All rows share one label, so every code will be alike; give at least two classes.", stacklevel=2)
     torch.manual_seed(config.seed)
     width = source.features.shape[1] if source.kind == "features" else None
     hasher = Hasher.build(config, source.label_names, source.multi_label, width)
+    if hasher.method.needs_labels and source.num_classes < 2:
+        warnings.warn("All rows share one label, so every code will be alike; give at least two classes.", stacklevel=2)
     hasher.info = {
         "protocol": {"name": protocol.name, "fingerprint": protocol.fingerprint},
         "source": {"name": source.name, "fingerprint": protocol.source_fingerprint},

@@ -10,6 +10,7 @@ from scdh.data.split_words import split_column
 from scdh.errors import DataError
 
 VECTORS = ("X", "features", "embeddings")
+IDS = ("ids", "names")
 LABELS = ("y", "labels")
 
 
@@ -18,20 +19,20 @@ def open_embeddings(path: Path, labels: Path | None = None) -> ArraySource:
 
     Args:
         path: ``.npy`` with an array [n, d], or ``.npz`` with the arrays ``X`` [n, d] and optionally ``y`` (labels),
-            ``label_names`` and ``split`` [n].
+            ``label_names``, ``split`` [n] and ``ids`` [n] (what rows are called).
         labels: ``.npy`` file with one label [n] or a 0/1 row [n, C] for each vector.
     """
     if path.suffix.lower() == ".npy":
-        vectors, y, names, split = _read(path), None, None, None
+        vectors, y, names, split, ids = _read(path), None, None, None, None
     else:
-        vectors, y, names, split = _read_npz(path)
+        vectors, y, names, split, ids = _read_npz(path)
     if labels is not None:
         if y is not None:
             raise DataError(f"{path.name} has labels already, so {labels.name} cannot be given too.")
         y = _read(labels)
     if split is not None and split.ndim != 1:
         raise DataError(f"{path.name}: the array split must hold one word a row, not the shape {list(split.shape)}.")
-    source = ArraySource(vectors, y, names, name=path.name, split=split)
+    source = ArraySource(vectors, y, names, name=path.name, split=split, item_names=ids)
     source.split_origin = f"array split of {path.name}"
     return source
 
@@ -46,8 +47,10 @@ def _read(path: Path) -> np.ndarray:
         raise DataError(f"{path} is not a plain .npy array: {_first_line(error)}.") from error
 
 
-def _read_npz(path: Path) -> tuple[np.ndarray, np.ndarray | None, list[str] | None, np.ndarray | None]:
-    """Vectors, labels, names of the labels, and split."""
+def _read_npz(
+    path: Path,
+) -> tuple[np.ndarray, np.ndarray | None, list[str] | None, np.ndarray | None, list[str] | None]:
+    """Vectors, labels, names of the labels, split, and names of the rows."""
     try:
         with np.load(path, allow_pickle=False) as archive:
             key = _first_of(VECTORS, archive.files)
@@ -60,11 +63,22 @@ def _read_npz(path: Path) -> tuple[np.ndarray, np.ndarray | None, list[str] | No
             names = archive["label_names"].astype(str).tolist() if "label_names" in archive.files else None
             split_key = split_column(archive.files)
             labels, split = (None if k is None else archive[k] for k in (label_key, split_key))
-            return archive[key], labels, names, split
+            id_key = _first_of(IDS, archive.files)
+            ids = None if id_key is None else _ids(archive[id_key], id_key, path.name)
+            return archive[key], labels, names, split, ids
     except DataError:
         raise
     except (ValueError, EOFError, OSError, zipfile.BadZipFile) as error:
         raise DataError(f"{path} is not a plain .npz archive: {_first_line(error)}.") from error
+
+
+def _ids(values: np.ndarray, key: str, name: str) -> list[str]:
+    """What rows are called, as text."""
+    if values.ndim != 1 or values.dtype.kind not in "iuUS":
+        raise DataError(
+            f"{name}: {key} must be one text or whole number a row, not {values.dtype} of shape {list(values.shape)}."
+        )
+    return values.astype(str).tolist()
 
 
 def _first_of(keys: tuple[str, ...], available: list[str]) -> str | None:

@@ -1,6 +1,6 @@
 """Numpy arrays as a source: embeddings [n, d], or images as uint8 [n, H, W] or [n, H, W, 3]."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Literal
 
 import numpy as np
@@ -22,7 +22,7 @@ class ArraySource(Source):
         label_names: list of C str that the label numbers stand for; None takes the values themselves.
         name: how messages call the source.
         split: str array [n], the part of each row ("train", "test", …; "" for none), or None.
-        item_names: list of n str, or None for "<name> row <number>".
+        item_names: n str, or None for "<name> row <number>".
     """
 
     kind: Literal["images", "features"]
@@ -35,7 +35,7 @@ class ArraySource(Source):
         *,
         name: str = "array",
         split: np.ndarray | None = None,
-        item_names: list[str] | None = None,
+        item_names: Sequence[str] | None = None,
     ) -> None:
         data = np.asarray(data)
         self.name = name

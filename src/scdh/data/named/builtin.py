@@ -7,7 +7,6 @@ import numpy as np
 
 from scdh.data.arrays.memory import ArraySource
 from scdh.data.source import Source
-from scdh.data.tables.arrow import ArrowSource
 from scdh.data.tables.readers import open_parquet
 from scdh.errors import DataError
 
@@ -29,7 +28,7 @@ def open_digits_images() -> Source:
     return ArraySource(images, digits.target, name="digits-images")
 
 
-def open_groceries(label_column: str | None = None) -> ArrowSource:
+def open_groceries(label_column: str | None = None) -> Source:
     """2,054 photos of fruit in shops with a coarse and a fine label each, divided into train, val, test."""
     file = _groceries_file()
     if file is None or not file.is_file():
@@ -38,6 +37,7 @@ def open_groceries(label_column: str | None = None) -> ArrowSource:
         [file],
         image_column="image_data",
         label_column=label_column or "coarse_cat,finegrained_cat",
+        label_separator="none",
         split_column="dataset",
     )
     source.name = "groceries"

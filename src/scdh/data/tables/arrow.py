@@ -12,62 +12,43 @@ from PIL import Image
 
 from scdh.data.images.decode import decode
 from scdh.data.source import BadImage, Source, file_stamps
-from scdh.data.tables.columns import (
-    choose_image_column,
-    choose_label_columns,
-    choose_split_column,
-    read_labels,
-    read_split,
-)
+from scdh.data.tables.titles import RowTitles, starts
+from scdh.data.tables.vectors import is_list
 from scdh.errors import DataError
 
 PROBED_PATHS = 20
 
 
 class ArrowSource(Source):
-    """Images in a column of a table.
+    """Images in a column of a table; :func:`scdh.data.tables.table.open_table` finds the columns.
 
     Args:
-        table: its image column holds struct{bytes, path}, bytes, or paths.
+        images: cells of struct{bytes, path}, bytes, or paths.
+        labels: int64 [n], or uint8 multi-hot [n, C].
+        label_names: list of C str.
         name: how messages call the source.
-        parts: (name, number of rows) of each file the rows came from, so that messages can name file and row.
-        folder: what paths are relative to; None for the current folder.
-        image_column, label_column: as in :func:`scdh.data.open.open_source`.
-        split_column: the column of the split; None chooses it by usual names.
-        split: str array [n], in place of a split column.
-        split_origin: where ``split`` comes from, for messages.
+        column: how messages call the image column.
+        titles: what each row is called.
+        folder: what paths are relative to.
     """
 
     kind: Literal["images", "features"] = "images"
 
     def __init__(
         self,
-        table: pa.Table,
+        images: pa.ChunkedArray,
+        labels: np.ndarray,
+        label_names: list[str],
         *,
         name: str,
-        parts: list[tuple[str, int]] | None = None,
-        folder: Path | None = None,
-        image_column: str | None = None,
-        label_column: str | None = None,
-        split_column: str | None = None,
-        split: np.ndarray | None = None,
-        split_origin: str = Source.split_origin,
+        column: str,
+        titles: RowTitles,
+        folder: Path,
     ) -> None:
-        if table.num_rows == 0:
-            raise DataError(f"{name} has no rows.")
-        self.name = name
-        column = choose_image_column(table, name, image_column)
-        label_columns = choose_label_columns(table, name, label_column, column)
-        self.labels, self.label_names = read_labels(table, name, label_columns)
-        self.split, self.split_origin = split, split_origin
-        chosen = None if split is not None else choose_split_column(table, name, split_column)
-        if chosen is not None:
-            self.split, self.split_origin = read_split(table, name, chosen), f"column {chosen!r} of {name}"
-        self._parts = parts or [(name, table.num_rows)]
-        self._part_starts = _starts(rows for _, rows in self._parts)
-        self._folder = folder or Path()
-        self._chunks = [_bytes_and_paths(chunk, name, column) for chunk in table[column].chunks]
-        self._chunk_starts = _starts(len(chunk) for chunk in table[column].chunks)
+        self.name, self.labels, self.label_names = name, labels, label_names
+        self._titles, self._folder = titles, folder
+        self._chunks = [_bytes_and_paths(chunk, name, column) for chunk in images.chunks]
+        self._chunk_starts = starts(len(chunk) for chunk in images.chunks)
         self._paths_only = all(data is None for data, _ in self._chunks)
         if self._paths_only:
             self._refuse_wrong_folder()
@@ -75,22 +56,19 @@ class ArrowSource(Source):
     def image(self, row: int, at_least: int | None = None) -> Image.Image:
         data, path = self._cell(row)
         if data is None and path is None:
-            raise BadImage(self._where(row), "the cell is empty")
+            raise BadImage(self._titles.where(row), "the cell is empty")
         if data is not None:
-            return decode(data, self._where(row), at_least)
+            return decode(data, self._titles.where(row), at_least)
         return decode(self._folder / str(path), str(self._folder / str(path)), at_least)
 
     def item_name(self, row: int) -> str:
-        if self._paths_only:
-            path = self._cell(row)[1]
-            if path:
-                return str(self._folder / path)
-        return self._where(row)
+        path = self._cell(row)[1] if self._paths_only else None
+        return self._titles.id_of(row) or (str(self._folder / path) if path else self._titles.where(row))
 
     def stable_names(self) -> Iterable[str]:
         if self._paths_only:
             return (self._cell(row)[1] or "" for row in range(len(self)))
-        return (f"{name} {rows}" for name, rows in self._parts)
+        return (f"{name} {rows}" for name, rows in self._titles.parts)
 
     def content_samples(self) -> Iterable[bytes]:
         if self._paths_only:
@@ -110,22 +88,19 @@ class ArrowSource(Source):
         path = paths[position].as_py() if paths is not None else None
         return (memoryview(encoded) if encoded is not None else None), (path or None)
 
-    def _where(self, row: int) -> str:
-        part = int(np.searchsorted(self._part_starts, row, side="right")) - 1
-        return f"{self._parts[part][0]} row {row - int(self._part_starts[part])}"
-
     def _refuse_wrong_folder(self) -> None:
         """If none of the first paths exists, the folder is wrong; that is not a matter of single bad images."""
         probed = [self._cell(row)[1] for row in range(min(PROBED_PATHS, len(self)))]
-        if not any(path and (self._folder / path).is_file() for path in probed):
+        if not any_file(probed, self._folder):
             raise DataError(
                 f"{self.name}: none of the first {len(probed)} paths exists below {self._folder}, "
-                f"for example {probed[0]!r}; expected paths relative to that folder, or absolute ones."
+                f"for example {probed[0]!r}; expected paths relative to that folder, or to another one given by --root "
+                "(in Python root), or absolute ones."
             )
 
 
-def _starts(lengths: Iterable[int]) -> np.ndarray:
-    return np.cumsum([0, *lengths])[:-1]
+def any_file(paths: Iterable[str | None], folder: Path) -> bool:
+    return any(path and (folder / path).is_file() for path in paths)
 
 
 def _bytes_and_paths(chunk: pa.Array, name: str, column: str) -> tuple[pa.Array | None, pa.Array | None]:
@@ -142,4 +117,5 @@ def _bytes_and_paths(chunk: pa.Array, name: str, column: str) -> tuple[pa.Array 
         return chunk, None
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         return None, chunk
-    raise DataError(f"{name}: the image column {column!r} must hold bytes, paths or both, not {kind}.")
+    hint = "; a column of embeddings is named by --vector-column (in Python vector_column)" if is_list(kind) else ""
+    raise DataError(f"{name}: the image column {column!r} must hold bytes, paths or both, not {kind}{hint}.")

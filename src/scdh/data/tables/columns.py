@@ -1,11 +1,14 @@
-"""Which column of a table holds the image, the label and the split, and what its values mean.
+"""Which columns of a table hold images or embeddings, labels, ids and the split, and what their values mean.
 
 Hugging Face writes the meaning of columns into the table's metadata (ClassLabel with its names); plain tables
-are read by their Arrow types.
+are read by their Arrow types. Usual names are recognised in any capitals.
 """
 
 import json
-from typing import Any
+import warnings
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -13,12 +16,21 @@ import pyarrow.compute as pc
 
 from scdh.data.labels import Encoded, encode_columns, encode_lists, encode_single
 from scdh.data.split_words import OTHER_COLUMNS, UNMARKED, is_part, part_name, part_names, split_column
-from scdh.errors import DataError
+from scdh.data.tables.arrow import PROBED_PATHS, any_file
+from scdh.data.tables.label_cells import AUTO, parse_label_cells
+from scdh.data.tables.vectors import holds_flags, holds_vectors, is_list
+from scdh.errors import DataError, option_name
 from scdh.label_arrays import no_labels
 
-IMAGE_COLUMNS = ("image", "img", "image_data", "path", "file", "file_name", "image_path")
-LABEL_COLUMNS = ("label", "labels", "class", "target")
-NO_LABELS = "none"
+# Of several, the first one here is taken.
+IMAGE_COLUMNS = (
+    *("image", "img", "image_data", "path", "file", "file_name", "filename"),
+    *("image_path", "img_path", "file_path", "filepath", "image_file"),
+)
+VECTOR_COLUMNS = ("embedding", "embeddings", "vector", "vectors", "features", "feature", "emb", "x")
+LABEL_COLUMNS = ("label", "labels", "class", "target", "class_name", "category", "tags", "tag", "y")
+ID_COLUMNS = ("id", "item_id", "uid", "uuid", "key", "sku")
+NO_LABELS = NO_IDS = "none"
 
 
 def hugging_face_features(schema: pa.Schema) -> dict[str, Any]:
@@ -42,23 +54,74 @@ def class_names(feature: Any) -> list[str] | None:
     return class_names(feature["feature"]) if "feature" in feature else None
 
 
-def choose_image_column(table: pa.Table, name: str, wanted: str | None) -> str:
-    """The column ``wanted``, or the obvious one: a Hugging Face image, or one with a usual name."""
-    if wanted is not None:
-        return _existing(table, name, wanted)
+def choose_item_column(
+    table: pa.Table,
+    name: str,
+    image_column: str | None,
+    vector_column: str | None,
+    label_column: str | None,
+    folder: Path,
+) -> tuple[str, Literal["images", "features"]]:
+    """The column of images or of embeddings: the named one, or the obvious one.
+
+    Obvious images are a Hugging Face image or a column with a usual name; obvious embeddings a column of float lists
+    with a usual name, or the only column of float lists. Images go before embeddings, unless they are paths that do
+    not exist below ``folder``.
+    """
+    if image_column is not None and vector_column is not None:
+        raise DataError(
+            f"{name} is read as images or as embeddings; give {option_name('image_column')} or "
+            f"{option_name('vector_column')}, not both."
+        )
+    if vector_column is not None:
+        return _existing(table, name, vector_column), "features"
+    if image_column is not None:
+        return _existing(table, name, image_column), "images"
+    image, vectors = _obvious_image(table), _obvious_vectors(table, name, label_column)
+    if image is None and vectors is None:
+        raise DataError(
+            f"{name} has the columns {', '.join(table.column_names)}, none of which is obviously the image or the "
+            f"embedding; name it with {option_name('image_column')} or {option_name('vector_column')}."
+        )
+    if image is None or (vectors is not None and _are_missing_files(table[image], folder)):
+        assert vectors is not None  # one of the two is there
+        return vectors, "features"
+    if vectors is not None:
+        warnings.warn(
+            f"{name} has images (column {image!r}) and embeddings (column {vectors!r}); the images are taken, "
+            f"--vector-column {vectors} (in Python vector_column) takes the embeddings.",
+            stacklevel=2,
+        )
+    return image, "images"
+
+
+def _obvious_image(table: pa.Table) -> str | None:
     features = hugging_face_features(table.schema)
     typed = [c for c, f in features.items() if isinstance(f, dict) and f.get("_type") == "Image"]
-    usual = [c for c in IMAGE_COLUMNS if c in table.column_names]
-    for candidates in (typed, usual):
-        if candidates:
-            return candidates[0]
-    raise DataError(
-        f"{name} has the columns {', '.join(table.column_names)}, none of which is obviously the image; "
-        "name it with image_column."
-    )
+    usual = [c for c in _usual(table, IMAGE_COLUMNS) if not is_list(table[c].type)]
+    return next(iter(typed + usual), None)
 
 
-def choose_label_columns(table: pa.Table, name: str, wanted: str | None, image_column: str) -> list[str]:
+def _obvious_vectors(table: pa.Table, name: str, label_column: str | None) -> str | None:
+    """Lists of floats may also be labels: those of label columns are, and lists of 0 and 1 with an unusual name."""
+    labels = {*_usual(table, LABEL_COLUMNS), *(part.strip() for part in (label_column or "").split(","))}
+    lists = [c for c in table.column_names if c not in labels and holds_vectors(table[c])]
+    usual = [c for c in _usual(table, VECTOR_COLUMNS) if c in lists]
+    others = [c for c in lists if c not in usual and not holds_flags(table[c])]
+    if not usual and len(others) > 1:
+        raise DataError(
+            f"{name} has several columns of embeddings, {' and '.join(others)}; name one with "
+            f"{option_name('vector_column')}."
+        )
+    return next(iter(usual + others), None)
+
+
+def _are_missing_files(column: pa.ChunkedArray, folder: Path) -> bool:
+    """Whether the cells are paths, and none of the first ones is there."""
+    return _is_text(column.type) and not any_file(column.slice(0, PROBED_PATHS).to_pylist(), folder)
+
+
+def choose_label_columns(table: pa.Table, name: str, wanted: str | None, item_column: str, kind: str) -> list[str]:
     """The columns ``wanted`` ("a" or "a,b"), or the obvious one; an empty list where there are no labels."""
     if wanted is not None:
         if wanted in table.column_names:
@@ -68,22 +131,54 @@ def choose_label_columns(table: pa.Table, name: str, wanted: str | None, image_c
         return [_existing(table, name, part.strip()) for part in wanted.split(",")]
     features = hugging_face_features(table.schema)
     typed = [c for c in table.column_names if class_names(features.get(c)) is not None]
-    usual = [c for c in LABEL_COLUMNS if c in table.column_names]
+    usual = [c for c in _usual(table, LABEL_COLUMNS) if c != item_column]
     if usual:
         return usual[:1]
     if len(typed) == 1:
         return typed
-    others = [c for c in table.column_names if c not in (image_column, choose_split_column(table, name))]
-    if not others:
+    known = {
+        item_column,
+        choose_split_column(table, name),
+        *_usual(table, (*ID_COLUMNS, *IMAGE_COLUMNS, *VECTOR_COLUMNS)),
+    }
+    known |= {c for c in table.column_names if holds_vectors(table[c]) and not holds_flags(table[c])}
+    if known.issuperset(table.column_names):
         return []
-    raise DataError(
-        f"{name} has the columns {', '.join(table.column_names)}, none of which is obviously the label; "
-        f"name it with label_column ('{NO_LABELS}' when there are no labels)."
-    )
+    problem = f"{name} has the columns {', '.join(table.column_names)}, none of which is obviously the label"
+    if kind == "features":  # embeddings are of use without labels, and tables often hold the text they were made of
+        warnings.warn(f"{problem}, so no row has one; {option_name('label_column')} names it.", stacklevel=2)
+        return []
+    raise DataError(f"{problem}; name it with {option_name('label_column')} ('{NO_LABELS}' when there are no labels).")
 
 
-def read_labels(table: pa.Table, name: str, columns: list[str]) -> Encoded:
-    """The labels of the chosen columns, in one of the two forms of :mod:`scdh.data.labels`."""
+def choose_id_column(table: pa.Table, name: str, wanted: str | None, taken: list[str], kind: str) -> str | None:
+    """The column of the user's own ids: ``wanted``, or one with a usual name; paths name embeddings where there is
+    no such column. None where rows are known by number only.
+    """
+    if wanted is not None and wanted != NO_IDS:
+        column = _existing(table, name, wanted)
+        if not _is_id(table[column].type):
+            raise DataError(
+                f"Column {column!r} of {name} must hold ids (text or whole numbers), not {table[column].type}."
+            )
+        return column
+    usual = (*ID_COLUMNS, *(IMAGE_COLUMNS if kind == "features" else ()))
+    found = [c for c in _usual(table, usual) if c not in taken and _is_id(table[c].type)]
+    return None if wanted == NO_IDS else next(iter(found), None)
+
+
+def read_labels(
+    table: pa.Table, name: str, columns: list[str], separator: str = AUTO, is_text: bool = False
+) -> Encoded:
+    """The labels of the chosen columns, in one of the two forms of :mod:`scdh.data.labels`.
+
+    Args:
+        table: has the columns.
+        name: how messages call it.
+        columns: names of columns.
+        separator: of several labels in a cell of text, as :func:`parse_label_cells` takes it.
+        is_text: whether text such as "12" stands for a number.
+    """
     if not columns:
         return no_labels(table.num_rows), []
     features = hugging_face_features(table.schema)
@@ -93,13 +188,19 @@ def read_labels(table: pa.Table, name: str, columns: list[str]) -> Encoded:
         names = class_names(features.get(column))
         what = f"column {column!r} of {name}"
         kind = values.type.value_type if pa.types.is_dictionary(values.type) else values.type
-        if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+        is_split = _is_text(kind) and names is None
+        if separator != AUTO and not is_split:
+            raise DataError(f"{option_name('label_separator')} is for labels in text, but {what} holds {kind}.")
+        if is_split:
+            labels, are_lists = parse_label_cells(values.to_pylist(), separator, what=what, read_numbers=is_text)
+            encoded[column] = (encode_lists if are_lists else encode_single)(labels, what=what)
+        elif is_list(kind):
             encoded[column] = encode_lists(values.to_pylist(), names, what=what)
         elif pa.types.is_integer(kind) or pa.types.is_boolean(kind):
             encoded[column] = encode_single(values.cast(pa.int64()).to_pylist(), names, what=what)
         elif pa.types.is_floating(kind) and (numbers := _whole_numbers(values.to_pylist())) is not None:
             encoded[column] = encode_single(numbers, names, what=what)
-        elif pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_null(kind):
+        elif _is_text(kind) or pa.types.is_null(kind):
             encoded[column] = encode_single(values.to_pylist(), names, what=what)
         else:
             raise DataError(f"{what} must hold whole numbers, names or lists of them, not {kind}.")
@@ -140,12 +241,25 @@ def read_split(table: pa.Table, name: str, column: str) -> np.ndarray:
     return part_names(words)
 
 
-def _is_text(kind: pa.DataType) -> bool:
-    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+def _usual(table: pa.Table, names: Iterable[str]) -> list[str]:
+    """The table's columns with one of these names in any capitals, in the order of ``names``."""
+    return [column for name in names for column in table.column_names if column.lower() == name]
 
 
 def _existing(table: pa.Table, name: str, column: str) -> str:
-    if column not in table.column_names:
+    """The column of this name, or the only one that has it in other capitals."""
+    if column in table.column_names:
+        return column
+    similar = _usual(table, (column.lower(),))
+    if len(similar) != 1:
         raise DataError(f"{name} has no column {column!r}; its columns are {', '.join(table.column_names)}.")
-    return column
+    return similar[0]
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return pa.types.is_string(kind) or pa.types.is_large_string(kind)
+
+
+def _is_id(kind: pa.DataType) -> bool:
+    return _is_text(kind) or pa.types.is_integer(kind)

@@ -1,4 +1,4 @@
-"""Open parquet files, CSV files and Hugging Face data sets as one :class:`ArrowSource`."""
+"""Open parquet files, CSV files and Hugging Face data sets as one Arrow table."""
 
 import csv
 import re
@@ -10,30 +10,30 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
+from scdh.data.source import Source
 from scdh.data.split_words import TEST, TRAIN, VAL, part_name, part_of_file
-from scdh.data.tables.arrow import ArrowSource
 from scdh.data.tables.columns import (
-    NO_LABELS,
-    choose_image_column,
-    choose_label_columns,
+    VECTOR_COLUMNS,
     choose_split_column,
     class_names,
     hugging_face_features,
 )
+from scdh.data.tables.table import open_table
+from scdh.data.tables.vectors import vectors_of_text
 from scdh.errors import DataError
 
+PROBED_CELLS = 3
 LARGE = 2 * 1024**3  # bytes of parquet above which rows are mapped from disk instead of read into memory
-SEPARATORS = ";|"
 
 
-def open_parquet(files: list[Path], *, folder: Path | None = None, **columns: Any) -> ArrowSource:
+def open_parquet(files: list[Path], *, folder: Path | None = None, **columns: Any) -> Source:
     """One or more parquet files of the same columns, in the order given.
 
     Args:
         files: where the names of several files tell their part (``train-00000-of-00005.parquet``), and there is no
             column for it, these give the split.
         folder: what paths are relative to; None for the first file's folder.
-        columns: ``image_column``, ``label_column`` and ``split_column`` of :class:`ArrowSource`.
+        columns: further options of :func:`scdh.data.tables.table.open_table`.
     """
     try:
         parts = [(file.name, pq.ParquetFile(file).metadata.num_rows) for file in files]
@@ -49,11 +49,18 @@ def open_parquet(files: list[Path], *, folder: Path | None = None, **columns: An
     name, folder = _file_names(files), folder or files[0].parent
     if len(files) > 1 and choose_split_column(table, name, columns.get("split_column")) is None:
         columns |= {"split": _split_from_file_names(parts), "split_origin": f"names of the {len(files)} files"}
-    return ArrowSource(table, name=name, parts=parts, folder=folder, **columns)
+    return open_table(table, name=name, parts=parts, folder=folder, **columns)
 
 
-def open_csv(file: Path, *, folder: Path | None = None, label_column: str | None = None, **columns: Any) -> ArrowSource:
-    """A column of paths and one of labels; several labels in a cell are separated by ; or |."""
+def open_csv(file: Path, *, folder: Path | None = None, vector_column: str | None = None, **columns: Any) -> Source:
+    """A column of paths, or of embeddings such as "[0.5, -1]", and one of labels.
+
+    Args:
+        file: its first line names the columns.
+        folder: what paths are relative to; None for the file's folder.
+        vector_column: as in :func:`scdh.data.open.open_source`.
+        columns: further options of :func:`scdh.data.tables.table.open_table`.
+    """
     try:
         with open(file, newline="", encoding="utf-8-sig") as handle:
             header = next(csv.reader(handle), [])
@@ -64,17 +71,22 @@ def open_csv(file: Path, *, folder: Path | None = None, label_column: str | None
         raise DataError(f"{file} cannot be read as CSV: {_first_line(error)}.") from error
     if len(set(header)) != len(header):
         raise DataError(f"{file.name} names a column twice: {', '.join(header)}.")
-    image_column = choose_image_column(table, file.name, columns.get("image_column"))
-    label_columns = choose_label_columns(table, file.name, label_column, image_column)
-    for column in label_columns:
-        position = table.column_names.index(column)
-        table = table.set_column(position, column, pa.chunked_array([_parse_label_cells(table[column])]))
-    label_column = ",".join(label_columns) if label_columns else NO_LABELS
-    folder = folder or file.parent
-    return ArrowSource(table, name=file.name, folder=folder, label_column=label_column, **columns)
+    for position, column in enumerate(table.column_names):
+        is_named = vector_column is not None and column.lower() == vector_column.lower()
+        if table.num_rows and (is_named or (column.lower() in VECTOR_COLUMNS and _is_bracketed(table[column]))):
+            vectors = vectors_of_text(table[column], f"column {column!r} of {file.name}")
+            table = table.set_column(position, column, vectors)
+    return open_table(
+        table, name=file.name, folder=folder or file.parent, vector_column=vector_column, is_text=True, **columns
+    )
 
 
-def open_hub(spec: str, **columns: Any) -> ArrowSource:
+def _is_bracketed(cells: pa.ChunkedArray) -> bool:
+    """Whether the first cells look like "[0.5, -1]"."""
+    return all(str(cell or "").strip().startswith("[") for cell in cells.slice(0, PROBED_CELLS).to_pylist())
+
+
+def open_hub(spec: str, **columns: Any) -> Source:
     """The hub's owner/name:split, or owner/name for all its splits, which become ``Source.split``."""
     repository, _, split = spec.partition(":")
     datasets = _datasets()
@@ -89,7 +101,7 @@ def open_hub(spec: str, **columns: Any) -> ArrowSource:
         names = np.array([part_name(name) for name in splits])
         rows = [len(part) for part in splits.values()]
         columns |= {"split": np.repeat(names, rows), "split_origin": "splits of the hub"}
-    return ArrowSource(table, name=f"hf:{spec}", parts=parts, **columns)
+    return open_table(table, name=f"hf:{spec}", parts=parts, **columns)
 
 
 def _refuse_other_class_names(files: list[Path], tables: list[pa.Table]) -> None:
@@ -111,25 +123,6 @@ def _split_from_file_names(parts: list[tuple[str, int]]) -> np.ndarray | None:
         return None
     words = [part or re.split(r"[-_.]", file)[0] for part, (file, _) in zip(names, parts, strict=True)]
     return np.repeat(words, [rows for _, rows in parts])
-
-
-def _parse_label_cells(cells: pa.ChunkedArray) -> pa.Array:
-    """Cells of text → lists where a separator occurs anywhere, integers where all cells are, else text."""
-    values = [(cell or "").strip() for cell in cells.to_pylist()]
-    if any(sign in value for value in values for sign in SEPARATORS):
-        lists = [[label.strip() for label in value.replace("|", ";").split(";") if label.strip()] for value in values]
-        if _all_whole([label for row in lists for label in row]):
-            return pa.array([[int(label) for label in row] for row in lists], pa.list_(pa.int64()))
-        return pa.array(lists, pa.list_(pa.string()))
-    present = [value for value in values if value]
-    if present and _all_whole(present):
-        return pa.array([int(value) if value else None for value in values], pa.int64())
-    return pa.array(values, pa.string())
-
-
-def _all_whole(texts: list[str]) -> bool:
-    """Whether all are integers in their usual form; "007" is not."""
-    return all(text.removeprefix("-").isdecimal() and str(int(text)) == text for text in texts)
 
 
 def _arrow_table(dataset: Any) -> pa.Table:

@@ -1,0 +1,113 @@
+"""Cells of text → labels: one label a cell, or several that are separated by a sign or written as a list."""
+
+import re
+import warnings
+from collections.abc import Callable, Sequence
+from itertools import chain
+from typing import Any
+
+AUTO, WHOLE = "auto", "none"  # values of label_separator that are not themselves a separator
+ALWAYS_SPLIT = re.compile("[;|]")
+OTHER_SEPARATORS = (",", "/", " ")  # they also occur within names, so only the cells themselves can tell
+MANY_CLASSES = 200
+LIST_ITEM = re.compile(r"""'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)"|([^\s,'"\[\]][^,'"\[\]]*)""")
+
+
+def parse_label_cells(
+    cells: Sequence[str | None], separator: str, *, what: str, read_numbers: bool
+) -> tuple[list[Any], bool]:
+    """The labels of each cell.
+
+    Args:
+        cells: None or "" for no label.
+        separator: the text between two labels; "none": a cell is one label; "auto": lists such as "['a', 'b']" are
+            read as lists, cells are split at ; and |, and at commas where this leaves less than half as many labels
+            as there were different cells.
+        what: how messages call the column.
+        read_numbers: whether text such as "12" stands for a number, because the file has no other form for it.
+
+    Returns:
+        The label of each cell, or a list of labels of each cell; and whether these are lists.
+    """
+    texts = [cell or "" for cell in cells]
+    stripped = [text.strip() for text in texts]
+    split = _chosen_split(stripped, separator, what)
+    if split is not None:
+        lists = [split(text) for text in stripped]
+        are_numbers = _all_whole([label for row in lists for label in row])
+        return [[int(label) for label in row] for row in lists] if are_numbers else lists, True
+    if not read_numbers:
+        return texts, False
+    present = [text for text in stripped if text]
+    if present and _all_whole(present):
+        return [int(text) if text else None for text in stripped], False
+    return stripped, False
+
+
+Split = Callable[[str], list[str]]
+
+
+def _chosen_split(texts: list[str], separator: str, what: str) -> Split | None:
+    """How the labels of a cell are told apart; None where a cell is one label."""
+    if separator != AUTO:
+        return None if separator == WHOLE else _split_at(separator)
+    different = {text for text in texts if text}
+    if different and all(text.startswith("[") and text.endswith("]") for text in different):
+        return _list_items
+    if any(ALWAYS_SPLIT.search(text) for text in different):
+        return lambda text: _stripped(ALWAYS_SPLIT.split(text))
+    return _split_at_commas(texts, different, what)
+
+
+def _split_at_commas(texts: list[str], different: set[str], what: str) -> Split | None:
+    """Commas separate labels if the same few parts occur in many different cells: "Smith, John" does not repeat its
+    parts, "sea, sky" does. Where this is not sure the cell stays whole, and a warning says how to split it.
+    """
+    size = len(different)
+    if 2 * (labels := _count_labels(different, ",")) < size:
+        warnings.warn(
+            f"{_capital(what)} holds several labels a cell, separated by commas: {labels} labels instead of "
+            f"{size} different cells; --label-separator none (in Python label_separator) keeps cells whole.",
+            stacklevel=2,
+        )
+        return _split_at(",")
+    is_suspicious = size > MANY_CLASSES or 2 * size > sum(map(bool, texts))
+    for sign in OTHER_SEPARATORS:
+        if not any(sign in text for text in different):
+            continue
+        # A comma within names is rare enough to ask about; a space is not, unless splitting changes much.
+        if _count_labels(different, sign) <= (size if sign == "," else size // 2 if is_suspicious else 0):
+            warnings.warn(
+                f"{_capital(what)} has {size} different values in {len(texts)} rows; if a cell holds several labels, "
+                f'--label-separator "{sign}" (in Python label_separator) splits it, and "none" says that it does not.',
+                stacklevel=2,
+            )
+            break
+    return None
+
+
+def _count_labels(cells: set[str], sign: str) -> int:
+    """How many different labels there would be."""
+    return len(set(chain.from_iterable(map(_split_at(sign), cells))))
+
+
+def _split_at(sign: str) -> Split:
+    return lambda text: _stripped(text.split(sign))
+
+
+def _stripped(parts: list[str]) -> list[str]:
+    return [label for part in parts if (label := part.strip())]
+
+
+def _list_items(text: str) -> list[str]:
+    """The items of a list that Python or JSON wrote as text; numpy leaves out the commas."""
+    return _stripped(["".join(groups) for groups in LIST_ITEM.findall(text[1:-1])])
+
+
+def _all_whole(texts: list[str]) -> bool:
+    """Whether all are integers in their usual form; "007" is not."""
+    return all(text.removeprefix("-").isdecimal() and str(int(text)) == text for text in texts)
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]

@@ -1,0 +1,74 @@
+"""One Arrow table → a source: which of its columns are images or embeddings, labels, ids and the split."""
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from scdh.data.arrays.memory import ArraySource
+from scdh.data.source import Source
+from scdh.data.tables.arrow import ArrowSource
+from scdh.data.tables.columns import (
+    choose_id_column,
+    choose_item_column,
+    choose_label_columns,
+    choose_split_column,
+    read_labels,
+    read_split,
+)
+from scdh.data.tables.label_cells import AUTO
+from scdh.data.tables.titles import RowTitles
+from scdh.data.tables.vectors import read_vectors
+from scdh.errors import DataError
+
+
+def open_table(
+    table: pa.Table,
+    *,
+    name: str,
+    parts: list[tuple[str, int]] | None = None,
+    folder: Path | None = None,
+    image_column: str | None = None,
+    vector_column: str | None = None,
+    label_column: str | None = None,
+    label_separator: str = AUTO,
+    id_column: str | None = None,
+    split_column: str | None = None,
+    split: np.ndarray | None = None,
+    split_origin: str = Source.split_origin,
+    is_text: bool = False,
+) -> Source:
+    """The images, or the embeddings, of a table.
+
+    Args:
+        table: its image column holds struct{bytes, path}, bytes, or paths; its vector column lists of numbers.
+        name: how messages call the source.
+        parts: (name, number of rows) of each file the rows came from, so that messages can name file and row.
+        folder: what paths are relative to; None for the current folder.
+        image_column, vector_column, label_column, label_separator, id_column: as in
+            :func:`scdh.data.open.open_source`.
+        split_column: the column of the split; None chooses it by usual names.
+        split: str array [n], in place of a split column.
+        split_origin: where ``split`` comes from, for messages.
+        is_text: whether the file had only text, so that a label "12" is a number.
+    """
+    if table.num_rows == 0:
+        raise DataError(f"{name} has no rows.")
+    folder = folder or Path()
+    column, kind = choose_item_column(table, name, image_column, vector_column, label_column, folder)
+    label_columns = choose_label_columns(table, name, label_column, column, kind)
+    labels, label_names = read_labels(table, name, label_columns, label_separator, is_text)
+    id_name = choose_id_column(table, name, id_column, [column, *label_columns], kind)
+    titles = RowTitles(parts or [(name, table.num_rows)], None if id_name is None else table[id_name])
+    source: Source
+    if kind == "images":
+        source = ArrowSource(table[column], labels, label_names, name=name, column=column, titles=titles, folder=folder)
+    else:
+        vectors = read_vectors(table[column], f"column {column!r} of {name}")
+        source = ArraySource(vectors, name=name, item_names=titles)
+        source.labels, source.label_names = labels, label_names  # in their final form already
+    source.split, source.split_origin = split, split_origin
+    split_name = None if split is not None else choose_split_column(table, name, split_column)
+    if split_name is not None:
+        source.split, source.split_origin = read_split(table, name, split_name), f"column {split_name!r} of {name}"
+    return source

@@ -1,0 +1,84 @@
+"""Columns of embeddings: lists of numbers, all of one length → one float32 array."""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from scdh.errors import DataError
+
+PROBED_ROWS = 100
+
+
+def is_list(kind: pa.DataType) -> bool:
+    return pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
+
+
+def holds_vectors(column: pa.ChunkedArray) -> bool:
+    """Whether the cells are lists of floats."""
+    return is_list(column.type) and pa.types.is_floating(column.type.value_type)
+
+
+def holds_flags(column: pa.ChunkedArray) -> bool:
+    """Whether the first lists hold 0 and 1 only, as rows of a multi-hot matrix do."""
+    values = pc.list_flatten(column.slice(0, PROBED_ROWS)).drop_null()
+    return bool(np.isin(values.to_numpy(), (0, 1)).all())
+
+
+def read_vectors(column: pa.ChunkedArray, what: str) -> np.ndarray:
+    """float32 [n, d] of a column of lists; no cell becomes a Python list.
+
+    Args:
+        column: lists of numbers, of any width but all of the same.
+        what: how messages call the column.
+
+    Raises:
+        DataError: cells are no lists of numbers, one is empty or missing a value, or their lengths differ.
+    """
+    kind = column.type
+    if not is_list(kind) or not (pa.types.is_floating(kind.value_type) or pa.types.is_integer(kind.value_type)):
+        raise DataError(f"{what} must hold lists of numbers, one vector a row, not {kind}.")
+    row = pc.index(pc.is_null(column), True).as_py()
+    if row >= 0:
+        raise DataError(f"{what} holds no vector in row {row}; every row needs one.")
+    lengths = pc.list_value_length(column)
+    width = lengths[0].as_py()
+    row = pc.index(pc.not_equal(lengths, width), True).as_py()
+    if row >= 0:
+        raise DataError(
+            f"{what} holds vectors of different lengths: {width} numbers in row 0, {lengths[row]} in row {row}."
+        )
+    if not width:
+        raise DataError(f"{what} holds empty lists, where vectors were expected.")
+    parts, start = [], 0
+    for chunk in column.chunks:
+        values = chunk.flatten()
+        if values.null_count:
+            row = start + pc.index(values.is_null(), True).as_py() // width
+            raise DataError(f"{what} has a number missing in row {row}.")
+        parts.append(values.to_numpy(zero_copy_only=False).reshape(len(chunk), width))
+        start += len(chunk)
+    if len(parts) == 1 and parts[0].dtype == np.float32:
+        return parts[0]  # Arrow's own memory
+    features = np.empty((start, width), np.float32)
+    with np.errstate(over="ignore"):  # infinity is refused with its row, as in every other source
+        np.concatenate(parts, out=features, casting="same_kind")
+    return features
+
+
+def vectors_of_text(cells: pa.ChunkedArray, what: str) -> pa.ChunkedArray:
+    """Cells such as "[0.5, -1]" or "0.5 -1", as CSV files have them → lists of numbers; an empty cell becomes null."""
+    plain = pc.utf8_trim_whitespace(pc.replace_substring_regex(cells, r"[\[\](),\s]+", " "))
+    plain = pc.if_else(pc.equal(plain, ""), None, plain)
+    try:
+        return pc.split_pattern(plain, " ").cast(pa.list_(pa.float32()))
+    except pa.ArrowInvalid:
+        row = next(row for row, text in enumerate(plain.to_pylist()) if not _are_numbers(text))
+        raise DataError(f"{what} holds no list of numbers in row {row}: {str(cells[row])[:60]!r}.") from None
+
+
+def _are_numbers(text: str | None) -> bool:
+    try:
+        list(map(float, (text or "").split()))
+    except ValueError:
+        return False
+    return True
