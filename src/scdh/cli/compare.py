@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from scdh.cli.completion import complete_data, complete_method, complete_preset
 from scdh.cli.options import (
     ImageColumn,
     Json,
@@ -37,11 +38,14 @@ EXAMPLES = (
 
 def compare(
     methods: Annotated[
-        list[str] | None, typer.Argument(metavar="METHOD...", help="Names of `scdh methods`, or `all`.")
+        list[str] | None,
+        typer.Argument(metavar="METHOD...", help="Names of `scdh methods`, or `all`.", autocompletion=complete_method),
     ] = None,
-    preset: Annotated[str | None, typer.Option(help="Ready settings, as for `scdh train`.")] = None,
+    preset: Annotated[
+        str | None, typer.Option(help="Ready settings, as for `scdh train`.", autocompletion=complete_preset)
+    ] = None,
     config: Annotated[Path | None, typer.Option(help="TOML file with settings; it goes over the preset.")] = None,
-    data: Annotated[str | None, typer.Option(help="Data as for `scdh train`.")] = None,
+    data: Annotated[str | None, typer.Option(help="Data as for `scdh train`.", autocompletion=complete_data)] = None,
     root: Root = None,
     image_column: ImageColumn = None,
     label_column: LabelColumn = None,

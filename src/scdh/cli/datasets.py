@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from scdh.cli.completion import complete_data
 from scdh.cli.options import ImageColumn, Json, LabelColumn, Labels, Root
 from scdh.cli.output import print_json, print_line, print_table
 from scdh.errors import ConfigError
@@ -29,7 +30,10 @@ MOST_CLASSES = 30
 
 
 def datasets(
-    name: Annotated[str | None, typer.Argument(help="Name of a data set, or data as for `scdh train`.")] = None,
+    name: Annotated[
+        str | None,
+        typer.Argument(help="Name of a data set, or data as for `scdh train`.", autocompletion=complete_data),
+    ] = None,
     root: Root = None,
     image_column: ImageColumn = None,
     label_column: LabelColumn = None,

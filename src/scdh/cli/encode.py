@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from scdh.cli.completion import complete_data
 from scdh.cli.options import BatchSize, From, ImageColumn, Json, LabelColumn, Labels, OnBadImage, Root, Workers
 from scdh.cli.output import print_json, print_line
 
@@ -20,7 +21,10 @@ EXAMPLES = (
 
 def encode(
     model: Annotated[str, typer.Argument(help="Model or run folder, or the id of a model on the hub.")],
-    data: Annotated[list[str], typer.Argument(help="Data as for `scdh train`, or image files.")],
+    data: Annotated[
+        list[str],
+        typer.Argument(help="Data as for `scdh train`, or image files.", autocompletion=complete_data),
+    ],
     out: Annotated[Path, typer.Option(help="File of codes to write.")],
     part: Annotated[
         Literal["all", "query", "database", "train", "validation"],

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from scdh.cli.completion import complete_data, complete_method, complete_preset
 from scdh.cli.options import (
     ImageColumn,
     Json,
@@ -41,18 +42,25 @@ def train(
         str | None,
         typer.Option(
             help="Ready settings: demo-digits, demo-groceries, cifar10-lite0, cifar10-frozen, cifar10, nuswide21, "
-            "imagenet1k."
+            "imagenet1k.",
+            autocompletion=complete_preset,
         ),
     ] = None,
     config: Annotated[Path | None, typer.Option(help="TOML file with settings; it goes over the preset.")] = None,
     data: Annotated[
-        str | None, typer.Option(help="Name of `scdh datasets`, folder, .parquet/.csv/.npy/.npz, or hf:owner/name.")
+        str | None,
+        typer.Option(
+            help="Name of `scdh datasets`, folder, .parquet/.csv/.npy/.npz, or hf:owner/name.",
+            autocompletion=complete_data,
+        ),
     ] = None,
     root: Root = None,
     image_column: ImageColumn = None,
     label_column: LabelColumn = None,
     labels: Labels = None,
-    method: Annotated[str | None, typer.Option(help="Name of `scdh methods` (scdh).")] = None,
+    method: Annotated[
+        str | None, typer.Option(help="Name of `scdh methods` (scdh).", autocompletion=complete_method)
+    ] = None,
     bits: Annotated[int | None, typer.Option(help="Length of the codes (48).")] = None,
     seed: Annotated[int | None, typer.Option(help="Decides split, first weights and order (0).")] = None,
     epochs: Annotated[
