@@ -92,9 +92,10 @@ def compare(
     from scdh.cli.inputs import check_folder_writable
     from scdh.config import load_config
     from scdh.experiments.compare.grid import split_settings
-    from scdh.experiments.compare.page import write_page
+    from scdh.experiments.compare.page import PAGE_PACKAGES, write_page
     from scdh.experiments.compare.results import RESULTS_FILE
     from scdh.experiments.compare.run import compare_methods
+    from scdh.extras import lack_message, missing_packages
     from scdh.runs.protocol import source_of
 
     if preset is None and config is None and data is None:
@@ -113,6 +114,8 @@ def compare(
         grid = replace(grid, methods=tuple(name for name in grid.methods if _can_learn(name, source)))
     grid.check_runs(source)
     check_folder_writable(out)
+    if missing := missing_packages(*PAGE_PACKAGES):  # said before a long comparison, not after it
+        print_note(f"Warning: {lack_message('The page with plots, which is left out,', *missing)}")
     try:
         results = compare_methods(
             grid,

@@ -24,7 +24,7 @@ FORMATS = (
     ("shop.csv", "table with a column of image paths and label columns"),
     ("vectors.npz", "embeddings: arrays X [n, d] and y [n] or 0/1 [n, C], optionally label_names"),
     ("vectors.npy", "embeddings [n, d]; --labels labels.npy brings the labels"),
-    ("hf:owner/name", "data set on the Hugging Face hub (pip install scdh[hub])"),
+    ("hf:owner/name", "data set on the Hugging Face hub (pip install 'scdh[hub]')"),
 )
 MOST_CLASSES = 30
 

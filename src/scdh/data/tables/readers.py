@@ -22,6 +22,7 @@ from scdh.data.tables.columns import (
     part_name,
 )
 from scdh.errors import DataError
+from scdh.extras import lack_message
 
 LARGE = 2 * 1024**3  # bytes of parquet above which rows are mapped from disk instead of read into memory
 SEPARATORS = ";|"
@@ -136,7 +137,7 @@ def _datasets() -> Any:
     try:
         import datasets
     except ImportError as error:
-        raise DataError("Hub names and parquet above 2 GB need the package datasets: pip install scdh[hub].") from error
+        raise DataError(lack_message("A hub name, or parquet above 2 GB,", "datasets")) from error
     return datasets
 
 
