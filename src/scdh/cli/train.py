@@ -89,7 +89,7 @@ def train(
 
     Settings are the defaults, then --preset, then --config, then the options here. Without preset and file the data
     decides some; --show-config says which, and lists the keys of --set (`scdh methods NAME`: a method's own).
-    Settings, split, logs, checkpoints and model go into the run folder. Several processes:
+    Settings, split, logs, the last epoch's checkpoint and the model go into the run folder. Several processes:
     `torchrun --nproc_per_node 2 -m scdh train ...`.
     """
     options = {
