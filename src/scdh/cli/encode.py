@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import typer
 
 from scdh.cli.completion import complete_data
-from scdh.cli.options import BatchSize, From, ImageColumn, Json, LabelColumn, Labels, OnBadImage, Root, Workers
+from scdh.cli.options import BatchSize, From, ImageColumn, Json, LabelColumn, Labels, OnBadImage, Replace, Root, Workers
 from scdh.cli.output import print_json, print_line
 
 EXAMPLES = (
@@ -38,21 +38,23 @@ def encode(
     on_bad_image: OnBadImage = "fail",
     batch_size: BatchSize = 128,
     workers: Workers = None,
+    replace: Replace = False,
     as_json: Json = False,
 ) -> None:
     """Turn images or embeddings into binary codes.
 
     The ids of the codes are the row numbers of the data. Names and labels of the rows go into OUT.items.json, where
-    `index`, `search` and `evaluate` read them.
+    `index`, `search` and `evaluate` read them. An existing file is never replaced unless --replace says so.
     """
     import numpy as np
 
-    from scdh.cli.inputs import check_file_writable, open_inputs
+    from scdh.cli.inputs import check_file_writable, check_not_there, open_inputs
     from scdh.codes import HAMMING
     from scdh.runs.encoding import encode_rows
     from scdh.runs.folder import RunFolder
 
     check_file_writable(out)
+    check_not_there(out, replace)
     source = open_inputs(data, root=root, image_column=image_column, label_column=label_column, labels=labels)
     rows = np.arange(len(source)) if part == "all" else RunFolder.of_model(model).part_rows(source, part)
     hasher = RunFolder(model).load_model(network)
