@@ -53,8 +53,8 @@ def test_public_names_are_there():
 
 # The layers of the package, lowest first; a module imports only from its own layer and from those before it.
 LAYERS = [
-    ["_version", "errors", "files", "label_arrays", "progress", "versions"],
-    ["tensor_files", "hub", "code_arguments", "settings"],
+    ["_version", "errors", "extras", "files", "label_arrays", "progress", "versions"],
+    ["tensor_files", "hub", "code_advice", "code_arguments", "settings"],
     ["codes", "code_checks", "config"],
     ["losses", "index", "metrics"],
     ["evaluation", "data"],

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from scdh.code_advice import advice, describe, is_bits, to_array
 from scdh.errors import CodesError
 from scdh.tensor_files import RESERVED
 
@@ -27,12 +28,55 @@ def check_ids(ids: ArrayLike, count: int) -> NDArray[np.int64]:
 def two_dimensional(array: ArrayLike) -> NDArray[Any]:
     """The values as an array [n, bits]."""
     try:
-        values = np.asarray(array)
+        values = to_array(array)
     except (ValueError, TypeError, RuntimeError) as error:
-        raise CodesError(f"Codes are made from an array of shape [n, bits], but this is none: {error}.") from error
+        raise CodesError(
+            f"Codes are made from an array of shape [n, bits], and {describe(array)} is none{advice(array)}."
+        ) from error
     if values.ndim != 2 or values.shape[1] == 0:
-        raise CodesError(f"Codes need an array of shape [n, bits] with at least 1 bit, got shape {list(values.shape)}.")
+        raise CodesError(
+            f"Codes need an array of shape [n, bits] with at least 1 bit, got {describe(array)}{advice(array)}."
+        )
     return values
+
+
+def check_signs(values: NDArray[Any]) -> None:
+    """Refuse values [n, bits] that have no sign."""
+    if values.dtype.kind not in "fi" or is_bits(values):
+        kind = "0/1 values" if is_bits(values) else f"values of type {values.dtype}"
+        what = "have no sign" if values.dtype.kind in "fiu" else "are not real numbers"
+        raise CodesError(f"The {kind} {what}{advice(values)}.")
+    if values.dtype.kind == "f" and not np.isfinite(values).all():
+        row, column = np.argwhere(~np.isfinite(values))[0]
+        raise CodesError(f"Codes need finite values, but row {row}, column {column} holds {values[row, column]}.")
+
+
+def check_bits(values: NDArray[Any]) -> None:
+    """Refuse values [n, bits] that are not all 0 or 1."""
+    if values.dtype.kind in "biuf":
+        wrong = (values != 0) & (values != 1)
+        if not wrong.any():
+            return
+        row, column = np.argwhere(wrong)[0]
+        shown = f"row {row}, column {column} holds {values[row, column]}"
+    else:
+        shown = f"these are values of type {values.dtype}"
+    raise CodesError(f"Bits must be 0 or 1, but {shown}{advice(values)}.")
+
+
+def packed_array(packed: ArrayLike, bits: int) -> NDArray[np.uint8]:
+    """Packed rows, uint8 [n, ceil(bits / 8)]; anything else is refused with the call that takes it."""
+    width = -(-bits // 8)
+    try:
+        rows = np.asarray(packed)
+    except (ValueError, TypeError, RuntimeError):
+        rows = np.empty(0, object)
+    if rows.dtype == np.uint8 and rows.ndim == 2 and rows.shape[1] == width:
+        return rows
+    expected = f"Packed codes of {bits} bits must be a uint8 array of shape [n, {width}], got {describe(packed)}"
+    if rows.dtype == np.uint8 and rows.shape == (width,):
+        raise CodesError(f"{expected}; Codes(array[None], bits={bits}) takes a single row.")
+    raise CodesError(f"{expected}{advice(packed)}.")
 
 
 def row_choice(rows: Any, count: int) -> NDArray[Any]:

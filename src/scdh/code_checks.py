@@ -1,13 +1,16 @@
 """Codes given to an index or to a score, checked: are they codes, of so many bits, ranked by Hamming distance?"""
 
+from scdh.code_advice import advice, describe
 from scdh.codes import HAMMING, Codes
 from scdh.errors import CodesError
+
+_USUAL_CALL = "; Codes.from_signs(array) makes them of real numbers [n, bits]"
 
 
 def check_codes(value: object, name: str, bits: int | None = None) -> Codes:
     """The value itself, which must be ``Codes``, of ``bits`` bits if these are given."""
     if not isinstance(value, Codes):
-        raise CodesError(f"{name} must be Codes, got {type(value).__name__}; make them with Codes.from_signs(array).")
+        raise CodesError(f"{name} must be Codes, got {describe(value)}{advice(value) or _USUAL_CALL}.")
     if bits is not None and value.bits != bits:
         raise CodesError(f"{name} have {value.bits} bits, but {bits} bits were expected.")
     return value

@@ -12,7 +12,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from scdh.code_arguments import check_ids, check_metadata, read_only_view, row_choice, two_dimensional
+from scdh.code_arguments import (
+    check_bits,
+    check_ids,
+    check_metadata,
+    check_signs,
+    packed_array,
+    read_only_view,
+    row_choice,
+    two_dimensional,
+)
 from scdh.errors import CodesError
 from scdh.tensor_files import read_tensors, write_tensors
 
@@ -54,16 +63,11 @@ class Codes:
         ids: ArrayLike | None = None,
         metadata: Mapping[str, str] | None = None,
     ) -> None:
-        rows = np.asarray(packed)
         if isinstance(bits, bool) or not isinstance(bits, int | np.integer) or bits < 1:
             raise CodesError(f"bits must be a whole number of at least 1, got {bits!r}.")
         bits = int(bits)
-        width = -(-bits // 8)
-        if rows.dtype != np.uint8 or rows.ndim != 2 or rows.shape[1] != width:
-            raise CodesError(
-                f"Packed codes of {bits} bits must be a uint8 array of shape [n, {width}], "
-                f"got {rows.dtype} of shape {list(rows.shape)}."
-            )
+        rows = packed_array(packed, bits)
+        width = rows.shape[1]
         spare = 8 * width - bits
         if spare and np.any(rows[:, -1] & np.uint8((1 << spare) - 1)):
             raise CodesError(f"The last {spare} bits of each packed row of {bits} bits must be 0, but some are 1.")
@@ -79,24 +83,19 @@ class Codes:
         """Codes from the signs of real outputs u: bit = 1 iff u ≥ 0, so that sgn(0) = +1.
 
         Args:
-            array: real numbers [n, bits], all finite; or booleans [n, bits], whose bit is 1 iff True.
+            array: real numbers [n, bits], all finite; or booleans [n, bits], whose bit is 1 iff True. Numbers that are
+                all 0 or 1 are refused: their signs are all +, which nobody means.
             ids: int64 [n], or None.
             metadata: as for ``Codes``.
 
         Raises:
-            CodesError: if the array has another shape or type, or a value that is not finite.
+            CodesError: if the array has another shape or type, a value that is not finite, or 0s and 1s only.
         """
         values = two_dimensional(array)
         if values.dtype == np.bool_:
             # "≥ 0" is true for False as well.
             return cls(np.packbits(values, axis=1), values.shape[1], ids, metadata)
-        if values.dtype.kind == "u":
-            raise CodesError(f"Values of type {values.dtype} have no sign; for 0/1 bits take Codes.from_bits.")
-        if values.dtype.kind not in "fi":
-            raise CodesError(f"Codes are made from real numbers or booleans, got values of type {values.dtype}.")
-        if values.dtype.kind == "f" and not np.isfinite(values).all():
-            row, column = np.argwhere(~np.isfinite(values))[0]
-            raise CodesError(f"Codes need finite values, but row {row}, column {column} holds {values[row, column]}.")
+        check_signs(values)
         return cls(np.packbits(values >= 0, axis=1), values.shape[1], ids, metadata)
 
     @classmethod
@@ -114,8 +113,7 @@ class Codes:
             CodesError: if a value is neither 0 nor 1.
         """
         values = two_dimensional(array)
-        if values.dtype.kind not in "biuf" or not np.all((values == 0) | (values == 1)):
-            raise CodesError("Bits must be 0 or 1; for real values take Codes.from_signs.")
+        check_bits(values)
         return cls(np.packbits(values != 0, axis=1), values.shape[1], ids, metadata)
 
     @classmethod

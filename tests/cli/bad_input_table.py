@@ -147,6 +147,8 @@ CASES = (
     Case("ids that come twice", "index {d}/16.codes {d}/16.codes --out {d}/x.index", ("id 0", "--renumber")),
     Case("append to a missing index", "index {d}/16.codes --append --out {d}/nowhere.index", ("nowhere.index",)),
     Case("append of another length", "index {d}/32.codes --append --out {d}/16.index", ("32 bits", "16 bits")),
+    Case("an index that exists", "index {d}/32.codes --out {d}/16.index", ("16.index", "--replace", "--append")),
+    Case("codes that exist", "encode {d}/run digits --out {d}/16.codes", ("16.codes", "codes of 16 bits", "--replace")),
     Case("nowhere to put codes", "index {d}/16.codes", ("--out", "--to")),
     Case("two places for codes", "index {d}/16.codes --out {d}/x.index --to milvus:x.db/x", ("--out", "--to")),
     Case("no codes to index", "index --out {d}/x.index", ("at least one file",)),

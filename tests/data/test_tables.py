@@ -270,7 +270,7 @@ def test_hub_name(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_missing_datasets_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "datasets", None)
-    with pytest.raises(DataError, match=r"pip install scdh\[hub\]"):
+    with pytest.raises(DataError, match=r"pip install 'scdh\[hub\]'"):
         open_source("hf:someone/birds")
 
 

@@ -430,7 +430,10 @@ def test_ids_come_from_the_argument_the_codes_or_the_count():
         (lambda index, codes: index.within(codes, radius=-1), "at least 0"),
         (lambda index, codes: index.search(Codes.from_signs([[1.0]])), "1 bits, but 12"),
         (lambda index, codes: index.within(Codes.from_signs([[1.0]])), "1 bits, but 12"),
-        (lambda index, codes: index.search(codes.unpack()), "must be Codes, got ndarray"),
+        (
+            lambda index, codes: index.search(codes.unpack()),
+            r"must be Codes, got a uint8 array .*; Codes.from_bits\(array\)",
+        ),
         (lambda index, codes: index.add(Codes.from_signs([[1.0]])), "1 bits, but 12"),
         (lambda index, codes: index.add(codes[:2], ids=[7, 2]), "already holds the id 2"),
         (lambda index, codes: index.add(codes[:2], ids=[7, 7]), "id 7 is given more than once"),

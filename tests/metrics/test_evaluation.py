@@ -245,7 +245,7 @@ HOT = np.eye(3)
         ((CODES, np.zeros((3, 1, 1)), CODES, HOT), {}, DataError, "shape"),
         ((CODES, ["a", "b", "c"], CODES, [0, 1, 2]), {}, DataError, "names for the queries and numbers"),
         ((CODES, [[0], [1, 2], [1]], CODES, [0, 1, 2]), {}, DataError, "query_labels"),
-        ((CODES, [0, 1, 2], Codes.from_signs(np.eye(2)), [0, 1]), {}, CodesError, "2 bits, but 3"),
+        ((CODES, [0, 1, 2], Codes.from_bits(np.eye(2)), [0, 1]), {}, CodesError, "2 bits, but 3"),
         ((CODES.unpack(), [0, 1, 2], CODES, [0, 1, 2]), {}, CodesError, "query_codes must be Codes"),
         ((CODES[:0], [], CODES, [0, 1, 2]), {}, DataError, "0 queries"),
         ((CODES, [0, 1, 2], CODES[:0], []), {}, DataError, "0 items"),

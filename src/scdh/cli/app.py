@@ -29,7 +29,6 @@ HIDDEN_WARNINGS = (DeprecationWarning, PendingDeprecationWarning, FutureWarning,
 
 app = typer.Typer(
     name="scdh",
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
     epilog=help_examples(("scdh demo --data digits", "scdh train --preset demo-digits", "scdh search --help")),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from scdh.cli.completion import complete_data, complete_method, complete_preset
 from scdh.cli.options import (
     ImageColumn,
     Json,
@@ -39,11 +40,14 @@ EXAMPLES = (
 
 def compare(
     methods: Annotated[
-        list[str] | None, typer.Argument(metavar="METHOD...", help="Names of `scdh methods`, or `all`.")
+        list[str] | None,
+        typer.Argument(metavar="METHOD...", help="Names of `scdh methods`, or `all`.", autocompletion=complete_method),
     ] = None,
-    preset: Annotated[str | None, typer.Option(help="Ready settings, as for `scdh train`.")] = None,
+    preset: Annotated[
+        str | None, typer.Option(help="Ready settings, as for `scdh train`.", autocompletion=complete_preset)
+    ] = None,
     config: Annotated[Path | None, typer.Option(help="TOML file with settings; it goes over the preset.")] = None,
-    data: Annotated[str | None, typer.Option(help="Data as for `scdh train`.")] = None,
+    data: Annotated[str | None, typer.Option(help="Data as for `scdh train`.", autocompletion=complete_data)] = None,
     root: Root = None,
     image_column: ImageColumn = None,
     vector_column: VectorColumn = None,
@@ -96,9 +100,10 @@ def compare(
     from scdh.cli.split_counts import print_split
     from scdh.config import load_config
     from scdh.experiments.compare.grid import split_settings
-    from scdh.experiments.compare.page import write_page
+    from scdh.experiments.compare.page import PAGE_PACKAGES, write_page
     from scdh.experiments.compare.results import RESULTS_FILE
     from scdh.experiments.compare.run import compare_methods
+    from scdh.extras import lack_message, missing_packages
     from scdh.runs.protocol import source_of
 
     if preset is None and config is None and data is None:
@@ -126,6 +131,8 @@ def compare(
     grid.check_runs(source)
     check_folder_writable(out)
     print_split(grid.config(grid.methods[0], grid.bits[0], grid.seeds[0], source), source, quiet=as_json)
+    if missing := missing_packages(*PAGE_PACKAGES):  # said before a long comparison, not after it
+        print_note(f"Warning: {lack_message('The page with plots, which is left out,', *missing)}")
     try:
         results = compare_methods(
             grid,

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from scdh.cli.completion import complete_data
 from scdh.cli.options import (
     IdColumn,
     ImageColumn,
@@ -36,13 +37,16 @@ FORMATS = (
     ("items.parquet", "table with a column of embeddings (lists of floats); CSV cells such as [0.5, -1] too"),
     ("vectors.npz", "embeddings: arrays X [n, d] and y [n] or 0/1 [n, C], optionally label_names, split, ids"),
     ("vectors.npy", "embeddings [n, d]; --labels labels.npy brings the labels"),
-    ("hf:owner/name", "data set on the Hugging Face hub (pip install scdh[hub])"),
+    ("hf:owner/name", "data set on the Hugging Face hub (pip install 'scdh[hub]')"),
 )
 MOST_CLASSES = 30
 
 
 def datasets(
-    name: Annotated[str | None, typer.Argument(help="Name of a data set, or data as for `scdh train`.")] = None,
+    name: Annotated[
+        str | None,
+        typer.Argument(help="Name of a data set, or data as for `scdh train`.", autocompletion=complete_data),
+    ] = None,
     root: Root = None,
     image_column: ImageColumn = None,
     vector_column: VectorColumn = None,

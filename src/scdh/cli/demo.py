@@ -25,7 +25,8 @@ def demo(
 ) -> None:
     """Train, encode, index, search and score on small data, and write one HTML page about it.
 
-    Compares learned codes with LSH, ITQ and the full float features. Needs no download: pip install scdh[demo].
+    Compares learned codes with LSH, ITQ and the full float features. Needs no download, but some
+    packages: pip install 'scdh[demo]'.
     """
     from scdh.cli.inputs import check_folder_writable
     from scdh.experiments.demo.run import run_demo

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from scdh.cli.completion import complete_data
 from scdh.cli.options import (
     BatchSize,
     From,
@@ -16,6 +17,7 @@ from scdh.cli.options import (
     Labels,
     LabelSeparator,
     OnBadImage,
+    Replace,
     Root,
     VectorColumn,
     Workers,
@@ -34,7 +36,10 @@ EXAMPLES = (
 
 def encode(
     model: Annotated[str, typer.Argument(help="Model or run folder, or the id of a model on the hub.")],
-    data: Annotated[list[str], typer.Argument(help="Data as for `scdh train`, or image files.")],
+    data: Annotated[
+        list[str],
+        typer.Argument(help="Data as for `scdh train`, or image files.", autocompletion=complete_data),
+    ],
     out: Annotated[Path, typer.Option(help="File of codes to write.")],
     part: Annotated[
         Literal["all", "query", "database", "train", "validation"],
@@ -51,21 +56,23 @@ def encode(
     on_bad_image: OnBadImage = "fail",
     batch_size: BatchSize = 128,
     workers: Workers = None,
+    replace: Replace = False,
     as_json: Json = False,
 ) -> None:
     """Turn images or embeddings into binary codes.
 
     The ids of the codes are the row numbers of the data. Names and labels of the rows go into OUT.items.json, where
-    `index`, `search` and `evaluate` read them.
+    `index`, `search` and `evaluate` read them. An existing file is never replaced unless --replace says so.
     """
     import numpy as np
 
-    from scdh.cli.inputs import check_file_writable, open_inputs
+    from scdh.cli.inputs import check_file_writable, check_not_there, open_inputs
     from scdh.codes import HAMMING
     from scdh.runs.encoding import encode_rows
     from scdh.runs.folder import RunFolder
 
     check_file_writable(out)
+    check_not_there(out, replace)
     source = open_inputs(
         data,
         root=root,

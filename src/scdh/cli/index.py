@@ -5,12 +5,13 @@ from typing import Annotated
 
 import typer
 
-from scdh.cli.options import Json
+from scdh.cli.options import Json, Replace
 from scdh.cli.output import print_json, print_line
 from scdh.errors import ConfigError
 
 EXAMPLES = (
     "scdh index digits.codes --out digits.index",
+    "scdh index digits.codes --out digits.index --replace",
     "scdh index new.codes --out digits.index --append --renumber",
     "scdh index a.codes b.codes --renumber --out both.index --json",
     "scdh index digits.codes --to milvus://host:19530/digits",
@@ -28,6 +29,7 @@ def index(
     append: Annotated[
         bool, typer.Option("--append", metavar="", help="Add to the index that OUT already holds.")
     ] = False,
+    replace: Replace = False,
     renumber: Annotated[
         bool, typer.Option("--renumber", metavar="", help="Give new ids to codes whose file is not the first.")
     ] = False,
@@ -38,28 +40,34 @@ def index(
 
     An id may come only once. Codes of two data sets both count from 0, so putting them together needs --renumber, which
     counts on from the largest id present. Names and labels go into OUT.items.json. Killed at any moment, --append
-    leaves the index as it was or with all of the new codes; a load into Milvus is continued by the same command.
+    leaves the index as it was or with all of the new codes; a load into Milvus is continued by the same command. An
+    existing file is never replaced unless --replace says so.
     """
     if check is not None:
-        if codes or out or to or append or renumber:
+        if codes or out or to or append or replace or renumber:
             raise ConfigError("--check takes no codes and writes nothing; leave the rest out.")
         return _check(check, as_json)
     if (out is None) == (to is None):
         raise ConfigError("Say where the codes go: --out FILE, or --to milvus://host:port/collection.")
+    if append and replace:
+        raise ConfigError("Either --append or --replace, not both.")
     if not codes:
         raise ConfigError("Name at least one file of codes that `scdh encode` wrote.")
     if out is not None:
-        return _write_file(codes, out, append, renumber, as_json)
-    if append:
-        raise ConfigError("--to always adds to an existing collection; leave --append out.")
+        return _write_file(codes, out, append, replace, renumber, as_json)
+    if append or replace:
+        option = "--append" if append else "--replace"
+        raise ConfigError(f"--to always adds to an existing collection; leave {option} out.")
     _load_into_milvus(codes, to or "", renumber, as_json)
 
 
-def _write_file(paths: list[Path], out: Path, append: bool, renumber: bool, as_json: bool) -> None:
+def _write_file(paths: list[Path], out: Path, append: bool, replace: bool, renumber: bool, as_json: bool) -> None:
     from scdh.cli.index_file import write_index
-    from scdh.cli.inputs import check_file_writable
+    from scdh.cli.inputs import check_file_writable, check_not_there
 
     check_file_writable(out)
+    if not append:
+        check_not_there(out, replace, ", and --append adds to it")
     built = write_index(paths, out, append=append, renumber=renumber)
     size = out.stat().st_size
     if as_json:

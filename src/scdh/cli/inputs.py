@@ -2,6 +2,8 @@
 
 import errno
 import os
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +11,7 @@ from scdh.data.arrays.loose import ItemsSource
 from scdh.data.images.decode import EXTENSIONS
 from scdh.data.open import open_source
 from scdh.data.source import Source
-from scdh.errors import DataError
+from scdh.errors import CodesError, ConfigError, DataError
 
 
 def open_inputs(names: list[str], **options: Any) -> Source:
@@ -41,6 +43,38 @@ def check_file_writable(path: Path) -> None:
     if path.is_dir():
         raise DataError(f"{path} is a folder; --out needs the name of a file.")
     check_folder_writable(path.parent)
+
+
+def check_not_there(path: Path, replace: bool, otherwise: str = "") -> None:
+    """Refuse to replace codes or an index, which may be hours of work, unless that is asked for.
+
+    Args:
+        path: file to be written.
+        replace: whether ``--replace`` was given.
+        otherwise: what can be done with an index instead, as the end of the sentence.
+    """
+    if replace or not path.exists():
+        return
+    kind, contents = _contents(path)
+    hint = otherwise if kind == "index" else ""
+    raise ConfigError(f"{path} exists already and holds {contents}; --replace replaces it{hint}.")
+
+
+def _contents(path: Path) -> tuple[str, str]:
+    """ "index", "codes" or "other", and what the file holds, in words."""
+    from scdh.codes import Codes
+    from scdh.index import HammingIndex
+
+    readers: tuple[tuple[str, Callable[[], Codes | HammingIndex]], ...] = (
+        ("index", lambda: HammingIndex.load(path, verify=False)),
+        ("codes", lambda: Codes.load(path)),
+    )
+    for kind, read in readers:
+        with suppress(CodesError):
+            found = read()
+            of = "an index of " if kind == "index" else ""
+            return kind, f"{of}{len(found):,} codes of {found.bits} bits"
+    return "other", "neither codes nor an index"
 
 
 def check_folder_writable(folder: Path) -> None:

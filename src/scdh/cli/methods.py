@@ -4,6 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
+from scdh.cli.completion import complete_method
 from scdh.cli.options import Json
 from scdh.cli.output import print_json, print_line, print_note, print_table
 from scdh.errors import ConfigError
@@ -12,7 +13,9 @@ EXAMPLES = ("scdh methods", "scdh methods scdh", "scdh methods --json")
 
 
 def methods(
-    name: Annotated[str | None, typer.Argument(help="Show the settings of this method.")] = None,
+    name: Annotated[
+        str | None, typer.Argument(help="Show the settings of this method.", autocompletion=complete_method)
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """List the methods that learn codes, or the settings of one.

@@ -36,6 +36,9 @@ Labels = Annotated[Path | None, typer.Option(help=".npy file with the labels of 
 OnBadImage = Annotated[Literal["fail", "skip"], typer.Option(help="What to do with an image that cannot be read.")]
 BatchSize = Annotated[int, typer.Option(help="Items that go through the network at once.")]
 Workers = Annotated[int | None, typer.Option(help="Processes that decode images (default: by the machine).")]
+Replace = Annotated[
+    bool, typer.Option("--replace", metavar="", help="Replace the file OUT; without it, a file that exists is refused.")
+]
 Json = Annotated[bool, typer.Option("--json", metavar="", help="Print one JSON document instead of a table.")]
 From = Annotated[
     Literal["teacher", "student"] | None,

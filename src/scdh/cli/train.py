@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from scdh.cli.chosen import choices_of, print_found, print_plan, print_settings
+from scdh.cli.completion import complete_data, complete_method, complete_preset
 from scdh.cli.next_commands import next_commands
 from scdh.cli.options import (
     IdColumn,
@@ -51,12 +52,17 @@ def train(
         str | None,
         typer.Option(
             help="Ready settings: demo-digits, demo-groceries, cifar10-lite0, cifar10-frozen, cifar10, nuswide21, "
-            "imagenet1k."
+            "imagenet1k.",
+            autocompletion=complete_preset,
         ),
     ] = None,
     config: Annotated[Path | None, typer.Option(help="TOML file with settings; it goes over the preset.")] = None,
     data: Annotated[
-        str | None, typer.Option(help="Name of `scdh datasets`, folder, .parquet/.csv/.npy/.npz, or hf:owner/name.")
+        str | None,
+        typer.Option(
+            help="Name of `scdh datasets`, folder, .parquet/.csv/.npy/.npz, or hf:owner/name.",
+            autocompletion=complete_data,
+        ),
     ] = None,
     root: Root = None,
     image_column: ImageColumn = None,
@@ -65,7 +71,9 @@ def train(
     label_separator: LabelSeparator = None,
     id_column: IdColumn = None,
     labels: Labels = None,
-    method: Annotated[str | None, typer.Option(help="Name of `scdh methods` (scdh).")] = None,
+    method: Annotated[
+        str | None, typer.Option(help="Name of `scdh methods` (scdh).", autocompletion=complete_method)
+    ] = None,
     bits: Annotated[int | None, typer.Option(help="Length of the codes (48).")] = None,
     seed: Annotated[int | None, typer.Option(help="Decides split, first weights and order (0).")] = None,
     epochs: Annotated[
@@ -103,7 +111,7 @@ def train(
 
     Settings are the defaults, then --preset, then --config, then the options here. Without preset and file the data
     decides some; --show-config says which, and lists the keys of --set (`scdh methods NAME`: a method's own).
-    Settings, split, logs, checkpoints and model go into the run folder. Several processes:
+    Settings, split, logs, the last epoch's checkpoint and the model go into the run folder. Several processes:
     `torchrun --nproc_per_node 2 -m scdh train ...`.
     """
     options = {

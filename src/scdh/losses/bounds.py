@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from scdh.errors import ConfigError, unknown_name
-from scdh.losses.distances import euclidean_distances
-from scdh.losses.labels import has_label, label_mask
+from scdh.errors import ConfigError, DataError, unknown_name
+from scdh.losses.distances import euclidean_distances, outputs, outputs_beside
+from scdh.losses.labels import has_label, label_mask, labels_of
 
 
 def _g(kind: str, margin: float, a: Tensor, b: Tensor) -> Tensor:
@@ -23,12 +23,21 @@ def _g(kind: str, margin: float, a: Tensor, b: Tensor) -> Tensor:
     raise ConfigError(unknown_name("triplet kernel g", kind, ("hinge", "softmax")))
 
 
-def _label_matrix(y: Any, num_classes: int | None = None) -> tuple[Tensor, bool]:
+def _array(values: Any, name: str) -> Tensor:
+    """Any array as a float64 tensor [n, r]."""
+    try:
+        tensor = torch.as_tensor(values, dtype=torch.float64)
+    except (TypeError, ValueError, RuntimeError):
+        raise DataError(f"{name} must be an array of real numbers [rows, columns].") from None
+    return outputs(tensor, name)
+
+
+def _label_matrix(y: Any, h: Tensor, num_classes: int | None = None) -> tuple[Tensor, bool]:
     """:func:`label_mask` of any array, and whether it is multi-hot."""
-    y = torch.as_tensor(y)
+    y = labels_of(y, h)
     if y.ndim == 2:
         return label_mask(y, num_classes or y.shape[1]), True
-    return label_mask(y.long(), num_classes or int(y.max()) + 1), False
+    return label_mask(y, num_classes or (max(int(y.max()), 0) + 1 if len(y) else 1)), False
 
 
 def triplet_ranking_loss(h: Any, y: Any, g: str = "hinge", margin: float = 1.0) -> float:
@@ -43,8 +52,8 @@ def triplet_ranking_loss(h: Any, y: Any, g: str = "hinge", margin: float = 1.0) 
         g: "hinge" or "softmax", see the top of this file.
         margin: m of the hinge.
     """
-    h = torch.as_tensor(h, dtype=torch.float64)
-    labels, _ = _label_matrix(y)
+    h = _array(h, "h")
+    labels, _ = _label_matrix(y, h)
     labelled = has_label(labels)
     h, shared = h[labelled], labels[labelled].double() @ labels[labelled].double().T
     distances = euclidean_distances(h, h)
@@ -68,13 +77,14 @@ def unary_upper_bound(h: Any, y: Any, centres: Any, g: str = "hinge", margin: fl
         g: "hinge" or "softmax", see the top of this file.
         margin: m of the hinge.
     """
-    centres = torch.as_tensor(centres, dtype=torch.float64)
+    centres = _array(centres, "centres")
+    h = outputs_beside(_array(h, "h"), centres, "centres", "h")
     num_classes = len(centres)
-    labels, multi = _label_matrix(y, num_classes)
+    labels, multi = _label_matrix(y, h, num_classes)
     if multi:
         return multilabel_upper_bound(h, y, centres, g=g, margin=margin)
     labelled = has_label(labels)
-    h, labels = torch.as_tensor(h, dtype=torch.float64)[labelled], labels[labelled]
+    h, labels = h[labelled], labels[labelled]
     distances = euclidean_distances(h, centres)
     d_iy = distances[labels][:, None]
     l_c = torch.where(labels, 0, _g(g, margin, d_iy, distances)).sum() / max(num_classes - 1, 1)
@@ -97,9 +107,9 @@ def multilabel_upper_bound(
         g: "hinge" or "softmax", see the top of this file.
         margin: m of the hinge.
     """
-    centres = torch.as_tensor(centres, dtype=torch.float64)
-    h = torch.as_tensor(h, dtype=torch.float64)
-    labels, _ = _label_matrix(y, len(centres))
+    centres = _array(centres, "centres")
+    h = outputs_beside(_array(h, "h"), centres, "centres", "h")
+    labels, _ = _label_matrix(y, h, len(centres))
     n, num_classes = labels.shape
     p = float(labels.double().mean()) if p is None else p
     distances = euclidean_distances(h, centres)

@@ -4,8 +4,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 
-from scdh.losses.distances import full_precision
-from scdh.losses.labels import has_label, mean_over_labelled
+from scdh.losses.distances import full_precision, same_shape
+from scdh.losses.labels import has_label, labels_of, mean_over_labelled
 
 
 def central_similarity_loss(u: Tensor, y: Tensor, targets: Tensor) -> Tensor:
@@ -21,6 +21,8 @@ def central_similarity_loss(u: Tensor, y: Tensor, targets: Tensor) -> Tensor:
     Returns:
         float tensor [], 0 where no row has a label.
     """
+    u, targets = same_shape(u, targets, "u", "targets")
+    y = labels_of(y, u)
     with torch.autocast(u.device.type, enabled=False):
         u = full_precision(u)
         values = binary_cross_entropy_with_logits(2 * u, (targets.to(u.dtype) + 1) / 2, reduction="none")

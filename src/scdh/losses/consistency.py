@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from scdh.losses.distances import full_precision
+from scdh.losses.distances import full_precision, same_shape
 
 
 def consistency_loss(student: Tensor, teacher: Tensor) -> Tensor:
@@ -18,6 +18,7 @@ def consistency_loss(student: Tensor, teacher: Tensor) -> Tensor:
     Returns:
         float tensor [], 0 for an empty batch.
     """
+    student, teacher = same_shape(student, teacher, "student", "teacher")
     with torch.autocast(student.device.type, enabled=False):
         difference = full_precision(student).softmax(1) - full_precision(teacher.detach()).softmax(1)
         return difference.square().mean() if difference.numel() else difference.sum()

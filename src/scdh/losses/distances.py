@@ -1,7 +1,11 @@
-"""Distances between outputs and semantic cluster centres."""
+"""Outputs of the hash layer: what they must look like, and their distances to semantic cluster centres."""
+
+from typing import Any
 
 import torch
 from torch import Tensor
+
+from scdh.errors import DataError
 
 
 def full_precision(x: Tensor) -> Tensor:
@@ -26,8 +30,50 @@ def euclidean_distances(u: Tensor, centres: Tensor) -> Tensor:
     """
     with torch.autocast(u.device.type, enabled=False):
         u, centres = full_precision(u), full_precision(centres)
+        precision = torch.promote_types(u.dtype, centres.dtype)
+        u, centres = u.to(precision), centres.to(precision)
         if u.numel() == 0 or centres.numel() == 0:
             return u.new_zeros(u.shape[0], centres.shape[0])
         scale = torch.maximum(u.detach().abs().max(), centres.detach().abs().max())
         scale = torch.where(scale > 0, scale, torch.ones_like(scale))
         return scale * torch.cdist(u / scale, centres / scale, compute_mode="donot_use_mm_for_euclid_dist")
+
+
+def outputs(u: Any, name: str = "u") -> Tensor:
+    """The outputs themselves, which must be a float tensor [B, r]: of an array a gradient would not reach a network."""
+    if not isinstance(u, Tensor):
+        raise DataError(f"{name} must be a torch tensor [rows, columns], not {shown(u)}.")
+    if u.ndim != 2 or not u.is_floating_point():
+        raise DataError(f"{name} must be a float tensor [rows, columns], not {u.dtype} of shape {list(u.shape)}.")
+    return u
+
+
+def outputs_beside(u: Any, other: Tensor, other_name: str, name: str = "u") -> Tensor:
+    """As :func:`outputs`, and as wide as ``other`` [n, r], the centres or weights, on the same device."""
+    u = outputs(u, name)
+    if u.shape[1] != other.shape[1]:
+        raise DataError(
+            f"{name} has {u.shape[1]} columns, but the {other_name} have {other.shape[1]}; both are the number of bits."
+        )
+    _check_device(u, other, name, f"the {other_name}")
+    return u
+
+
+def same_shape(u: Any, other: Any, name: str, other_name: str) -> tuple[Tensor, Tensor]:
+    """Two float tensors [B, …] of one shape, which stand row by row beside each other."""
+    u, other = outputs(u, name), outputs(other, other_name)
+    if u.shape != other.shape:
+        raise DataError(f"{name} has shape {list(u.shape)}, but {other_name} has shape {list(other.shape)}.")
+    _check_device(u, other, name, other_name)
+    return u, other
+
+
+def _check_device(u: Tensor, other: Tensor, name: str, other_name: str) -> None:
+    if u.device != other.device:
+        raise DataError(f"{name} is on {u.device}, but {other_name} on {other.device}; move one with .to(device).")
+
+
+def shown(value: Any) -> str:
+    """A short form of what was given, with its type."""
+    text = " ".join(repr(value).split())
+    return f"{text if len(text) <= 40 else text[:40] + '…'} ({type(value).__name__})"

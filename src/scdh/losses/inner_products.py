@@ -3,8 +3,8 @@
 import torch
 from torch import Tensor
 
-from scdh.losses.distances import euclidean_distances, full_precision
-from scdh.losses.labels import has_label, label_mask, mean_over_labelled
+from scdh.losses.distances import euclidean_distances, full_precision, outputs_beside
+from scdh.losses.labels import has_label, label_mask, labels_of, mean_over_labelled
 from scdh.losses.unary import softmax_loss
 
 
@@ -19,6 +19,7 @@ def inner_product_loss(u: Tensor, y: Tensor, weights: Tensor) -> Tensor:
     Returns:
         float tensor [], 0 where no row has a label.
     """
+    y = labels_of(y, outputs_beside(u, weights, "weights"))
     with torch.autocast(u.device.type, enabled=False):
         return softmax_loss(full_precision(u) @ full_precision(weights).T, y)
 
@@ -34,6 +35,7 @@ def centre_loss(u: Tensor, y: Tensor, centres: Tensor) -> Tensor:
     Returns:
         float tensor [], 0 where no row has a label.
     """
+    y = labels_of(y, outputs_beside(u, centres, "centres"))
     mask = label_mask(y, centres.shape[0])
     own_squared = torch.where(mask, euclidean_distances(u, centres).square(), 0).sum(1)
     return mean_over_labelled(own_squared / mask.sum(1).clamp(min=1), has_label(mask))

@@ -2,13 +2,38 @@
 
 ``y`` is int64 [B] with −1 for no label, or multi-hot [B, C] with a row of zeros for no label
 (:mod:`scdh.label_arrays` has the same rule for numpy arrays).
+
+Arguments are checked by shape and type: reading values would make a GPU wait at every step.
 """
+
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from scdh.errors import DataError
 from scdh.label_arrays import NO_LABEL
+from scdh.losses.distances import shown
+
+
+def labels_of(y: Any, u: Tensor) -> Tensor:
+    """The labels of the rows of ``u`` as a tensor on its device; arrays and lists are taken as well.
+
+    Args:
+        y: whole numbers [B] with −1 for no label, or multi-hot [B, C]; a tensor, an array or a list.
+        u: [B, r].
+    """
+    if not isinstance(y, Tensor):
+        try:
+            y = torch.as_tensor(y)
+        except (TypeError, ValueError, RuntimeError):
+            raise DataError(f"Labels must be whole numbers [B] or multi-hot [B, C], not {shown(y)}.") from None
+        if y.numel() == 0:
+            y = y.long()  # an empty list has no type of its own
+    _check_kind(y)
+    if len(y) != len(u):
+        raise DataError(f"There are {len(y)} labels for {len(u)} rows; each row needs one, −1 for no label.")
+    return y.to(u.device)
 
 
 def label_mask(y: Tensor, num_classes: int) -> Tensor:
@@ -21,19 +46,23 @@ def label_mask(y: Tensor, num_classes: int) -> Tensor:
     Raises:
         DataError: ``y`` has another shape or type, or (on the CPU) a label outside −1 … C − 1.
     """
+    _check_kind(y)
     if y.ndim == 2:
         if y.shape[1] != num_classes:
             raise DataError(f"Labels have {y.shape[1]} columns but there are {num_classes} centres or classes.")
         return y > 0
-    if y.ndim != 1 or y.is_floating_point() or y.dtype == torch.bool:
-        raise DataError(
-            f"Labels must be whole numbers [B] or multi-hot [B, C], not {y.dtype} of shape {tuple(y.shape)}."
-        )
     # Reading the values would make a GPU wait at every step; there only the check of the data source applies.
     if y.device.type == "cpu" and y.numel() and (int(y.max()) >= num_classes or int(y.min()) < NO_LABEL):
         wrong = int(y.max()) if int(y.max()) >= num_classes else int(y.min())
         raise DataError(f"Label {wrong} is out of range; labels must be 0…{num_classes - 1}, or −1 for none.")
     return y.unsqueeze(1) == torch.arange(num_classes, device=y.device)
+
+
+def _check_kind(y: Tensor) -> None:
+    if y.ndim not in (1, 2) or (y.ndim == 1 and (y.is_floating_point() or y.dtype == torch.bool)):
+        raise DataError(
+            f"Labels must be whole numbers [B] or multi-hot [B, C], not {y.dtype} of shape {list(y.shape)}."
+        )
 
 
 def has_label(y: Tensor) -> Tensor:

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from scdh.losses.distances import euclidean_distances, full_precision
-from scdh.losses.labels import both_labelled, mean_over_labelled, similar
+from scdh.losses.distances import euclidean_distances, full_precision, outputs, outputs_beside
+from scdh.losses.labels import both_labelled, labels_of, mean_over_labelled, similar
 
 
 def contrastive_loss(u: Tensor, y: Tensor, margin: float) -> Tensor:
@@ -23,6 +23,7 @@ def contrastive_loss(u: Tensor, y: Tensor, margin: float) -> Tensor:
     Returns:
         float tensor [], 0 where there is no pair of labelled rows.
     """
+    y = labels_of(y, outputs(u))
     squared = euclidean_distances(u, u).square()
     values = torch.where(similar(y, y), squared, (margin - squared).clamp(min=0)) / 2
     different_rows = ~torch.eye(len(u), dtype=torch.bool, device=u.device)
@@ -42,6 +43,8 @@ def pair_likelihood_loss(u: Tensor, y: Tensor, stored: Tensor, stored_y: Tensor,
     Returns:
         float tensor [], 0 where there is no pair of labelled rows.
     """
+    y = labels_of(y, outputs_beside(u, stored, "stored outputs"))
+    stored_y = labels_of(stored_y, stored)
     with torch.autocast(u.device.type, enabled=False):
         u = full_precision(u)
         theta = u @ stored.detach().to(u.dtype).T / 2

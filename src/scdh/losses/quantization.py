@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from scdh.errors import ConfigError
-from scdh.losses.distances import full_precision
+from scdh.losses.distances import full_precision, outputs
 
 
 def quantization_loss(u: Tensor, p: float = 3.0) -> Tensor:
@@ -23,6 +23,7 @@ def quantization_loss(u: Tensor, p: float = 3.0) -> Tensor:
     """
     if p <= 1:
         raise ConfigError(f"The quantization loss needs p > 1 (the paper's is 3), not {p}.")
+    u = outputs(u)
     with torch.autocast(u.device.type, enabled=False):
         magnitude = full_precision(u).abs()
         if magnitude.numel() == 0:

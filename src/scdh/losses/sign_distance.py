@@ -3,8 +3,8 @@
 import torch
 from torch import Tensor
 
-from scdh.losses.distances import full_precision
-from scdh.losses.labels import has_label, mean_over_labelled
+from scdh.losses.distances import full_precision, outputs
+from scdh.losses.labels import has_label, labels_of, mean_over_labelled
 
 
 def sign_distance_loss(u: Tensor, y: Tensor, p: int) -> Tensor:
@@ -18,6 +18,7 @@ def sign_distance_loss(u: Tensor, y: Tensor, p: int) -> Tensor:
     Returns:
         float tensor [], 0 where no row has a label.
     """
+    y = labels_of(y, outputs(u))
     with torch.autocast(u.device.type, enabled=False):
         gap = full_precision(u).abs() - 1
         return mean_over_labelled((gap.abs() if p == 1 else gap.pow(p)).sum(1), has_label(y))

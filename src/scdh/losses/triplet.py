@@ -3,8 +3,8 @@
 import torch
 from torch import Tensor
 
-from scdh.losses.distances import euclidean_distances
-from scdh.losses.labels import both_labelled, similar
+from scdh.losses.distances import euclidean_distances, outputs
+from scdh.losses.labels import both_labelled, labels_of, similar
 
 
 def triplet_hinge_loss(h: Tensor, y: Tensor, margin: float) -> Tensor:
@@ -21,6 +21,7 @@ def triplet_hinge_loss(h: Tensor, y: Tensor, margin: float) -> Tensor:
     Returns:
         float tensor [], 0 where there is no triplet.
     """
+    y = labels_of(y, outputs(h, "h"))
     squared = euclidean_distances(h, h).square()
     if len(h) == 0:
         return h.sum() + squared.sum()

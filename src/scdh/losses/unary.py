@@ -14,8 +14,8 @@ import torch
 from torch import Tensor, nn
 
 from scdh.errors import ConfigError, unknown_name
-from scdh.losses.distances import euclidean_distances, full_precision
-from scdh.losses.labels import has_label, label_mask, mean_over_labelled
+from scdh.losses.distances import euclidean_distances, full_precision, outputs, outputs_beside
+from scdh.losses.labels import has_label, label_mask, labels_of, mean_over_labelled
 
 
 def softmax_loss(scores: Tensor, y: Tensor) -> Tensor:
@@ -31,6 +31,7 @@ def softmax_loss(scores: Tensor, y: Tensor) -> Tensor:
     Returns:
         float tensor [], 0 where no row has a label.
     """
+    y = labels_of(y, outputs(scores, "scores"))
     with torch.autocast(scores.device.type, enabled=False):
         scores = full_precision(scores)
         mask = label_mask(y, scores.shape[1])
@@ -52,6 +53,7 @@ def scul(u: Tensor, y: Tensor, centres: Tensor, lam: float) -> Tensor:
     Raises:
         DataError: ``y`` has another shape or type, or a label that no centre belongs to.
     """
+    y = labels_of(y, outputs_beside(u, centres, "centres"))
     distances = euclidean_distances(u, centres)
     mask = label_mask(y, centres.shape[0])
     cluster = _mean_over_labels(-(-distances).log_softmax(1), mask)
@@ -77,6 +79,7 @@ def scul_hinge(u: Tensor, y: Tensor, centres: Tensor, lam: float, margin: float 
     Raises:
         DataError: ``y`` has another shape or type, or a label that no centre belongs to.
     """
+    y = labels_of(y, outputs_beside(u, centres, "centres"))
     distances = euclidean_distances(u, centres)
     mask = label_mask(y, centres.shape[0])
     wrong = (~mask).sum(1).clamp(min=1)
@@ -143,10 +146,14 @@ class SemanticClusterUnaryLoss(nn.Module):
 
         Args:
             u: float tensor [B, r], outputs of the hash layer.
-            y: int64 [B] with −1 for no label, or multi-hot [B, C].
+            y: int64 [B] with −1 for no label, or multi-hot [B, C]; a tensor, an array or a list.
 
         Returns:
             float tensor [], the mean over the labelled rows.
+
+        Raises:
+            DataError: ``u`` is no float tensor [B, r] on the device of the centres, ``y`` has not B rows, or a label
+                has no centre.
         """
         if self.form == "hinge":
             return scul_hinge(u, y, self.centres, self.lam, self.margin)

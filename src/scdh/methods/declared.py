@@ -164,6 +164,7 @@ def _run(node: ast.stmt, name: str, names: dict[str, Any]) -> None:
     exec(compile(ast.Module([node], []), f"{name}.py", "exec"), names)
 
 
+@cache
 def _parse(name: str) -> ast.Module:
     return ast.parse((resources.files("scdh.methods") / f"{name}.py").read_text("utf-8"))
 

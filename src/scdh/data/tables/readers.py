@@ -21,6 +21,7 @@ from scdh.data.tables.columns import (
 from scdh.data.tables.table import open_table
 from scdh.data.tables.vectors import vectors_of_text
 from scdh.errors import DataError
+from scdh.extras import lack_message
 
 PROBED_CELLS = 3
 LARGE = 2 * 1024**3  # bytes of parquet above which rows are mapped from disk instead of read into memory
@@ -134,7 +135,7 @@ def _datasets() -> Any:
     try:
         import datasets
     except ImportError as error:
-        raise DataError("Hub names and parquet above 2 GB need the package datasets: pip install scdh[hub].") from error
+        raise DataError(lack_message("A hub name, or parquet above 2 GB,", "datasets")) from error
     return datasets
 
 

