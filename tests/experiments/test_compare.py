@@ -11,7 +11,7 @@ import pytest
 
 from scdh import Codes, Hasher
 from scdh.data.open import open_source
-from scdh.training import features as trunk_features
+from scdh.runs import features as trunk_features
 from scdh.training.collapse import CollapseWatch
 from tests.cli.commands import must, run
 from tests.data.data_files import write_pictures

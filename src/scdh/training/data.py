@@ -20,8 +20,8 @@ from scdh.errors import DataError
 from scdh.hasher import Hasher
 from scdh.methods.base import MethodData
 from scdh.nets.network import Network, Outputs
+from scdh.runs.features import cached_trunk_features
 from scdh.runs.ranking import KeptOutputs, score_ranking
-from scdh.training.features import cached_trunk_features
 
 
 class TrainingData:

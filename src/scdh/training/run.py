@@ -16,12 +16,12 @@ from scdh.errors import DataError
 from scdh.hasher import Hasher
 from scdh.model_folder import model_errors, read_weights
 from scdh.nets.network import Network
+from scdh.runs.features import cached_trunk_features
 from scdh.runs.folder import RunFolder
 from scdh.runs.protocol import protocol_of, source_of
 from scdh.training.batch_norm import recalibrate_batch_norm
 from scdh.training.data import TrainingData
 from scdh.training.device import make_accelerator
-from scdh.training.features import cached_trunk_features
 from scdh.training.loop import Trained, train_epochs
 
 

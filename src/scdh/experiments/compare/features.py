@@ -12,7 +12,7 @@ from scdh.errors import DataError
 from scdh.hasher import Hasher
 from scdh.nets.network import weights_fingerprint
 from scdh.runs.encoding import hash_outputs_of_features, hash_outputs_of_rows
-from scdh.training.features import cached_trunk_features
+from scdh.runs.features import cached_trunk_features
 
 
 class SourceFeatures:

@@ -14,9 +14,9 @@ from scdh.data.source import Source
 from scdh.errors import ConfigError, unknown_name
 from scdh.hasher import Hasher
 from scdh.runs.encoding import hash_outputs_of_features
+from scdh.runs.features import cached_trunk_features
 from scdh.runs.protocol import protocol_of, source_of
 from scdh.runs.scored_labels import scored_labels
-from scdh.training.features import cached_trunk_features
 
 PRESETS = {"groceries": "demo-groceries", "digits": "demo-digits"}
 # Groceries train on a coarse and a fine label; a photo is right only if the fine one is.
