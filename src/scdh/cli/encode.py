@@ -39,7 +39,8 @@ def encode(
     """Turn images or embeddings into binary codes.
 
     The ids of the codes are the row numbers of the data. Names and labels of the rows go into OUT.items.json, where
-    `index`, `search` and `evaluate` read them.
+    `index`, `search` and `evaluate` read them. Features that a run with a frozen network kept of these data are read,
+    not computed again.
     """
     import numpy as np
 
@@ -47,14 +48,23 @@ def encode(
     from scdh.codes import HAMMING
     from scdh.runs.encoding import encode_rows
     from scdh.runs.folder import RunFolder
+    from scdh.runs.source_features import SourceFeatures
 
     check_file_writable(out)
     source = open_inputs(data, root=root, image_column=image_column, label_column=label_column, labels=labels)
-    rows = np.arange(len(source)) if part == "all" else RunFolder.of_model(model).part_rows(source, part)
+    run = RunFolder.of_model(model)
+    rows = np.arange(len(source)) if part == "all" else run.part_rows(source, part)
     hasher = RunFolder(model).load_model(network)
     started = time.perf_counter()
+    kept = SourceFeatures(source, run.feature_folder(), stores=False)
     codes, row_names = encode_rows(
-        hasher, source, rows, batch_size=batch_size, workers=workers, on_bad_image=on_bad_image
+        hasher,
+        source,
+        rows,
+        batch_size=batch_size,
+        workers=workers,
+        on_bad_image=on_bad_image,
+        hash_outputs=kept.hash_outputs,
     )
     seconds = time.perf_counter() - started
     row_names.save(out)

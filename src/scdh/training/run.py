@@ -67,7 +67,7 @@ def train(
         "source": {"name": source.name, "fingerprint": protocol.source_fingerprint},
     }
     bad_images = BadImages()
-    cache = feature_cache or (None if run is None else run.features)
+    cache = feature_cache if run is None or source.kind == "features" else run.feature_folder(feature_cache)
     if hasher.method.learns_by_gradient:
         data = TrainingData(config, hasher, source, protocol, accelerator, bad_images, cache, quiet)
         result = _train(hasher, data, run, resume=resume, quiet=quiet, keep_last=keep_last)

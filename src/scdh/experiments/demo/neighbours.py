@@ -10,9 +10,9 @@ from PIL import Image
 
 from scdh.data.source import Source
 from scdh.experiments.demo.data import DemoData
-from scdh.experiments.demo.floats import nearest_by_cosine
 from scdh.experiments.demo.rankings import CodeRanking
 from scdh.index import HammingIndex
+from scdh.metrics.cosine import nearest_by_cosine
 
 QUERIES, NEIGHBOURS, SIDE = 8, 8, 136
 RULE = "the first query, in the order of the data, of each of {} labels drawn with seed {}"
