@@ -1,6 +1,5 @@
 """``scdh evaluate``: scores of a run, or of two files of codes."""
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -129,7 +128,7 @@ def _score_files(queries: Path, database: Path, options: dict[str, Any]) -> tupl
         query_names.labels_among(label_names, multi),
         database_codes,
         database_names.labels_among(label_names, multi),
-        progress=sys.stderr.isatty(),
+        progress=True,
         **options,
     )
     content = {"queries": str(queries), "database": str(database), **summarise(scores)}

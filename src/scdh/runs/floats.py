@@ -62,7 +62,7 @@ def score_floats(
             :meth:`scdh.runs.source_features.SourceFeatures.of_rows` gives for a model.
         options: definitions of the scores; the radius does not count here.
         leave_one_out: the queries are the database, and no query finds its own row.
-        progress: whether to show a progress bar on a terminal.
+        progress: whether to show progress on standard error.
     """
     query_rows, queries = features_of_rows(query_rows)
     database_rows, database = (query_rows, queries) if leave_one_out else features_of_rows(database_rows)

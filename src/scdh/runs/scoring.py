@@ -1,6 +1,5 @@
 """Score a run: codes of its queries and database (kept for reuse), their scores, and everything these rest on."""
 
-import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -110,7 +109,7 @@ def score_run(
         database.codes,
         labels[database.rows],
         leave_one_out=is_validation,
-        progress=sys.stderr.isatty(),
+        progress=True,
         **options.for_evaluate(source.name),
     )
     result = RunScores(
@@ -153,7 +152,7 @@ def _with_floats(
         features_of_rows,
         options,
         leave_one_out=result.part == "validation",
-        progress=sys.stderr.isatty(),
+        progress=True,
     )
     return replace(result, floats=floats, advice=advice_below_floats(result.scores, floats, hasher.method))
 
@@ -213,7 +212,7 @@ def _score_kept_codes(
         raise DataError(f"The run in {str(run)!r} was fitted at once and has codes of queries and database only.")
     queries, database = (Codes.load(run.codes(name)) for name in ("query", "database"))
     started = time.perf_counter()
-    arguments = {**options.for_evaluate(source.name), "progress": sys.stderr.isatty()}
+    arguments = {**options.for_evaluate(source.name), "progress": True}
     labels, _ = scored_labels(source, options.label_column)
     scores = evaluate(queries, labels[queries.ids], database, labels[database.ids], **arguments)
     seconds = {"scoring": round(time.perf_counter() - started, 3)}
