@@ -248,6 +248,9 @@ def _opacity(share: float) -> float:
 
 
 def _shortened(name: str) -> str:
+    """Names such as column=value differ at their end, others at their beginning."""
+    if len(name) > LONGEST_NAME and "=" in name:
+        return "…" + name[1 - LONGEST_NAME :]
     return name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…"
 
 

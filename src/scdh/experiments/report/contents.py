@@ -13,6 +13,7 @@ from scdh.config import RunConfig
 from scdh.data.protocol import Protocol
 from scdh.data.source import Source
 from scdh.errors import DataError
+from scdh.experiments.pages.labels import label_text
 from scdh.experiments.report.confusions import FIRST
 from scdh.hasher import Hasher
 from scdh.index import HammingIndex
@@ -83,25 +84,11 @@ class RunContents:
         assert self.database.ids is not None  # codes of a run carry row numbers
         return self.database.ids
 
-    def label_text(self, labels: np.ndarray, most: int = 4) -> str:
+    def label_text(self, labels: np.ndarray) -> str:
         """Names of the labels of one row: a number, or multi-hot [C]."""
         if labels.ndim == 0:
             return "" if labels < 0 else self.label_names[int(labels)]
-        values = short_names([self.label_names[n] for n in np.flatnonzero(labels)], repeated=True)
-        names = list(dict.fromkeys(values))
-        return ", ".join(names[:most]) + (f" +{len(names) - most}" if len(names) > most else "")
-
-
-def short_names(names: list[str], *, repeated: bool = False) -> list[str]:
-    """``value`` for ``column=value``, as labels of several columns are called, unless two values would be the same.
-
-    >>> short_names(["kind=pear", "sort=Anjou"])
-    ['pear', 'Anjou']
-    """
-    values = [name.partition("=")[2] or name for name in names]
-    if not all("=" in name for name in names):
-        return names
-    return [value if repeated or values.count(value) == 1 else name for value, name in zip(values, names, strict=True)]
+        return label_text([self.label_names[n] for n in np.flatnonzero(labels)])
 
 
 def read_contents(run: RunFolder, *, floats: bool = True) -> RunContents:

@@ -7,9 +7,10 @@ import numpy as np
 
 from scdh.codes import Codes
 from scdh.experiments.pages.charts import Line, bar_chart, heat_map, line_chart
+from scdh.experiments.pages.labels import short_names
 from scdh.experiments.pages.svg import COLOURS
 from scdh.experiments.report.confusions import Confusions
-from scdh.experiments.report.contents import Ranked, short_names
+from scdh.experiments.report.contents import Ranked
 from scdh.metrics.scores import RankingScores, Scores
 from scdh.metrics.statistics import bit_balance, bucket_sizes
 
