@@ -57,7 +57,7 @@ def evaluate(
             "best", "worst", or "order" (the order of the database rows: the classic number, which changes when the
             database is shuffled).
         leave_one_out: the queries are the database, and no query finds its own row.
-        progress: whether to show a progress bar on a terminal.
+        progress: whether to show progress on standard error.
 
     Returns:
         ``Scores``, with their definition and the values of each query.
@@ -149,7 +149,7 @@ def evaluate_distances(
         ties: as for ``evaluate``.
         leave_one_out: the queries are the database (q = n), and no query finds its own row.
         distance_name: what the distance is called in the text of the definition.
-        progress: whether to show a progress bar on a terminal.
+        progress: whether to show progress on standard error.
 
     Returns:
         ``RankingScores``, which has no precision within a radius: that is for Hamming distances.

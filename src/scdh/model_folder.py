@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from scdh.errors import ModelError
 from scdh.files import replacing_folder
 from scdh.hub import CARD, DESCRIPTION, WEIGHTS, model_card
+from scdh.nets.network import weights_fingerprint
 from scdh.versions import versions
 
 FORMAT, VERSION = "scdh-model", 1
@@ -33,7 +34,14 @@ def write_model(folder: str | Path, network: nn.Module, description: dict[str, A
     width = description["feature_width"]
     items = "images" if width is None else f"embeddings of width {width}"
     card = model_card(title, items, description["config"]["net"]["backbone"], len(description["label_names"]))
-    content = {"format": FORMAT, "version": VERSION, **description, "versions": versions()}
+    content = {
+        "format": FORMAT,
+        "version": VERSION,
+        **description,
+        # Beside the weights, so that `scdh info` can tell which codes are this model's without loading it.
+        "fingerprint": weights_fingerprint(network),
+        "versions": versions(),
+    }
     with replacing_folder(folder) as temporary:
         tensors = {name: t.detach().cpu().contiguous().clone() for name, t in network.state_dict().items()}
         save_file(tensors, temporary / WEIGHTS, metadata={"format": "pt"})

@@ -1,14 +1,18 @@
-"""The one progress bar: how many of how many, the rate, the time left."""
+"""How far long work is: one bar on a terminal, a line now and then in a pipe or a log file."""
 
+import os
+import sys
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
 T = TypeVar("T")
+FIRST_LINE, FIRST_GAP, LONGEST_GAP = 10.0, 30.0, 300.0  # seconds; work that is done before the first line prints none
 
 
 def progress_bar(unit: str = "items") -> Any:
-    """A bar on standard error; silent if that is not a terminal (a pipe, a log file)."""
+    """A bar on standard error; disabled if that is not a terminal (a pipe, a log file)."""
     # rich takes longer to load than a small search takes to run, so it is imported only when a bar may be shown.
     from rich.console import Console
     from rich.progress import (
@@ -35,15 +39,68 @@ def progress_bar(unit: str = "items") -> Any:
     )
 
 
+class ProgressLines:
+    """Lines such as "encoding: 12,800 of 60,000, 240 items/s, 3 min left", in gaps that grow.
+
+    Args:
+        total: units of the whole work; 0: not known.
+        description: what is done.
+        unit: what is counted.
+        clock: gives seconds.
+        write: receives each line.
+    """
+
+    def __init__(
+        self,
+        total: int,
+        description: str,
+        unit: str = "items",
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        write: Callable[[str], None] | None = None,
+    ) -> None:
+        self.total, self.description, self.unit, self.clock = total, description, unit, clock
+        self.write = write or (lambda line: print(line, file=sys.stderr, flush=True))
+        self.done, self.started, self.gap = 0, clock(), FIRST_GAP
+        self.due = self.started + FIRST_LINE
+
+    def advance(self, count: int) -> None:
+        """``count`` units more are done."""
+        self.done += count
+        now = self.clock()
+        if now < self.due or (self.total and self.done >= self.total):  # what comes next says that it is done
+            return
+        self.write(self._line(now - self.started))
+        self.due, self.gap = now + self.gap, min(2 * self.gap, LONGEST_GAP)
+
+    def _line(self, seconds: float) -> str:
+        rate = self.done / max(seconds, 1e-9)
+        speed = f"{rate:,.0f}" if rate >= 10 else f"{rate:.2g}"
+        if not self.total:
+            return f"{self.description}: {self.done:,}, {speed} {self.unit}/s"
+        left = f", {_duration((self.total - self.done) / rate)} left" if self.done else ""
+        return f"{self.description}: {self.done:,} of {self.total:,}, {speed} {self.unit}/s{left}"
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
 @contextmanager
 def count_progress(
     total: int, description: str, unit: str = "items", *, visible: bool = True
 ) -> Iterator[Callable[[int], None]]:
-    """Yield a function that moves the bar on by a number of units; without a bar if not ``visible``."""
+    """Yield a function that moves the progress on by a number of units; nothing is shown if not ``visible``."""
     if not visible:
         yield lambda _: None
         return
-    with progress_bar(unit) as bar:
+    bar = progress_bar(unit) if _may_be_terminal() else None
+    if bar is None or bar.disable:
+        yield ProgressLines(total, description, unit).advance
+        return
+    with bar:
         task = bar.add_task(description, total=total, rate="–")
 
         def advance(count: int) -> None:
@@ -52,6 +109,11 @@ def count_progress(
             bar.update(task, rate="–" if speed is None else f"{speed:,.0f}")
 
         yield advance
+
+
+def _may_be_terminal() -> bool:
+    """A notebook is no terminal, but shows a bar; so does what a user forces."""
+    return sys.stderr.isatty() or "ipykernel" in sys.modules or bool(os.environ.get("FORCE_COLOR"))
 
 
 def track(

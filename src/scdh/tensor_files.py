@@ -57,6 +57,12 @@ def read_tensors(
     return tensors, int(bits), {key: value for key, value in metadata.items() if key not in RESERVED}
 
 
+def read_metadata(path: str | os.PathLike[str], format_name: str) -> dict[str, str]:
+    """What a file of that format says about itself, without its tensors."""
+    metadata = _read_header(Path(path), format_name).get("__metadata__", {})
+    return {key: value for key, value in metadata.items() if key not in RESERVED}
+
+
 def _read_header(path: Path, format_name: str) -> dict[str, Any]:
     """The header of a safetensors file, once the file is known to be of that format and as long as it says.
 

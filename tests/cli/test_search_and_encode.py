@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import scdh.hasher
+import scdh.runs.features
 import scdh.runs.scoring
-import scdh.training.features
 from scdh import Codes
 from scdh.codes import RANKING
 from scdh.data.row_names import RowNames
@@ -38,7 +38,7 @@ def test_an_image_is_searched_with_the_weights_hashed_once(photos: Path, monkeyp
         hashed.append(network)
         return weights_fingerprint(network)  # type: ignore[arg-type]
 
-    for module in (scdh.hasher, scdh.training.features):
+    for module in (scdh.hasher, scdh.runs.features):
         monkeypatch.setattr(module, "weights_fingerprint", count)
     image = photos / "photos/a/3.png"
     hits = run_json(f"search {photos}/all.index --model {photos}/run {image} -k 1 --json")["queries"][0]["hits"]

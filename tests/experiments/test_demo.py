@@ -15,7 +15,6 @@ from scdh.codes import Codes
 from scdh.data.arrays.memory import ArraySource
 from scdh.data.open import open_source
 from scdh.errors import ConfigError
-from scdh.experiments.demo.floats import cosine_scores
 from scdh.experiments.demo.run import run_demo
 from scdh.experiments.seeds import run_seeds, to_markdown
 from scdh.runs.folder import RunFolder
@@ -146,23 +145,6 @@ def test_index_holds_the_codes_of_the_model(digits: Path) -> None:
     model, index = scdh.Hasher.load(digits / "model-32"), scdh.HammingIndex.load(digits / "database-32.index")
     again = model.encode(open_source("digits").features[index.ids])
     assert again[:] == Codes(index.codes.packed, 32, again.ids)
-
-
-def test_cosine_scores_agree_with_a_slow_loop() -> None:
-    rng = np.random.default_rng(0)
-    queries, database = rng.normal(size=(9, 5)), rng.normal(size=(40, 5))
-    query_labels, labels = rng.integers(0, 4, 9), rng.integers(0, 3, 40)  # label 3 is in no database row
-    scores = cosine_scores(queries, query_labels, database, labels)
-    for query, label, ap in zip(queries, query_labels, scores.ap, strict=True):
-        cosines = [query @ d / np.linalg.norm(query) / np.linalg.norm(d) for d in database]
-        hits, total = 0, 0.0
-        for rank, at in enumerate(sorted(range(40), key=lambda i: -cosines[i]), start=1):
-            if labels[at] == label:
-                hits += 1
-                total += hits / rank
-        assert ap == pytest.approx(total / hits if hits else 0.0)
-    assert scores.precision_at_k(40) == pytest.approx(np.mean([(labels == label).mean() for label in query_labels]))
-    assert scores.precision_at_k(80) == pytest.approx(scores.precision_at_k(40) / 2)
 
 
 @pytest.mark.slow

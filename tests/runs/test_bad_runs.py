@@ -16,9 +16,9 @@ from scdh.errors import ConfigError, DataError, ModelError, TrainingError
 from scdh.hasher import Hasher
 from scdh.methods.scdh import Scdh, ScdhSettings
 from scdh.nets.network import Network
+from scdh.runs import features
 from scdh.runs.folder import RunFolder
 from scdh.runs.protocol import source_of
-from scdh.training import features
 from scdh.training.collapse import CollapseWatch
 from scdh.training.data import TrainingData
 from scdh.training.device import make_accelerator

@@ -8,7 +8,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from scdh._version import __version__
-from scdh.cli import compare, datasets, demo, encode, evaluate, index, methods, search, train
+from scdh.cli import compare, datasets, demo, encode, evaluate, index, info, methods, report, search, train
 from scdh.cli.output import Stopped, help_examples, help_text, process_rank
 from scdh.errors import ScdhError
 
@@ -20,7 +20,9 @@ COMMANDS: tuple[tuple[Any, tuple[str, ...]], ...] = (
     (index.index, index.EXAMPLES),
     (search.search, search.EXAMPLES),
     (evaluate.evaluate, evaluate.EXAMPLES),
+    (report.report, report.EXAMPLES),
     (compare.compare, compare.EXAMPLES),
+    (info.info, info.EXAMPLES),
     (methods.methods, methods.EXAMPLES),
     (datasets.datasets, datasets.EXAMPLES),
 )

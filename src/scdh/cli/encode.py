@@ -62,7 +62,8 @@ def encode(
     """Turn images or embeddings into binary codes.
 
     The ids of the codes are the row numbers of the data. Names and labels of the rows go into OUT.items.json, where
-    `index`, `search` and `evaluate` read them. An existing file is never replaced unless --replace says so.
+    `index`, `search` and `evaluate` read them. Features that a run with a frozen network kept of these data are read,
+    not computed again. An existing file is never replaced unless --replace says so.
     """
     import numpy as np
 
@@ -70,6 +71,7 @@ def encode(
     from scdh.codes import HAMMING
     from scdh.runs.encoding import encode_rows
     from scdh.runs.folder import RunFolder
+    from scdh.runs.source_features import SourceFeatures
 
     check_file_writable(out)
     check_not_there(out, replace)
@@ -83,11 +85,19 @@ def encode(
         id_column=id_column,
         labels=labels,
     )
-    rows = np.arange(len(source)) if part == "all" else RunFolder.of_model(model).part_rows(source, part)
+    run = RunFolder.of_model(model)
+    rows = np.arange(len(source)) if part == "all" else run.part_rows(source, part)
     hasher = RunFolder(model).load_model(network)
     started = time.perf_counter()
+    kept = SourceFeatures(source, run.feature_folder(), stores=False)
     codes, row_names = encode_rows(
-        hasher, source, rows, batch_size=batch_size, workers=workers, on_bad_image=on_bad_image
+        hasher,
+        source,
+        rows,
+        batch_size=batch_size,
+        workers=workers,
+        on_bad_image=on_bad_image,
+        hash_outputs=kept.hash_outputs,
     )
     seconds = time.perf_counter() - started
     row_names.save(out)

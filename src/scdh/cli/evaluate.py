@@ -1,6 +1,5 @@
 """``scdh evaluate``: scores of a run, or of two files of codes."""
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -48,6 +47,10 @@ def evaluate(
     on_bad_image: Annotated[
         Literal["fail", "skip"] | None, typer.Option(help="For images that cannot be read (as in training).")
     ] = None,
+    no_floats: Annotated[
+        bool,
+        typer.Option("--no-floats", metavar="", help="Leave out the scores of the float vectors behind the codes."),
+    ] = False,
     curves: Annotated[
         Path | None, typer.Option(help="Draw precision and recall into this .png, .svg or .pdf file.")
     ] = None,
@@ -57,7 +60,9 @@ def evaluate(
 
     Of a run, the codes of queries and database are stored in RUN/codes; RUN/scores.json gets the scores, their
     definitions, the settings and the split's fingerprint, RUN/per_query.npz the scores of every query. A run with a
-    teacher is scored twice: the teacher in these files, its student in scores_student.json beside them.
+    teacher is scored twice: the teacher in these files, its student in scores_student.json beside them. Beside the
+    codes, the float vectors that they were made of (the features of a frozen network, or the embeddings) are scored by
+    cosine with the same queries, items and definitions.
     """
     if curves is not None:
         from scdh.cli.inputs import check_file_writable
@@ -77,7 +82,9 @@ def evaluate(
         if not as_json:
             print_split_of_run(folder)
         definitions = ScoreOptions("usual" if topk is None else _read_topk(topk), **options)
-        run_scores = score_run(folder, part, definitions, network=network, on_bad_image=on_bad_image)
+        run_scores = score_run(
+            folder, part, definitions, network=network, on_bad_image=on_bad_image, floats=not no_floats
+        )
         content, scores = run_scores.to_dict(), run_scores.scores
         if network is None and folder.has_student:
             student = score_run(folder, part, definitions, network="student", on_bad_image=on_bad_image)
@@ -88,8 +95,8 @@ def evaluate(
             )
     elif queries is None or database is None:
         raise ConfigError("Give a run folder, or both --queries and --database.")
-    elif part != "query" or on_bad_image is not None or network is not None:
-        raise ConfigError("--part, --from and --on-bad-image are for a run folder, not for files of codes.")
+    elif part != "query" or on_bad_image is not None or network is not None or no_floats:
+        raise ConfigError("--part, --from, --on-bad-image and --no-floats are for runs, not for files of codes.")
     else:
         options |= {"topk": _read_topk(topk), "leave_one_out": leave_one_out}
         content, scores = _score_files(queries, database, options)
@@ -124,7 +131,7 @@ def _score_files(queries: Path, database: Path, options: dict[str, Any]) -> tupl
         query_names.labels_among(label_names, multi),
         database_codes,
         database_names.labels_among(label_names, multi),
-        progress=sys.stderr.isatty(),
+        progress=True,
         **options,
     )
     content = {"queries": str(queries), "database": str(database), **summarise(scores)}
@@ -155,33 +162,45 @@ def _read_topk(text: str | None) -> int | None:
     return int(text)
 
 
-def _radius_rows(scores: "RankingScores") -> list[tuple[str, float]]:
+def _radius_rows(scores: "RankingScores") -> list[tuple[str, str, float]]:
     """Precision within a radius is defined for Hamming distances only."""
     from scdh.metrics.scores import Scores
 
     if not isinstance(scores, Scores):
         return []
     return [
-        (f"precision within radius {scores.definition['radius']}", scores.precision_at_radius),
-        ("share of queries with nothing in that radius", scores.empty_balls),
+        ("precision_at_radius", f"precision within radius {scores.definition['radius']}", scores.precision_at_radius),
+        ("empty_balls", "share of queries with nothing in that radius", scores.empty_balls),
     ]
 
 
 def _print_scores(content: dict[str, Any], scores: "RankingScores") -> None:
-    definition = scores.definition
+    definition, floats = scores.definition, content.get("floats")
     name = "MAP" if definition["topk"] is None else f"MAP@{definition['topk']}"
     rows = [
-        (f"{name}, ties {definition['ties']}", scores.map),
-        (f"{name}, best order of ties", scores.map_best),
-        (f"{name}, worst order of ties", scores.map_worst),
+        ("map", f"{name}, ties {definition['ties']}", scores.map),
+        ("map_best", f"{name}, best order of ties", scores.map_best),
+        ("map_worst", f"{name}, worst order of ties", scores.map_worst),
         *_radius_rows(scores),
-        *((f"precision@{k}", precision) for k, precision in content["precision_at_k"].items()),
+        *((k, f"precision@{k}", precision) for k, precision in content["precision_at_k"].items()),
     ]
     if "l_q" in content:
-        rows.append(("l_q of the query outputs", content["l_q"]))
+        rows.append(("l_q", "l_q of the query outputs", content["l_q"]))
+    columns, cells = ["score", "value"], [[label, f"{value:.4f}"] for _, label, value in rows]
+    if floats is not None:
+        columns = ["score", "codes", f"{floats['width']:,} floats, cosine"]
+        of_floats = {**floats, **floats["precision_at_k"]}
+        for (key, _, _), line in zip(rows, cells, strict=True):
+            line.append(f"{of_floats[key]:.4f}" if key in of_floats else "–")
+        code_bytes = f"{-(-definition['bits'] // 8):,}" if "bits" in definition else "–"
+        cells.insert(0, ["bytes per item", code_bytes, f"{floats['bytes']:,}"])
     bits = f", {definition['bits']} bits" if "bits" in definition else ""
     title = f"{definition['queries']:,} queries, {definition['database']:,} items{bits}"
-    print_table(("score", "value"), [(label, f"{value:.4f}") for label, value in rows], title=title, right=("value",))
+    print_table(columns, cells, title=title, right=columns[1:])
+    if "no_floats" in content:
+        print_line(f"The float vectors behind these codes are not scored: {content['no_floats']}.")
+    if "advice" in content:
+        print_line(content["advice"])
     print_line(definition["words"])
     if "student" in content:
         both = (content, content["student"])

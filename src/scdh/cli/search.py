@@ -6,13 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from scdh.cli.options import Json
-from scdh.cli.output import print_json, print_line, print_note, print_table
-from scdh.errors import CodesError, ConfigError, unknown_name
+from scdh.cli.output import print_json, print_line, print_note
+from scdh.errors import CodesError, ConfigError
 
 if TYPE_CHECKING:
-    import numpy as np
-
-    from scdh.codes import Codes
     from scdh.data.row_names import RowNames
     from scdh.index import HammingIndex
     from scdh.index.milvus import MilvusIndex
@@ -23,10 +20,11 @@ EXAMPLES = (
     "scdh search digits.index --codes queries.codes -k 5 --json",
     "scdh search photos.index --model runs/shop apple.jpg --radius 3",
     "scdh search photos.index --row 0 --label pear --label apple",
+    "scdh search photos.index --codes queries.codes --html hits.html",
+    "scdh search shop.index --row 0 --html hits.html --data shop.parquet",
     "scdh search --index milvus://host:19530/digits --codes queries.codes --names digits.codes",
 )
-PRINTED_QUERIES, DEFAULT_K = 20, 10
-MOST_NAMES = 20_000
+PRINTED_QUERIES = 20
 
 
 def search(
@@ -56,44 +54,78 @@ def search(
     names: Annotated[
         Path | None, typer.Option(help="Codes or index file whose names are shown (default: those of the index).")
     ] = None,
+    html: Annotated[
+        Path | None, typer.Option(help="Also write the hits into this HTML file, with pictures.", show_default=False)
+    ] = None,
+    data: Annotated[
+        str | None,
+        typer.Option(help="For --html: data whose rows are the items, where their names are no image files."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
-    """Find the nearest items by Hamming distance; ties are ordered by id."""
+    """Find the nearest items by Hamming distance; ties are ordered by id.
+
+    Where a list ends within a tie, a line below it says how many more items are at that distance. --html writes the
+    hits as a page with pictures: of items whose names are image files, or of the rows of --data.
+    """
     index_name, inputs = _split_arguments(index, arguments or [])
     _check_query(inputs, model, codes, row)
     if k is not None and k < 1:
         raise ConfigError(f"k must be a whole number of at least 1, got {k}.")
+    _check_page(html, data)
+    from scdh.cli.search_hits import Search, describe_hits, print_hits
+    from scdh.cli.search_queries import encoded_queries, id_of_row, ids_with_labels, queries_of_file, query_of_index
+
     searched, row_names = _open_index(index_name, names)
     positions = {} if row_names is None else {row_id: n for n, row_id in enumerate(row_names.ids.tolist())}
-    row_id = None if row is None else _row_id(row, row_names, positions, index_name)
+    row_id = None if row is None else id_of_row(row, row_names, positions, index_name)
     if row_id is not None:
-        queries = searched.codes_of([row_id])
-        titles = [
-            f"id {row_id}" if row_names is None or row_id not in positions else row_names.names[positions[row_id]]
-        ]
+        queries = query_of_index(searched, row_id, row_names, positions.get(row_id))
     elif codes is not None:
-        queries, titles = _load_queries(codes, searched, index_name)
+        queries = queries_of_file(codes, searched, index_name)
     else:
-        queries, titles = _encode_queries(model or "", inputs, searched, index_name)
-    allowed = None if not label else _ids_with_labels(row_names, label, index_name)
-    hits = [
-        _describe_hits(ids, distances, row_names, positions)
-        for ids, distances in _find_hits(searched, queries, k, radius, allowed, left_out=row_id)
-    ]
+        queries = encoded_queries(model or "", inputs, searched, index_name)
+    allowed = None if not label else ids_with_labels(row_names, label, index_name)
+    search_for = Search(searched, k, radius, allowed, left_out=row_id)
+    found = search_for.find(queries.codes)
+    if html is not None:
+        from scdh.cli.search_page import write_hits
+
+        write_hits(html, index_name, search_for, queries, found, row_names, positions, data)
+    hits = [describe_hits(ids, distances, row_names, positions) for ids, distances in found]
     if as_json:
+        titled = zip(queries.names, hits, strict=True)
         print_json(
             {
                 "index": index_name,
                 "items": len(searched),
                 "bits": searched.bits,
-                "queries": [{"query": title, "hits": per_query} for title, per_query in zip(titles, hits, strict=True)],
+                "queries": [{"query": title, "hits": per_query} for title, per_query in titled],
+                **({} if html is None else {"html": str(html)}),
             }
         )
         return
-    for title, per_query in list(zip(titles, hits, strict=True))[:PRINTED_QUERIES]:
-        _print_hits(title, per_query)
-    if len(titles) > PRINTED_QUERIES:
-        print_note(f"These are the first {PRINTED_QUERIES} of {len(titles)} queries; --json gives all.")
+    for n, title in enumerate(queries.names[:PRINTED_QUERIES]):
+        print_hits(title, hits[n], search_for.note(queries.codes[n : n + 1], found[n][1]))
+    if len(hits) > PRINTED_QUERIES:
+        print_note(f"These are the first {PRINTED_QUERIES} of {len(hits)} queries; --json gives all.")
+    if html is not None:
+        print_line(f"The hits with pictures are in {html}.")
+
+
+def _check_page(html: Path | None, data: str | None) -> None:
+    """Refuse what cannot be written before the work, not after it."""
+    if html is None:
+        if data is not None:
+            raise ConfigError("--data is for the pictures of --html; give that too.")
+        return
+    from importlib.util import find_spec
+
+    from scdh.cli.inputs import check_file_writable
+
+    if find_spec("jinja2") is None:
+        raise ConfigError("--html needs jinja2: pip install jinja2.")
+    check_file_writable(html)
 
 
 def _split_arguments(index: str | None, arguments: list[str]) -> tuple[str, list[str]]:
@@ -138,122 +170,3 @@ def _open_index(name: str, names: Path | None) -> "tuple[HammingIndex | MilvusIn
         if row_names is None:
             raise CodesError(f"There are no names beside {names}: {row_names_file(names)} is missing.")
     return index, row_names
-
-
-def _row_id(row: str, row_names: "RowNames | None", positions: dict[int, int], index_name: str) -> int:
-    """The id of the item that --row gives: by number if there is such an id, or else by name."""
-    number = int(row) if row.removeprefix("-").isdecimal() else None
-    named = [] if row_names is None else row_names.ids_of(row)
-    if number is not None and (number in positions or not named):
-        others = [row_id for row_id in named if row_id != number]
-        if others:
-            print_note(f"--row {row} is the item with id {row}; the one called {row!r} has id {others[0]}.")
-        return number
-    if row_names is None:
-        raise ConfigError(f"--row needs the id of an item, a whole number, as {index_name} has no names; got {row!r}.")
-    if not named:
-        if len(row_names.names) > MOST_NAMES:  # looking for a similar one would take long
-            raise ConfigError(f"No item of {index_name} is called {row!r}; names look like {row_names.names[0]!r}.")
-        raise ConfigError(unknown_name("item", row, row_names.names))
-    if len(named) > 1:
-        ids = ", ".join(map(str, named[:5])) + (" …" if len(named) > 5 else "")
-        raise ConfigError(f"{len(named)} items are called {row!r}; give the id of one of them ({ids}).")
-    return named[0]
-
-
-def _load_queries(codes: Path, index: "HammingIndex | MilvusIndex", index_name: str) -> tuple["Codes", list[str]]:
-    """Queries of a file of codes, and their names."""
-    from scdh.cli.same_model import check_same_model
-    from scdh.codes import Codes
-    from scdh.data.row_names import RowNames
-
-    queries = Codes.load(codes)
-    check_same_model(index.metadata, queries.metadata, index_name, str(codes))
-    row_names = RowNames.load(codes, queries.ids, len(queries))
-    ids = range(len(queries)) if queries.ids is None else queries.ids
-    return queries, [f"id {row_id}" for row_id in ids] if row_names is None else row_names.names
-
-
-def _encode_queries(
-    model: str, inputs: list[str], index: "HammingIndex | MilvusIndex", index_name: str
-) -> tuple["Codes", list[str]]:
-    """Queries encoded by a model, and their names."""
-    import numpy as np
-
-    from scdh.cli.inputs import open_inputs
-    from scdh.cli.same_model import check_same_model
-    from scdh.runs.encoding import encode_rows
-    from scdh.runs.folder import RunFolder
-
-    source = open_inputs(inputs)
-    hasher = RunFolder(model).load_model()
-    check_same_model(index.metadata, {"model": hasher.fingerprint()}, index_name, model)
-    codes, row_names = encode_rows(hasher, source, np.arange(len(source)), workers=0)
-    return codes, row_names.names
-
-
-def _ids_with_labels(row_names: "RowNames | None", labels: list[str], index_name: str) -> "np.ndarray":
-    """Ids of the items that have one of these labels."""
-    import numpy as np
-
-    if row_names is None or not row_names.labelled:
-        raise ConfigError(f"--label needs items with labels, and there are none for {index_name}.")
-    unknown = [label for label in labels if label not in row_names.label_names]
-    if unknown:
-        raise ConfigError(unknown_name("label", unknown[0], row_names.label_names))
-    wanted = [row_names.label_names.index(label) for label in labels]
-    if row_names.labels.ndim == 1:
-        return row_names.ids[np.isin(row_names.labels, wanted)]
-    return row_names.ids[row_names.labels[:, wanted].any(axis=1)]
-
-
-def _find_hits(
-    index: "HammingIndex | MilvusIndex",
-    queries: "Codes",
-    k: int | None,
-    radius: int | None,
-    allowed: "np.ndarray | None",
-    left_out: int | None,
-) -> "list[tuple[np.ndarray, np.ndarray]]":
-    """Ids and distances of the hits of each query."""
-    from scdh.index import HammingIndex
-    from scdh.index.search.rounds import ROUND
-
-    # A progress bar for many queries; Milvus has none, because its hits come in batches from a server.
-    options: dict[str, Any] = {"progress": True} if isinstance(index, HammingIndex) and len(queries) > ROUND else {}
-    if radius is not None:
-        limit = k
-        hits: Any = index.within(queries, radius, only=allowed, **options)
-    else:
-        limit = k or DEFAULT_K
-        hits = index.search(queries, limit + (left_out is not None), only=allowed, **options)
-    per_query = []
-    for query_hits in hits:
-        ids, distances = query_hits.ids, query_hits.distances
-        others = slice(None) if left_out is None else ids != left_out
-        per_query.append((ids[others][:limit], distances[others][:limit]))
-    return per_query
-
-
-def _describe_hits(
-    ids: "np.ndarray", distances: "np.ndarray", row_names: "RowNames | None", positions: dict[int, int]
-) -> list[dict[str, Any]]:
-    """Rank, distance, id and, if known, name and label of one query's hits; ``positions`` are those in row_names."""
-    hits: list[dict[str, Any]] = []
-    for rank, (row_id, distance) in enumerate(zip(ids.tolist(), distances.tolist(), strict=True), start=1):
-        hit: dict[str, Any] = {"rank": rank, "distance": distance, "id": row_id}
-        if row_names is not None:
-            position = positions.get(row_id)
-            hit["name"] = "" if position is None else row_names.names[position]
-            if row_names.labelled:
-                hit["label"] = "" if position is None else row_names.label(position)
-        hits.append(hit)
-    return hits
-
-
-def _print_hits(title: str, hits: list[dict[str, Any]]) -> None:
-    if not hits:
-        print_line(f"{title}: nothing is that near.")
-        return
-    rows = [list(hit.values()) for hit in hits]
-    print_table(list(hits[0]), rows, title=title, right=("rank", "distance", "id"))

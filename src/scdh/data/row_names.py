@@ -49,10 +49,14 @@ class RowNames:
 
     def label(self, row: int) -> str:
         """The names of a row's labels, joined by commas; empty for a row without label."""
+        return ", ".join(self.label_list(row))
+
+    def label_list(self, row: int) -> list[str]:
+        """The names of a row's labels."""
         if self.labels.ndim == 1:
             number = int(self.labels[row])
-            return "" if number < 0 else self.label_names[number]
-        return ", ".join(self.label_names[i] for i in np.flatnonzero(self.labels[row]))
+            return [] if number < 0 else [self.label_names[number]]
+        return [self.label_names[i] for i in np.flatnonzero(self.labels[row])]
 
     def names_of(self, ids: ArrayLike) -> np.ndarray:
         """Names of the items with these ids, such as ``hits.ids`` of a search; an array of str of the same shape.

@@ -157,7 +157,7 @@ class HammingIndex:
                 boolean mask [n] over ``index.ids``. None: all items.
             by: "scan" (compare with every code), "tables" (multi-index hashing), or "auto" (the one that has been
                 faster for this index); the hits are the same.
-            progress: whether to show a progress bar on a terminal.
+            progress: whether to show progress on standard error.
 
         Returns:
             ``Hits`` with ids and distances [q, min(k, n)].

@@ -32,8 +32,8 @@ class ScdhSettings(Settings):
     warm_up_norm: float = Field(8.0, gt=0, description="s, that norm (paper: 8 in the text, 4 best in the ablation)")
 
 
-# Good with the optimiser and schedule that training.defaults chooses for these kinds of data. λ and μ for many labels are
-# the paper's for NUS-WIDE, the norm of the warm-up is the best of its ablation.
+# Good with the optimiser and schedule that training.defaults chooses for these kinds of data. λ and μ for many labels
+# are the paper's for NUS-WIDE, the norm of the warm-up is the best of its ablation.
 SUITED_SETTINGS = {
     "embeddings": {"alpha": 0.5},
     "frozen images": {"alpha": 1.0},

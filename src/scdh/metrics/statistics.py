@@ -42,11 +42,20 @@ def distinct_codes(codes: Codes) -> int:
     >>> distinct_codes(Codes.from_bits([[1, 0], [0, 0], [1, 0]]))
     2
     """
+    return len(bucket_sizes(codes))
+
+
+def bucket_sizes(codes: Codes) -> NDArray[np.int64]:
+    """How many items share each of the different codes, largest first; their sum is n.
+
+    >>> bucket_sizes(Codes.from_bits([[1, 0], [0, 0], [1, 0]])).tolist()
+    [2, 1]
+    """
     check_codes(codes, "The codes")
     if len(codes) == 0:
-        return 0
+        return np.zeros(0, np.int64)
     whole_rows = np.ascontiguousarray(codes.packed).view(np.dtype((np.void, codes.packed.shape[1])))
-    return len(np.unique(whole_rows))
+    return np.sort(np.unique(whole_rows, return_counts=True)[1])[::-1]
 
 
 def bit_correlation(codes: Codes) -> float:

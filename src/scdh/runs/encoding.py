@@ -1,6 +1,6 @@
 """Rows of a source → their codes and what they are called; what ``scdh encode``, ``search`` and scoring share."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 import torch
@@ -15,6 +15,8 @@ from scdh.errors import ConfigError, DataError
 from scdh.hasher import Hasher
 from scdh.progress import track
 
+HashOutputs = Callable[..., Iterable[tuple[np.ndarray, np.ndarray]]]
+
 
 def encode_rows(
     hasher: Hasher,
@@ -25,6 +27,7 @@ def encode_rows(
     batch_size: int = 128,
     workers: int | None = None,
     on_bad_image: OnBadImage = "fail",
+    hash_outputs: HashOutputs | None = None,
 ) -> tuple[Codes, RowNames]:
     """Codes of some rows, whose metadata name the model, and the names and labels of these rows.
 
@@ -36,10 +39,12 @@ def encode_rows(
         batch_size: rows in one pass of the network.
         workers: processes that decode images; None: chosen by the machine.
         on_bad_image: "fail", or "skip" to leave unreadable images out.
+        hash_outputs: gives (rows, u) batches as :func:`hash_outputs_of_rows` does (the default), e.g. from features
+            that were kept.
     """
     if workers is not None and workers < 0:
         raise ConfigError(f"--workers must be 0 or more, not {workers}.")
-    outputs = hash_outputs_of_rows(
+    outputs = (hash_outputs or hash_outputs_of_rows)(
         hasher, source, rows, batch_size=batch_size, workers=workers, on_bad_image=on_bad_image, progress=title
     )
     return named_codes(hasher, source, outputs)

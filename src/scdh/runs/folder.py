@@ -4,6 +4,7 @@ The folder belongs to one run: its settings and its split are written first and 
 """
 
 import json
+import os
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -45,6 +46,8 @@ class RunFolder:
         self.steps = self.path / "steps.csv"
         self.tensorboard = self.path / "tensorboard"
         self.features = self.path / "features"
+        self.features_elsewhere = self.path / "features.json"  # names the folder, where features are kept in another
+        self.choices = self.path / "choices.json"  # settings that were chosen for the data, with the reasons
         self.failure = self.path / "failed.json"  # of a comparison's run that could not be trained
         self.lock = self.path / ".running"
 
@@ -142,8 +145,27 @@ class RunFolder:
         """Of a run that was stopped before its first checkpoint: they must not pass for the new run's."""
         for folder in (self.student, self.best, self.last):
             shutil.rmtree(folder, ignore_errors=True)
-        for file in (self.log, self.steps):
+        for file in (self.log, self.steps, self.features_elsewhere):
             file.unlink(missing_ok=True)
+
+    def feature_folder(self, chosen: Path | None = None) -> Path:
+        """The folder that keeps the features of the run's frozen trunk; ``chosen`` becomes it and is remembered.
+
+        It is remembered as a path from the run's folder too, so that both may be moved together.
+        """
+        if chosen is not None:
+            absolute = str(chosen.resolve())
+            same_drive = Path(absolute).drive == self.path.resolve().drive
+            paths = {"relative": os.path.relpath(chosen, self.path) if same_drive else absolute, "absolute": absolute}
+            with replacing(self.features_elsewhere) as temporary:
+                temporary.write_text(json.dumps(paths), "utf-8")
+            return chosen
+        try:
+            content = json.loads(self.features_elsewhere.read_text("utf-8"))
+            known = [self.path / content["relative"], Path(content["absolute"])]
+        except (OSError, ValueError, KeyError, TypeError):  # none was remembered; features can always be computed
+            known = []
+        return next((folder for folder in known if folder.is_dir()), self.features)
 
     def keep_protocol(self, protocol: Protocol, *, resume: bool, write: bool = True) -> None:
         """Save the split; a resumed run must have the one it was started with, else queries might be trained on."""

@@ -1,13 +1,11 @@
 """Score a run: codes of its queries and database (kept for reuse), their scores, and everything these rest on."""
 
-import json
-import sys
 import time
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -18,107 +16,16 @@ from scdh.data.row_names import RowNames
 from scdh.data.source import Source
 from scdh.errors import CodesError, DataError
 from scdh.evaluation import evaluate
-from scdh.files import replacing
 from scdh.hasher import Hasher
-from scdh.metrics.scores import RankingScores
-from scdh.runs.encoding import hash_outputs_of_rows, named_codes
+from scdh.runs.encoding import HashOutputs, named_codes
+from scdh.runs.floats import FeaturesOfRows, advice_below_floats, score_floats, why_no_floats
 from scdh.runs.folder import NetworkName, RunFolder
 from scdh.runs.protocol import source_of
 from scdh.runs.ranking import KeptOutputs, MeasuredOutputs, score_ranking
+from scdh.runs.run_scores import RunScores
+from scdh.runs.score_options import ScoreOptions
 from scdh.runs.scored_labels import scored_labels
-from scdh.runs.summary import summarise
-from scdh.versions import versions
-
-USUAL_TOPK = {"nuswide21": 5000}  # how papers score it; other data are scored over the whole ranking
-HashOutputs = Callable[..., Iterable[tuple[np.ndarray, np.ndarray]]]
-
-
-@dataclass(frozen=True)
-class ScoreOptions:
-    """Definitions that a score depends on.
-
-    Args:
-        topk, denominator, radius, ties: as :func:`scdh.evaluate` takes them; ``topk="usual"`` is the data's own.
-        label_column: of data with several label columns, the one that decides what is relevant; None: all labels.
-    """
-
-    topk: int | Literal["usual"] | None = "usual"
-    denominator: str = "hits"
-    radius: int = 2
-    ties: str = "expected"
-    label_column: str | None = None
-
-    def topk_for(self, source_name: str) -> int | None:
-        return USUAL_TOPK.get(source_name) if self.topk == "usual" else self.topk
-
-    def for_evaluate(self, source_name: str) -> dict[str, Any]:
-        """Keyword arguments of :func:`scdh.evaluate`."""
-        arguments = {**vars(self), "topk": self.topk_for(source_name)}
-        del arguments["label_column"]
-        return arguments
-
-    def agree_with(self, definition: Mapping[str, Any], source_name: str) -> bool:
-        """Whether scores of this definition (as in a run's scores file) are those that these options give."""
-        expected = {**self.for_evaluate(source_name), "label_column": self.label_column}
-        if "radius" not in definition:  # of a ranking by another distance than Hamming's
-            del expected["radius"]
-        return all(definition.get(key) == value for key, value in expected.items())
-
-
-@dataclass(frozen=True, eq=False)
-class RunScores:
-    """Scores of a run with everything they rest on; ``to_dict`` is what its JSON file holds."""
-
-    run: RunFolder
-    part: str
-    network: NetworkName | None
-    scores: RankingScores
-    protocol: Protocol
-    source_name: str
-    config: RunConfig
-    l_q: float | None = None
-    left_out: int | None = None
-    model: str | None = None
-    label_column: str | None = None
-    seconds: dict[str, float] = field(default_factory=dict)
-
-    @property
-    def file(self) -> Path:
-        return self.run.scores(self.part, self.network)
-
-    @property
-    def per_query_file(self) -> Path:
-        return self.run.per_query(self.part, self.network)
-
-    def to_dict(self) -> dict[str, Any]:
-        scores = summarise(self.scores)
-        if self.label_column is not None:
-            scores["definition"]["label_column"] = self.label_column
-        measured = {"l_q": self.l_q, "left_out": self.left_out, "model": self.model}
-        return {
-            "run": str(self.run),
-            "part": self.part,
-            "file": self.file.name,
-            "per_query": self.per_query_file.name,
-            **scores,
-            "protocol": {"name": self.protocol.name, "fingerprint": self.protocol.fingerprint},
-            "split_counts": self.protocol.counts,
-            "split_about": self.protocol.about,
-            "source": {"name": self.source_name, "fingerprint": self.protocol.source_fingerprint},
-            "config": self.config.model_dump(mode="json"),
-            "versions": versions(),
-            "network": self.network or ("teacher" if self.run.has_student else None),
-            **{key: value for key, value in measured.items() if value is not None},
-            "seconds": self.seconds,
-        }
-
-    def save(self, query_rows: np.ndarray) -> None:
-        """Write scores and per-query scores into the run's folder."""
-        with replacing(self.per_query_file) as temporary, open(temporary, "wb") as handle:
-            arrays: dict[str, Any] = {"rows": query_rows, **self.scores.per_query}
-            np.savez(handle, **arrays)
-        with replacing(self.file) as temporary:
-            temporary.write_text(json.dumps(self.to_dict(), indent=1, ensure_ascii=False), "utf-8")
+from scdh.runs.source_features import SourceFeatures
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,6 +52,7 @@ def score_run(
     source: Source | None = None,
     hasher: Hasher | None = None,
     hash_outputs: HashOutputs | None = None,
+    floats: bool = False,
 ) -> RunScores:
     """Encode the rows of a run's split, score them, and write the scores into its folder.
 
@@ -158,8 +66,9 @@ def score_run(
         on_bad_image: "fail" or "skip"; None: as in training.
         source: the run's data, where they are open already.
         hasher: the run's model, where it is loaded already.
-        hash_outputs: gives (rows, u) batches as :func:`hash_outputs_of_rows` does, e.g. from features that were kept;
-            None: the model runs.
+        hash_outputs: gives (rows, u) batches as :func:`hash_outputs_of_rows` does; None: from the features that the
+            run kept, and the model runs for the rest.
+        floats: also score the float vectors that the codes were made of, by cosine.
     """
     config = run.config()
     source = source_of(config) if source is None else source
@@ -177,7 +86,8 @@ def score_run(
         "workers": config.train.workers,
         "on_bad_image": on_bad_image or config.data.on_bad_image,
     }
-    outputs = hash_outputs or hash_outputs_of_rows
+    features = SourceFeatures(source, run.feature_folder())
+    outputs = hash_outputs or features.hash_outputs
 
     def encoded(name: str, part_rows: np.ndarray) -> _EncodedPart:
         encode = partial(outputs, hasher, source, part_rows, progress=f"encoding {name}", **loading)
@@ -197,7 +107,7 @@ def score_run(
         database.codes,
         labels[database.rows],
         leave_one_out=is_validation,
-        progress=sys.stderr.isatty(),
+        progress=True,
         **options.for_evaluate(source.name),
     )
     result = RunScores(
@@ -214,8 +124,35 @@ def score_run(
         label_column=options.label_column,
         seconds={"encoding": encoding_seconds, "scoring": round(time.perf_counter() - started, 3)},
     )
+    if floats:
+        of_rows = partial(features.of_rows, hasher, progress="features", **loading)
+        result = _with_floats(result, hasher, source, queries.rows, database.rows, of_rows, options)
     result.save(queries.rows)
     return result
+
+
+def _with_floats(
+    result: RunScores,
+    hasher: Hasher,
+    source: Source,
+    query_rows: np.ndarray,
+    database_rows: np.ndarray,
+    features_of_rows: FeaturesOfRows,
+    options: ScoreOptions,
+) -> RunScores:
+    reason = why_no_floats(hasher, len(database_rows))
+    if reason is not None:
+        return replace(result, no_floats=reason)
+    floats = score_floats(
+        source,
+        query_rows,
+        database_rows,
+        features_of_rows,
+        options,
+        leave_one_out=result.part == "validation",
+        progress=True,
+    )
+    return replace(result, floats=floats, advice=advice_below_floats(result.scores, floats, hasher.method))
 
 
 def _encode_or_reuse(
@@ -255,7 +192,7 @@ def _score_kept_codes(
         raise DataError(f"The run in {str(run)!r} was fitted at once and has codes of queries and database only.")
     queries, database = (Codes.load(run.codes(name)) for name in ("query", "database"))
     started = time.perf_counter()
-    arguments = {**options.for_evaluate(source.name), "progress": sys.stderr.isatty()}
+    arguments = {**options.for_evaluate(source.name), "progress": True}
     labels, _ = scored_labels(source, options.label_column)
     scores = evaluate(queries, labels[queries.ids], database, labels[database.ids], **arguments)
     seconds = {"scoring": round(time.perf_counter() - started, 3)}

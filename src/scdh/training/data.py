@@ -23,8 +23,8 @@ from scdh.methods.base import MethodData
 from scdh.metrics.scores import RankingScores
 from scdh.nets.network import Network, Outputs
 from scdh.nets.small import FeatureTrunk
+from scdh.runs.features import cached_trunk_features
 from scdh.runs.ranking import KeptOutputs, MeasuredOutputs, score_ranking
-from scdh.training.features import cached_trunk_features
 
 
 class TrainingData:

@@ -51,8 +51,8 @@ SETTINGS_OF_KINDS = {
     "tuned images": FOR_TUNED_IMAGES,
 }
 UNTRAINED = ("features", "small_conv")  # backbones without pretrained weights, which cannot stay as they are
-# From here on centres may shrink to 0 together without the paper's warm-up. With 200 classes (Tiny ImageNet, 32 bits) it
-# changes nothing: validation MAP 0.196 without, 0.195 with a norm of 4, 0.171 with 8.
+# From here on centres may shrink to 0 together without the paper's warm-up. With 200 classes (Tiny ImageNet, 32 bits)
+# it changes nothing: validation MAP 0.196 without, 0.195 with a norm of 4, 0.171 with 8.
 MANY_CLASSES = 500
 # Random crops matter most where photos are few; each costs as much as all photos once through the network.
 VIEWS = ((5_000, 5), (20_000, 3))

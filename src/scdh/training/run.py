@@ -16,12 +16,12 @@ from scdh.errors import DataError
 from scdh.hasher import Hasher
 from scdh.model_folder import model_errors, read_weights
 from scdh.nets.network import Network
+from scdh.runs.features import cached_trunk_features
 from scdh.runs.folder import RunFolder
 from scdh.runs.protocol import protocol_of, source_of
 from scdh.training.batch_norm import recalibrate_batch_norm
 from scdh.training.data import TrainingData
 from scdh.training.device import make_accelerator
-from scdh.training.features import cached_trunk_features
 from scdh.training.loop import Trained, train_epochs
 
 
@@ -67,7 +67,7 @@ def train(
         "source": {"name": source.name, "fingerprint": protocol.source_fingerprint},
     }
     bad_images = BadImages()
-    cache = feature_cache or (None if run is None else run.features)
+    cache = feature_cache if run is None or source.kind == "features" else run.feature_folder(feature_cache)
     if hasher.method.learns_by_gradient:
         data = TrainingData(config, hasher, source, protocol, accelerator, bad_images, cache, quiet)
         result = _train(hasher, data, run, resume=resume, quiet=quiet, keep_last=keep_last)

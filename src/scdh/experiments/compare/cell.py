@@ -8,7 +8,6 @@ from typing import Any
 
 from scdh.data.source import Source
 from scdh.errors import ConfigError, TrainingError
-from scdh.experiments.compare.features import SourceFeatures
 from scdh.experiments.compare.grid import Cell
 from scdh.experiments.compare.named_warnings import warnings_named
 from scdh.experiments.compare.results import CellResult
@@ -16,6 +15,7 @@ from scdh.files import locked, replacing
 from scdh.methods.declared import declared
 from scdh.runs.folder import NetworkName, RunFolder
 from scdh.runs.scoring import ScoreOptions, score_run
+from scdh.runs.source_features import SourceFeatures
 from scdh.training.run import train
 
 REPORTED = ("map", "map_best", "map_worst", "precision_at_radius", "empty_balls", "precision_at_k", "l_q")
@@ -43,7 +43,7 @@ class CellRunner:
     ) -> None:
         self.source, self.folder, self.scored = source, folder, scored
         self.options = ScoreOptions("usual" if topk is None else topk)
-        self.features = SourceFeatures(source, cache or folder / "features")
+        self.features = SourceFeatures(source, cache or folder / "features", holds_all=True)
 
     def run_of(self, cell: Cell) -> RunFolder:
         """The run folder of a cell."""
@@ -118,7 +118,7 @@ class CellRunner:
                 cell.config,
                 run.path,
                 resume=True,
-                feature_cache=self.features.cache,
+                feature_cache=self.features.folder,
                 quiet=True,
                 source=self.source,
                 keep_last=False,  # a second network of every cell would fill the disk

@@ -14,9 +14,9 @@ from scdh.data.source import Source
 from scdh.errors import ConfigError, unknown_name
 from scdh.hasher import Hasher
 from scdh.runs.encoding import hash_outputs_of_features
+from scdh.runs.features import cached_trunk_features
 from scdh.runs.protocol import protocol_of, source_of
 from scdh.runs.scored_labels import scored_labels
-from scdh.training.features import cached_trunk_features
 
 PRESETS = {"groceries": "demo-groceries", "digits": "demo-digits"}
 # Groceries train on a coarse and a fine label; a photo is right only if the fine one is.
@@ -80,8 +80,12 @@ class DemoData:
         self, hasher: Hasher, source: Source, rows: np.ndarray, **_: Any
     ) -> Iterable[tuple[np.ndarray, np.ndarray]]:
         """As ``runs.encoding.hash_outputs_of_rows``, from the features; ``rows`` are the queries or the database."""
+        return [(rows, self.outputs(hasher, self.features_of_rows(rows)[1]))]
+
+    def features_of_rows(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """``rows``, which are the queries or the database, and their features."""
         is_query = np.array_equal(rows, self.protocol.query)
-        return [(rows, self.outputs(hasher, self.query_features if is_query else self.database_features))]
+        return rows, self.query_features if is_query else self.database_features
 
     def outputs(self, hasher: Hasher, features: np.ndarray) -> np.ndarray:
         """u float32 [n, r] of features [n, d]: of an image network only the layers above the trunk run."""

@@ -14,16 +14,16 @@ import torch
 
 from scdh.codes import Codes
 from scdh.errors import ConfigError, TrainingError
-from scdh.evaluation import Scores
+from scdh.evaluation import RankingScores, Scores
 from scdh.experiments.compare.cell import CellRunner
 from scdh.experiments.compare.grid import Cell, Grid
 from scdh.experiments.compare.results import CellResult
 from scdh.experiments.demo.data import PRESETS, DemoData, open_demo_data
-from scdh.experiments.demo.floats import CosineScores, cosine_scores
 from scdh.experiments.demo.timing import Timings
 from scdh.hasher import Hasher
 from scdh.losses import quantization_loss
 from scdh.progress import track
+from scdh.runs.floats import FloatScores, score_floats
 from scdh.runs.scoring import ScoreOptions, score_run
 
 LEARNED, BASELINES = "scdh", ("itq", "lsh")
@@ -73,14 +73,17 @@ class CodeRanking:
 
 @dataclass(frozen=True, eq=False)
 class FloatRanking:
-    """The database ranked by the cosine of float features of width d."""
+    """The database ranked by the cosine of float features."""
 
-    width: int
-    scores: CosineScores
+    floats: FloatScores
+
+    @property
+    def scores(self) -> RankingScores:
+        return self.floats.scores
 
     @property
     def method(self) -> str:
-        return f"{self.width:,} floats"
+        return self.floats.name
 
     @property
     def bits(self) -> None:
@@ -89,7 +92,7 @@ class FloatRanking:
     @property
     def bytes(self) -> int:
         """Of one item."""
-        return 4 * self.width
+        return self.floats.bytes
 
     @property
     def name(self) -> str:
@@ -98,7 +101,7 @@ class FloatRanking:
     @property
     def average_precisions(self) -> np.ndarray:
         """float64 [q]."""
-        return self.scores.ap
+        return self.scores.per_query["ap"]
 
 
 Ranking = CodeRanking | FloatRanking
@@ -177,6 +180,5 @@ def _learned_model(data: DemoData, hasher: Hasher) -> LearnedModel:
 
 
 def _rank_by_floats(data: DemoData) -> FloatRanking:
-    labels = data.query_labels, data.database_labels
-    scores = cosine_scores(data.query_features, labels[0], data.database_features, labels[1])
-    return FloatRanking(data.query_features.shape[1], scores)
+    options, protocol = ScoreOptions(label_column=data.label_column), data.protocol
+    return FloatRanking(score_floats(data.source, protocol.query, protocol.database, data.features_of_rows, options))

@@ -7,13 +7,15 @@ import numpy as np
 
 from scdh.experiments.compare.results import Record
 from scdh.experiments.demo.data import DemoData
-from scdh.experiments.demo.floats import DEFINITION
 from scdh.experiments.demo.rankings import CodeRanking, Ranking, longest_learned
 from scdh.experiments.demo.timing import Timings
 from scdh.metrics.statistics import code_statistics
 from scdh.versions import versions
 
 PRECISION_AT = 10
+FLOATS_DEFINITION = (
+    "Float vectors are ranked by cosine distance; MAP and precision at k are defined as for codes. There is no radius."
+)
 
 
 class ScoreRow(Record):
@@ -86,7 +88,7 @@ def demo_results(
             for ranking in rankings
             if isinstance(ranking, CodeRanking) and ranking.bits == longest.bits
         ],
-        definition={"codes": dict(longest.scores.definition) | {"bits": None}, "floats": DEFINITION},
+        definition={"codes": dict(longest.scores.definition) | {"bits": None}, "floats": FLOATS_DEFINITION},
         seconds=timings.seconds,
         cpu_seconds=timings.cpu_seconds,
         versions=versions(),

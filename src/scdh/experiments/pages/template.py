@@ -4,7 +4,14 @@ from importlib import resources
 from typing import Any
 
 # The base page and the folder of experiments that each template belongs to.
-_FOLDERS = {"base.html": "pages", "compare.html": "compare", "report.html": "demo"}
+_FOLDERS = {
+    "base.html": "pages",
+    "hits.html": "pages",
+    "compare.html": "compare",
+    "report.html": "demo",
+    "run.html": "report",
+    "search.html": "report",
+}
 
 
 def load_template(name: str, **filters: Any) -> Any:
@@ -16,7 +23,7 @@ def load_template(name: str, **filters: Any) -> Any:
 
     Returns:
         A jinja2 ``Template``. Every value is escaped unless the template marks it as safe, which only SVG drawn by
-        :mod:`scdh.experiments.pages.svg` may be.
+        :mod:`scdh.experiments.pages.svg` and :mod:`scdh.experiments.pages.charts` may be.
     """
     from jinja2 import Environment, FunctionLoader, StrictUndefined
 

@@ -42,11 +42,13 @@ def cached_trunk_features(
     on_bad_image: OnBadImage = "fail",
     bad_images: BadImages | None = None,
     progress: str | None = None,
+    stores: bool = True,
 ) -> Rows:
     """(rows, features [n, width]) of ``source``, in the order of ``rows``; features that ``folder`` has are read there.
 
     ``preprocess`` takes the place of the model's own, for random crops at another size than whole images are shown at.
-    Images that could not be read are not kept, so each request tries them again and reports them again.
+    Features that had to be computed are added to ``folder``, unless ``stores`` is false. Images that could not be read
+    are not kept, so each request tries them again and reports them again.
     """
     preprocess = preprocess or hasher.preprocess
     shards = None if folder is None else folder / _key(hasher, source, preprocess, augmentation, random_key)
@@ -75,12 +77,18 @@ def cached_trunk_features(
         for shard_rows, values in _in_shards(outputs):
             positions = np.searchsorted(wanted, shard_rows)
             features[positions], known[positions] = values, True
-            if shards is not None:
+            if shards is not None and stores:
                 name = hashlib.sha256(shard_rows.tobytes()).hexdigest()[:24]
                 with replacing(shards / f"{name}.safetensors") as temporary:
                     save_file({"rows": shard_rows, "features": values}, temporary)
     is_known = known[position]
     return np.asarray(rows)[is_known], features[position[is_known]]
+
+
+def has_features(hasher: Hasher, source: Source, folder: Path) -> bool:
+    """Whether ``folder`` keeps plain features of any row of ``source`` by the trunk of ``hasher``."""
+    shards = folder / _key(hasher, source, hasher.preprocess, "none", None)
+    return next(shards.glob("*.safetensors"), None) is not None
 
 
 def _in_shards(batches: Iterable[Rows]) -> Iterator[Rows]:

@@ -17,10 +17,10 @@ from scdh.data.open import open_source
 from scdh.data.tables.table import open_table
 from scdh.errors import DataError
 from scdh.hasher import Hasher
+from scdh.runs import features
+from scdh.runs.features import cached_trunk_features
 from scdh.runs.protocol import protocol_of, source_of
-from scdh.training import features
 from scdh.training.data import TrainingData
-from scdh.training.features import cached_trunk_features
 from tests.data.data_files import write_pictures
 
 ALONE = SimpleNamespace(device=torch.device("cpu"), is_main_process=True, process_index=0, num_processes=1)

@@ -1,0 +1,59 @@
+"""``scdh report``: a page about one run."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from scdh.cli.options import Json
+from scdh.cli.output import print_json, print_line
+from scdh.errors import ConfigError
+
+EXAMPLES = (
+    "scdh report runs/digits",
+    "scdh report runs/shop --out shop.html",
+    "scdh report compared/cells/itq-32-0 --no-floats --json",
+)
+
+
+def report(
+    run: Annotated[Path, typer.Argument(help="Run folder that `scdh train` wrote, or a cell of a comparison.")],
+    out: Annotated[
+        Path | None, typer.Option(help="HTML file to write (report.html in the run's folder).", show_default=False)
+    ] = None,
+    no_floats: Annotated[
+        bool,
+        typer.Option("--no-floats", metavar="", help="Leave out the scores of the float vectors behind the codes."),
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Write one HTML page about a run: scores, curves, bits, hits as pictures (failures first), confused labels.
+
+    Everything is inside the file, pictures too, so it can be mailed. Codes and features that earlier commands left are
+    read, not computed again; scores are written as by `scdh evaluate`. A run without queries shows its validation rows,
+    or only its codes.
+    """
+    from importlib.util import find_spec
+
+    if find_spec("jinja2") is None:
+        raise ConfigError("The page needs jinja2: pip install jinja2.")
+    from scdh.cli.inputs import check_file_writable
+    from scdh.experiments.report.page import PAGE, write_report
+
+    check_file_writable(run / PAGE if out is None else out)
+    path, contents = write_report(run, out, floats=not no_floats)
+    ranked = contents.ranked
+    floats = None if ranked is None else ranked.scores.floats
+    if as_json:
+        print_json(
+            {
+                "report": str(path),
+                "run": str(contents.run),
+                "bits": contents.database.bits,
+                "part": None if ranked is None else ranked.scores.part,
+                "map": None if ranked is None else ranked.scores.scores.map,
+                "floats_map": None if floats is None else floats.scores.map,
+            }
+        )
+        return
+    print_line(f"{path} ({path.stat().st_size / 1e6:.1f} MB).")

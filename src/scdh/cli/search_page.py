@@ -1,0 +1,92 @@
+"""``scdh search --html``: the hits of a search as a page with pictures."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from scdh.cli.inputs import open_inputs
+from scdh.cli.search_hits import Search
+from scdh.cli.search_queries import SearchQueries
+from scdh.data.row_names import RowNames
+from scdh.errors import DataError
+from scdh.experiments.pages.labels import label_text
+from scdh.experiments.pages.pictures import ShownHit, picture_of_file, pictures_of_source
+from scdh.experiments.report.hits_page import MOST_HITS, MOST_QUERIES, SearchedQuery, write_hits_page
+
+if TYPE_CHECKING:
+    from scdh.data.source import Source
+
+
+def write_hits(
+    path: Path,
+    index_name: str,
+    search: Search,
+    queries: SearchQueries,
+    found: list[tuple[np.ndarray, np.ndarray]],
+    row_names: RowNames | None,
+    positions: dict[int, int],
+    data: str | None,
+) -> None:
+    """Write the page of the hits.
+
+    Args:
+        path: HTML file.
+        index_name: as the user called it.
+        search: what was searched.
+        queries: the queries.
+        found: ids and distances of the hits of each query.
+        row_names: names and labels of the items, where they are known.
+        positions: position of each id in ``row_names``.
+        data: data whose rows are the items; None: pictures are those of items whose names are image files.
+    """
+    pictures = _Pictures(None if data is None else open_inputs([data]), index_name)
+    shown = []
+    for n, (ids, distances) in enumerate(found[:MOST_QUERIES]):
+        labels, hits = queries.labels(n), []
+        for row_id, distance in list(zip(ids.tolist(), distances.tolist(), strict=True))[:MOST_HITS]:
+            position = positions.get(row_id)
+            known = row_names if position is not None else None
+            name = f"id {row_id}" if known is None else known.names[position or 0]
+            own = [] if known is None else known.label_list(position or 0)
+            right = bool(labels & set(own)) if labels and own else None
+            away = f"{distance} bit{'' if distance == 1 else 's'} away · {Path(name).name}"
+            image = pictures.of_item(row_id, name, is_named=known is not None)
+            hits.append(ShownHit(image, name, label_text(own), right, away))
+        note = search.note(queries.codes[n : n + 1], distances)
+        image = _query_picture(queries, n, pictures)
+        shown.append(
+            SearchedQuery(image, queries.names[n], label_text(sorted(labels)), hits, note, len(ids) - len(hits))
+        )
+    write_hits_page(path, index_name, len(search.index), search.index.bits, shown, len(found))
+
+
+class _Pictures:
+    """Pictures of items: rows of a source by id, else image files by name."""
+
+    def __init__(self, source: "Source | None", index_name: str) -> None:
+        self.source, self.index_name = source, index_name
+        self._of_row = None if source is None else pictures_of_source(source)
+
+    def of_item(self, row_id: int, name: str, *, is_named: bool, scale: int = 1) -> str | None:
+        if self.source is None or self._of_row is None:
+            return picture_of_file(name, scale)
+        # Ids are row numbers of the data that were encoded, unless they were given anew: names tell.
+        own = self.source.item_name(row_id) if row_id < len(self.source) else None
+        if own is None or (is_named and Path(own).name != Path(name).name):
+            called = "is not there" if own is None else f"is {own!r} there"
+            raise DataError(
+                f"{self.source.name} does not hold the items of {self.index_name}: id {row_id} ({name}) {called}."
+            )
+        return self._of_row(row_id, scale)
+
+
+def _query_picture(queries: SearchQueries, query: int, pictures: _Pictures) -> str | None:
+    if queries.source is not None:
+        assert queries.codes.ids is not None  # codes of a source carry row numbers
+        return pictures_of_source(queries.source)(int(queries.codes.ids[query]), 2)
+    if pictures.source is not None and queries.row_names is not None:
+        row_id, name = int(queries.row_names.ids[query]), queries.names[query]
+        is_row = row_id < len(pictures.source) and Path(pictures.source.item_name(row_id)).name == Path(name).name
+        return pictures.of_item(row_id, name, is_named=True, scale=2) if is_row else picture_of_file(name, 2)
+    return picture_of_file(queries.names[query], 2)

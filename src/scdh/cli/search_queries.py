@@ -1,0 +1,108 @@
+"""Queries of a search: an item of the index, a file of codes, or images and data that a model encodes."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from scdh.cli.output import print_note
+from scdh.cli.same_model import check_same_model
+from scdh.codes import Codes
+from scdh.data.row_names import RowNames
+from scdh.errors import ConfigError, unknown_name
+
+if TYPE_CHECKING:
+    from scdh.data.source import Source
+    from scdh.index import HammingIndex
+    from scdh.index.milvus import MilvusIndex
+
+    AnyIndex = HammingIndex | MilvusIndex
+
+MOST_NAMES = 20_000
+
+
+@dataclass(frozen=True, eq=False)
+class SearchQueries:
+    """Codes to search with.
+
+    Args:
+        codes: q codes.
+        names: q names.
+        row_names: names and labels of the queries, where they are known.
+        source: the data that were encoded; None: codes came from a file or the index.
+    """
+
+    codes: Codes
+    names: list[str]
+    row_names: RowNames | None = None
+    source: "Source | None" = None
+
+    def labels(self, query: int) -> set[str]:
+        """Names of the labels of a query; empty if none are known."""
+        return set() if self.row_names is None else set(self.row_names.label_list(query))
+
+
+def id_of_row(row: str, row_names: RowNames | None, positions: dict[int, int], index_name: str) -> int:
+    """The id of the item that --row gives: by number if there is such an id, or else by name."""
+    number = int(row) if row.removeprefix("-").isdecimal() else None
+    named = [] if row_names is None else row_names.ids_of(row)
+    if number is not None and (number in positions or not named):
+        others = [row_id for row_id in named if row_id != number]
+        if others:
+            print_note(f"--row {row} is the item with id {row}; the one called {row!r} has id {others[0]}.")
+        return number
+    if row_names is None:
+        raise ConfigError(f"--row needs the id of an item, a whole number, as {index_name} has no names; got {row!r}.")
+    if not named:
+        if len(row_names.names) > MOST_NAMES:  # looking for a similar one would take long
+            raise ConfigError(f"No item of {index_name} is called {row!r}; names look like {row_names.names[0]!r}.")
+        raise ConfigError(unknown_name("item", row, row_names.names))
+    if len(named) > 1:
+        ids = ", ".join(map(str, named[:5])) + (" …" if len(named) > 5 else "")
+        raise ConfigError(f"{len(named)} items are called {row!r}; give the id of one of them ({ids}).")
+    return named[0]
+
+
+def query_of_index(index: "AnyIndex", row_id: int, row_names: RowNames | None, position: int | None) -> SearchQueries:
+    """The item of an id; ``position`` is its place in ``row_names``, None if it has no name."""
+    codes = index.codes_of([row_id])
+    if row_names is None or position is None:
+        return SearchQueries(codes, [f"id {row_id}"])
+    own = row_names.take(np.array([position]))
+    return SearchQueries(codes, own.names, own)
+
+
+def queries_of_file(path: Path, index: "AnyIndex", index_name: str) -> SearchQueries:
+    """All codes of a file."""
+    codes = Codes.load(path)
+    check_same_model(index.metadata, codes.metadata, index_name, str(path))
+    row_names = RowNames.load(path, codes.ids, len(codes))
+    ids = range(len(codes)) if codes.ids is None else codes.ids
+    return SearchQueries(codes, [f"id {row_id}" for row_id in ids] if row_names is None else row_names.names, row_names)
+
+
+def encoded_queries(model: str, inputs: list[str], index: "AnyIndex", index_name: str) -> SearchQueries:
+    """Image files or data, encoded by the model that made the index."""
+    from scdh.cli.inputs import open_inputs
+    from scdh.runs.encoding import encode_rows
+    from scdh.runs.folder import RunFolder
+
+    source = open_inputs(inputs)
+    hasher = RunFolder(model).load_model()
+    check_same_model(index.metadata, {"model": hasher.fingerprint()}, index_name, model)
+    codes, row_names = encode_rows(hasher, source, np.arange(len(source)), workers=0)
+    return SearchQueries(codes, row_names.names, row_names, source)
+
+
+def ids_with_labels(row_names: RowNames | None, labels: list[str], index_name: str) -> np.ndarray:
+    """Ids of the items that have one of these labels."""
+    if row_names is None or not row_names.labelled:
+        raise ConfigError(f"--label needs items with labels, and there are none for {index_name}.")
+    unknown = [label for label in labels if label not in row_names.label_names]
+    if unknown:
+        raise ConfigError(unknown_name("label", unknown[0], row_names.label_names))
+    wanted = [row_names.label_names.index(label) for label in labels]
+    if row_names.labels.ndim == 1:
+        return row_names.ids[np.isin(row_names.labels, wanted)]
+    return row_names.ids[row_names.labels[:, wanted].any(axis=1)]

@@ -1,0 +1,118 @@
+"""Anything that a user may name → its description. Needs no torch."""
+
+from pathlib import Path
+
+from scdh.errors import DataError, ModelError, ScdhError
+from scdh.experiments.info.described import Described, read_json
+from scdh.experiments.info.files import (
+    describe_codes,
+    describe_comparison,
+    describe_data,
+    describe_index,
+    describe_split,
+)
+from scdh.experiments.info.models import describe_model, describe_run, is_model, is_run
+from scdh.hub import DESCRIPTION, WEIGHTS
+
+COMPARISON = "compare.json"
+KINDS = "a run, a model, codes, an index, a comparison, a split or data"
+
+
+def describe(name: str) -> Described:
+    """What ``name`` is: a path, a data set known by name, or the id of a model on the hub.
+
+    Raises:
+        ScdhError: if it is nothing that is known, or it is broken.
+    """
+    from scdh.data.named.benchmarks import DATASETS
+    from scdh.index.milvus.uri import is_milvus_uri
+
+    path = Path(name).expanduser()
+    if name in DATASETS or name.startswith("hf:"):
+        return _data(name)
+    if is_milvus_uri(name):
+        return _milvus(name)
+    if path.is_dir():
+        return _folder(path, name)
+    if path.is_file():
+        return _file(path, name)
+    is_hub_id = name.count("/") == 1 and not name.startswith((".", "/", "~")) and not path.suffix
+    if is_hub_id and not path.parent.is_dir():  # else it is a misspelt path
+        return _hub_model(name)
+    return _data(name)
+
+
+def _folder(path: Path, name: str) -> Described:
+    if is_model(path):
+        return describe_model(path, name)
+    if is_run(path):
+        return describe_run(path)
+    if (path / COMPARISON).is_file():
+        return describe_comparison(path / COMPARISON)
+    return _data(name)
+
+
+def _file(path: Path, name: str) -> Described:
+    with open(path, "rb") as handle:
+        start = handle.read(1 << 12)
+    if start.startswith(b"scdh-index"):
+        return describe_index(path)
+    if path.name == WEIGHTS and (path.parent / DESCRIPTION).is_file():
+        return describe_model(path.parent, str(path.parent))
+    if b'"scdh-codes"' in start or path.suffix == ".codes":
+        return describe_codes(path)
+    if path.suffix == ".json":
+        return _json(path)
+    return _data(name)
+
+
+def _json(path: Path) -> Described:
+    content = read_json(path)
+    if isinstance(content, dict):
+        if str(content.get("format", "")).startswith("scdh protocol"):
+            return describe_split(path)
+        if path.name == COMPARISON and "rows" in content:
+            return describe_comparison(path)
+        if path.name == DESCRIPTION and (is_model(path.parent) or is_run(path.parent)):
+            return _folder(path.parent, str(path.parent))
+        if str(content.get("format", "")).startswith("scdh items"):
+            return _file(path.with_name(path.name.removesuffix(".items.json")), str(path))
+        if "run" in content and is_run(path.parent):  # scores
+            return describe_run(path.parent)
+    raise DataError(f"{path} is JSON, but nothing that scdh writes; expected {KINDS}.")
+
+
+def _data(name: str) -> Described:
+    from scdh.data.open import open_source
+
+    try:
+        source = open_source(name)
+    except ScdhError as error:
+        reason = f"; as data: {error}" if Path(name).exists() or name.startswith("hf:") else ", nor a file or folder."
+        raise DataError(f"{name!r} is not {KINDS}{reason}") from None
+    return describe_data(source, name)
+
+
+def _milvus(name: str) -> Described:
+    from scdh.index.milvus import MilvusIndex
+
+    with MilvusIndex.open(name) as index:
+        size = f"{len(index):,} codes of {index.bits} bits"
+        described = Described("index", f"{index.shown}: a Milvus collection of {size}")
+        described.add("items", len(index))
+        described.add("bits", index.bits)
+        described.add("model fingerprint", index.metadata.get("model"))
+        described.suggest("search", "--index", index.shown, "--codes", "queries.codes")
+    return described
+
+
+def _hub_model(name: str) -> Described:
+    from huggingface_hub import hf_hub_download
+
+    try:
+        description = Path(hf_hub_download(name, DESCRIPTION))
+    except Exception as error:  # the hub's client has many kinds of errors; all mean that it cannot be had
+        raise ModelError(
+            f"There is nothing at {name!r}, and the hub did not give a model of that name ({type(error).__name__})."
+        ) from None
+    return describe_model(description.parent, name)

@@ -1,0 +1,198 @@
+"""Runs and models: what their folders say, read without torch."""
+
+from pathlib import Path
+from typing import Any
+
+from scdh.data.protocol import Protocol
+from scdh.errors import CodesError, ConfigError, DataError, ModelError
+from scdh.experiments.info.described import Described, counts_text, read_json, some
+from scdh.hub import DESCRIPTION, MODEL_OF_RUN, WEIGHTS
+from scdh.methods.declared import declared
+from scdh.runs.folder import RunFolder
+from scdh.tensor_files import read_metadata
+
+MODEL_FORMAT = "scdh-model"
+MOST_FOLDERS = 300  # that are looked at for the model of some codes
+
+
+def is_model(folder: Path) -> bool:
+    return (folder / WEIGHTS).is_file() and (folder / DESCRIPTION).is_file()
+
+
+def is_run(folder: Path) -> bool:
+    run = RunFolder(folder)
+    return run.config_file.is_file() and not (folder / WEIGHTS).exists()
+
+
+def read_model(folder: Path) -> dict[str, Any]:
+    """The description of a model folder."""
+    content = read_json(folder / DESCRIPTION)
+    if not isinstance(content, dict) or content.get("format") != MODEL_FORMAT:
+        raise ModelError(f"{str(folder)!r} does not hold a model of scdh.")
+    return content
+
+
+def describe_model(folder: Path, name: str) -> Described:
+    """A model folder; ``name`` is what the user called it (a folder, or an id on the hub)."""
+    content = read_model(folder)
+    width = content.get("feature_width")
+    encodes = "images" if width is None else f"embeddings of width {width:,}"
+    described = Described("model", f"{name}: a model of {content.get('bits')}-bit codes by {_method(content)}")
+    described.add("method", content["config"]["method"]["name"])
+    described.add("bits", content.get("bits"))
+    described.add("encodes", encodes)
+    described.add("backbone", content["config"]["net"]["backbone"])
+    described.add("labels", len(content["label_names"]), some(content["label_names"]))
+    described.add("several labels a row", bool(content.get("multi_label")))
+    _add_training(described, content.get("info", {}))
+    if (folder / WEIGHTS).is_file():
+        described.add("size of the weights", (folder / WEIGHTS).stat().st_size, _size(folder / WEIGHTS))
+    described.add("model fingerprint", fingerprint_of(folder))
+    described.facts["versions"] = content.get("versions", {})
+    described.suggest("encode", name, "DATA", "--out", "data.codes")
+    return described
+
+
+def describe_run(folder: Path) -> Described:
+    """A run folder, finished or not."""
+    run = RunFolder(folder)
+    settings = run.saved_settings()
+    method, bits, data = (settings.get(group, {}) for group in ("method", "method", "data"))
+    name, length, source = method.get("name", "?"), bits.get("bits"), data.get("source", "?")
+    described = Described("run", f"{folder}: a run of {_title(name)} with {length} bits on {source}")
+    described.add("method", name)
+    described.add("bits", length)
+    described.add("data", source)
+    described.add("seed", settings.get("seed"))
+    if run.protocol_file.exists():
+        _add_split(described, Protocol.load(run.protocol_file))
+    described.add("state", _state(run))
+    if run.failure.exists():
+        described.add("failure", read_json(run.failure).get("sentence"))
+    if is_model(run.model):
+        content = read_model(run.model)
+        described.add("labels", len(content["label_names"]), some(content["label_names"]))
+        _add_training(described, content.get("info", {}))
+        described.add("model", str(run.model))
+        described.add("model fingerprint", fingerprint_of(folder))
+    if run.has_student:
+        described.add("student", str(run.student))
+    for file in sorted(run.path.glob("scores*.json")):
+        _add_scores(described, file)
+    _add_codes(described, run)
+    _suggest_for_run(described, run, str(source))
+    return described
+
+
+def _add_training(described: Described, info: dict[str, Any]) -> None:
+    described.add("epochs", info.get("epochs"))
+    described.add("best epoch", info.get("best_epoch"))
+    described.add("validation MAP", info.get("validation_map"))
+
+
+def _add_split(described: Described, protocol: Protocol) -> None:
+    counts = {part: len(getattr(protocol, part)) for part in ("train", "validation", "query", "database")}
+    described.add("split", protocol.name)
+    described.add("rows", counts, counts_text(counts))
+    described.add("split fingerprint", protocol.fingerprint)
+
+
+def _state(run: RunFolder) -> str:
+    if run.is_finished:
+        return "finished"
+    if run.failure.exists():
+        return "failed"
+    return "stopped, can be resumed" if run.checkpoint.exists() else "not finished"
+
+
+def _add_scores(described: Described, file: Path) -> None:
+    content = read_json(file)
+    if "map" not in content:
+        return
+    name = file.stem.replace("_", " ")
+    texts = [f"MAP {content['map']:.4f}"]
+    facts = {"map": content["map"], "precision_at_k": content.get("precision_at_k", {})}
+    if "10" in facts["precision_at_k"]:
+        texts.append(f"precision@10 {facts['precision_at_k']['10']:.4f}")
+    if "floats" in content:
+        facts["floats_map"] = content["floats"]["map"]
+        texts.append(f"the {content['floats']['width']:,} floats behind it {content['floats']['map']:.4f}")
+    described.add(name, facts, ", ".join(texts))
+
+
+def _add_codes(described: Described, run: RunFolder) -> None:
+    """Codes and indexes in the run's folder that its model made."""
+    own = described.facts.get("model_fingerprint")
+    files = sorted({*run.path.glob("*.codes"), *run.path.glob("codes/*.codes"), *run.path.glob("*.index")})
+    made = [str(file.relative_to(run.path)) for file in files if own is not None and model_of_file(file) == own]
+    others = [str(file.relative_to(run.path)) for file in files if str(file.relative_to(run.path)) not in made]
+    if made:
+        described.add("codes of this model", made, ", ".join(made))
+    if others:
+        described.add("codes of other models", others, ", ".join(others))
+
+
+def _suggest_for_run(described: Described, run: RunFolder, source: str) -> None:
+    if not run.is_finished:
+        if not run.failure.exists():
+            described.suggest("train", "--resume", "--out", run)
+        return
+    described.suggest("evaluate", run)
+    described.suggest("report", run)
+    described.suggest("encode", run, source, "--out", run.path / "all.codes")
+
+
+def fingerprint_of(folder: Path) -> str | None:
+    """Fingerprint of the model in a run or model folder; None if it is not written anywhere."""
+    model = folder / MODEL_OF_RUN if is_model(folder / MODEL_OF_RUN) else folder
+    try:
+        content = read_model(model)
+        if "fingerprint" in content:
+            return str(content["fingerprint"])
+        run = RunFolder.of_model(folder)  # models of earlier versions do not say it, but scores and codes do
+        if run.scores().is_file():
+            return read_json(run.scores()).get("model")
+        return model_of_file(run.codes("database"))
+    except (DataError, ModelError, ConfigError):
+        return None
+
+
+def model_of_file(file: Path) -> str | None:
+    """Fingerprint of the model that made the codes of a codes or index file; None if it does not say."""
+    from scdh.index import HammingIndex
+
+    try:
+        if file.suffix == ".index":
+            return HammingIndex.load(file).metadata.get("model")
+        return read_metadata(file, "scdh-codes").get("model")
+    except CodesError:
+        return None
+
+
+def find_maker(fingerprint: str, near: Path) -> Path | None:
+    """The run or model folder nearby that has this fingerprint."""
+    here = near.resolve().parent
+    folders = [here, *list(here.parents)[:2]]
+    for place in (here, here / "runs", Path.cwd(), Path.cwd() / "runs"):
+        if place.is_dir():
+            folders += [folder for folder in sorted(place.iterdir()) if folder.is_dir()]
+    for folder in list(dict.fromkeys(folders))[:MOST_FOLDERS]:
+        if (is_run(folder) or is_model(folder)) and fingerprint_of(folder) == fingerprint:
+            return folder.relative_to(Path.cwd()) if folder.is_relative_to(Path.cwd()) else folder
+    return None
+
+
+def _method(content: dict[str, Any]) -> str:
+    return _title(content["config"]["method"]["name"])
+
+
+def _title(name: str) -> str:
+    try:
+        return declared(name).about.title
+    except ConfigError:  # of a package that is not installed
+        return name
+
+
+def _size(path: Path) -> str:
+    size = path.stat().st_size
+    return f"{size / 1e6:.1f} MB" if size >= 1e5 else f"{size:,} bytes"

@@ -1,0 +1,213 @@
+"""What the page of a run shows: its codes and scores, computed or read from its folder."""
+
+import csv
+import json
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from scdh.codes import HAMMING, Codes
+from scdh.config import RunConfig
+from scdh.data.protocol import Protocol
+from scdh.data.source import Source
+from scdh.errors import DataError
+from scdh.experiments.pages.labels import label_text
+from scdh.experiments.report.confusions import FIRST
+from scdh.hasher import Hasher
+from scdh.index import HammingIndex
+from scdh.index.ties import items_at, tie_note
+from scdh.runs.encoding import encode_rows
+from scdh.runs.folder import RunFolder
+from scdh.runs.protocol import source_of
+from scdh.runs.run_scores import RunScores
+from scdh.runs.scored_labels import scored_labels
+from scdh.runs.scoring import score_run
+from scdh.runs.source_features import SourceFeatures
+
+LEAST_VALIDATION = 2  # a single row has nothing to be ranked against
+
+
+@dataclass(frozen=True, eq=False)
+class Ranked:
+    """Queries of a part of the split with their first hits.
+
+    Args:
+        scores: of this part.
+        student: scores of the student's codes, of a run with a teacher.
+        queries: their codes, with row numbers as ids.
+        labels: int64 [q] or multi-hot [q, C].
+        positions: int64 [q, k], the first hits as positions in the database, nearest first, ties by position.
+        distances: [q, k].
+        index: of the database by position; None if the method ranks by a distance of its own.
+    """
+
+    scores: RunScores
+    student: RunScores | None
+    queries: Codes
+    labels: np.ndarray
+    positions: np.ndarray
+    distances: np.ndarray
+    index: HammingIndex | None
+
+    @property
+    def leaves_one_out(self) -> bool:
+        return self.scores.part == "validation"
+
+    def tie_note(self, query: int) -> str:
+        """What the list of a query's hits does not show; empty if it shows all."""
+        if self.index is None or not self.distances.shape[1]:
+            return ""
+        last = int(self.distances[query, -1])
+        at_last = int(items_at(self.index, self.queries[query : query + 1], [last])[0])
+        own = int(self.leaves_one_out and last == 0)
+        return tie_note(last, int((self.distances[query] == last).sum()), at_last - own)
+
+
+@dataclass(frozen=True, eq=False)
+class RunContents:
+    """A run, its data, its database codes, and its ranked queries (None: it has none to score)."""
+
+    run: RunFolder
+    config: RunConfig
+    source: Source
+    protocol: Protocol
+    title: str
+    database: Codes
+    database_labels: np.ndarray
+    label_names: list[str]
+    ranked: Ranked | None
+
+    @property
+    def database_rows(self) -> np.ndarray:
+        assert self.database.ids is not None  # codes of a run carry row numbers
+        return self.database.ids
+
+    def label_text(self, labels: np.ndarray) -> str:
+        """Names of the labels of one row: a number, or multi-hot [C]."""
+        if labels.ndim == 0:
+            return "" if labels < 0 else self.label_names[int(labels)]
+        return label_text([self.label_names[n] for n in np.flatnonzero(labels)])
+
+
+def read_contents(run: RunFolder, *, floats: bool = True) -> RunContents:
+    """Score a run, or take the codes that an earlier scoring left, and rank its queries.
+
+    Args:
+        run: a finished run; queries are scored, else validation rows, else only its codes are looked at.
+        floats: also score the float vectors behind the codes.
+
+    Raises:
+        DataError: if it is no run, or it failed.
+    """
+    config = run.config()
+    if run.failure.exists():
+        sentence = json.loads(run.failure.read_text("utf-8")).get("sentence", "")
+        raise DataError(f"The run in {str(run)!r} failed, so there is nothing to report: {sentence}")
+    source = source_of(config)
+    protocol = run.protocol(source)
+    hasher = None if not run.is_finished and run.codes("database").exists() else run.load_model()
+    labels, names = scored_labels(source)
+    part = "query" if len(protocol.query) else "validation" if len(protocol.validation) >= LEAST_VALIDATION else None
+    if part is None:
+        assert hasher is not None  # codes without a model are those of queries and database
+        database = _database_codes(run, hasher, source, protocol)
+        ranked = None
+    else:
+        scores = score_run(run, part, source=source, hasher=hasher, floats=floats)
+        student = score_run(run, part, network="student", source=source) if run.has_student else None
+        queries = Codes.load(run.codes(part))
+        database = queries if part == "validation" else Codes.load(run.codes("database"))
+        ranked = _rank(run, hasher, source, scores, student, queries, database, labels)
+    title = config.method.name if hasher is None else hasher.method.about.title
+    return RunContents(run, config, source, protocol, title, database, labels[database.ids], names, ranked)
+
+
+def _database_codes(run: RunFolder, hasher: Hasher, source: Source, protocol: Protocol) -> Codes:
+    train, features = hasher.config.train, SourceFeatures(source, run.feature_folder())
+    return encode_rows(
+        hasher,
+        source,
+        protocol.database,
+        title="encoding database",
+        batch_size=train.batch_size,
+        workers=train.workers,
+        on_bad_image=hasher.config.data.on_bad_image,
+        hash_outputs=features.hash_outputs,
+    )[0]
+
+
+def _rank(
+    run: RunFolder,
+    hasher: Hasher | None,
+    source: Source,
+    scores: RunScores,
+    student: RunScores | None,
+    queries: Codes,
+    database: Codes,
+    labels: np.ndarray,
+) -> Ranked:
+    is_validation = scores.part == "validation"
+    k = min(FIRST + is_validation, len(database))
+    assert queries.ids is not None  # codes of a run carry row numbers
+    index = None
+    if hasher is None or hasher.method.ranking == HAMMING:
+        index = HammingIndex(Codes(database.packed, database.bits), ids=np.arange(len(database)))
+        hits = index.search(queries, k)
+        positions, distances = hits.ids, hits.distances
+    else:
+        features = SourceFeatures(source, run.feature_folder())
+        outputs = features.hash_outputs(hasher, source, queries.ids, workers=hasher.config.train.workers)
+        positions, distances = _nearest_by_method(hasher, np.concatenate([u for _, u in outputs]), database, k)
+    if is_validation:
+        positions, distances = _without_own(positions, distances)
+    return Ranked(scores, student, queries, labels[queries.ids], positions, distances, index)
+
+
+def _nearest_by_method(hasher: Hasher, u: np.ndarray, database: Codes, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """By the method's own distance, some queries at a time."""
+    pieces, step = [], max(1, (1 << 22) // max(len(database), 1))
+    for start in range(0, len(u), step):
+        distances = np.asarray(hasher.method.distances(hasher.network, u[start : start + step], database))
+        order = np.argsort(distances, axis=1, kind="stable")[:, :k]
+        pieces.append((order, np.take_along_axis(distances, order, axis=1)))
+    return np.concatenate([order for order, _ in pieces]), np.concatenate([near for _, near in pieces])
+
+
+def _without_own(positions: np.ndarray, distances: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Hits [q, k − 1] of queries that are the database: each without its own row, or without its last hit."""
+    others = positions != np.arange(len(positions))[:, None]
+    others[others.all(axis=1), -1] = False
+    shape = len(positions), positions.shape[1] - 1
+    return positions[others].reshape(shape), distances[others].reshape(shape)
+
+
+def read_epochs(run: RunFolder) -> dict[str, list[float]]:
+    """Columns of the log of epochs, NaN where a cell is empty; nothing for a method that is fitted."""
+    if not run.log.exists():
+        return {}
+    columns: dict[str, list[float]] = {}
+    with open(run.log, newline="", encoding="utf-8") as handle:
+        for row in csv.DictReader(handle):
+            for name, text in row.items():
+                columns.setdefault(name, []).append(_number(text))
+    return columns
+
+
+def _number(text: Any) -> float:
+    try:
+        return float(text)
+    except (TypeError, ValueError):
+        return math.nan
+
+
+def read_choices(run: RunFolder) -> list[dict[str, str]]:
+    """Settings that were chosen for the data: "setting", "value" and "reason" of each; empty if none are written."""
+    try:
+        content = json.loads(run.choices.read_text("utf-8"))
+    except (FileNotFoundError, ValueError):
+        return []
+    entries = content if isinstance(content, list) else []
+    keys = ("setting", "value", "reason")
+    return [{key: str(entry.get(key, "")) for key in keys} for entry in entries if isinstance(entry, dict)]

@@ -1,0 +1,196 @@
+"""The page of a run: one HTML file with everything inside, so that it can be mailed and opened without a network."""
+
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from scdh.experiments.pages.pictures import ShownHit, pictures_of_source
+from scdh.experiments.pages.template import load_template
+from scdh.experiments.report.confusions import find_confusions, shares_a_label
+from scdh.experiments.report.contents import Ranked, RunContents, read_choices, read_contents, read_epochs
+from scdh.experiments.report.figures import draw_bits, draw_buckets, draw_confusions, draw_curves, draw_training
+from scdh.experiments.report.queries import RULES, choose_queries
+from scdh.files import replacing
+from scdh.metrics.statistics import bucket_sizes, code_statistics
+from scdh.runs.folder import RunFolder
+from scdh.runs.run_scores import RunScores
+from scdh.runs.summary import summarise
+from scdh.versions import versions
+
+PAGE = "report.html"
+SHOWN_PRECISIONS = (1, 10, 100)
+
+
+@dataclass(frozen=True)
+class ShownQuery:
+    """A query of the page with its hits, and what its list of hits leaves out."""
+
+    image: str | None
+    name: str
+    label: str
+    why: str
+    average_precision: float
+    relevant: int
+    hits: list[ShownHit]
+    note: str
+
+
+@dataclass(frozen=True)
+class ScoreRow:
+    """One line of the table of scores."""
+
+    name: str
+    bytes: int | None
+    map: float
+    map_worst: float
+    map_best: float
+    precision_at_radius: float | None
+    precisions: list[float | None]
+
+
+def write_report(folder: Path, out: Path | None = None, *, floats: bool = True) -> tuple[Path, RunContents]:
+    """Write the page of a run.
+
+    Args:
+        folder: the run's.
+        out: HTML file to write (default: ``report.html`` in the run's folder).
+        floats: also score the float vectors behind the codes.
+
+    Returns:
+        The path of the page, and what it shows.
+    """
+    contents = read_contents(RunFolder(folder), floats=floats)
+    path = out or folder / PAGE
+    with replacing(path) as temporary:
+        temporary.write_text(to_html(contents), "utf-8")
+    return path, contents
+
+
+def to_html(contents: RunContents) -> str:
+    """The HTML text of what :func:`read_contents` gives."""
+    ranked, database = contents.ranked, contents.database
+    has_labels = contents.source.labelled[contents.database_rows].any()
+    values: dict[str, Any] = {
+        "contents": contents,
+        "ranked": ranked,
+        "items": "photos" if contents.source.kind == "images" else "items",
+        "counts": _counts(contents),
+        "training": draw_training(read_epochs(contents.run)),
+        "statistics": code_statistics(database, contents.database_labels if has_labels else None),
+        "buckets": bucket_sizes(database),
+        "bits_chart": draw_bits(database),
+        "buckets_chart": draw_buckets(database),
+        "choices": read_choices(contents.run),
+        "settings": _settings(contents),
+        "commands": _next_commands(contents),
+        "versions": versions(),
+        "rows": [],
+        "queries": [],
+        "confusions": None,
+    }
+    if ranked is not None:
+        confusions = find_confusions(
+            ranked.labels,
+            contents.database_labels,
+            contents.label_names,
+            ranked.positions,
+            ranked.scores.scores.per_query["ap"],
+        )
+        values |= {
+            "rows": _score_rows(ranked),
+            "precision_at": SHOWN_PRECISIONS,
+            "curves": draw_curves(ranked),
+            "queries": _shown_queries(contents, ranked),
+            "rules": RULES,
+            "hopeless": int((ranked.scores.scores.per_query["relevant"] == 0).sum()),
+            "confusions": confusions,
+            "heat_map": draw_confusions(confusions),
+            "content": ranked.scores.to_dict(),
+        }
+    return load_template("run.html", score=lambda value: "–" if value is None else f"{value:.3f}").render(values)
+
+
+def _counts(contents: RunContents) -> dict[str, int]:
+    """Rows of each part of the split, as every command prints them."""
+    protocol = contents.protocol
+    return {
+        "train": len(protocol.train),
+        "validation": len(protocol.validation),
+        "query": len(protocol.query),
+        "database": len(protocol.database),
+        "unlabelled": int((~contents.source.labelled).sum()),
+    }
+
+
+def _score_rows(ranked: Ranked) -> list[ScoreRow]:
+    title = "codes" if ranked.student is None else "codes of the teacher"
+    rows = [_row_of_run(title, ranked.scores)]
+    if ranked.student is not None:
+        rows.append(_row_of_run("codes of the student", ranked.student))
+    if (floats := ranked.scores.floats) is not None:
+        summary = summarise(floats.scores)
+        rows.append(_row(f"{floats.name}, cosine", floats.bytes, summary))
+    return rows
+
+
+def _row_of_run(name: str, scores: RunScores) -> ScoreRow:
+    bits = scores.scores.definition.get("bits")
+    return _row(name, None if bits is None else -(-bits // 8), summarise(scores.scores))
+
+
+def _row(name: str, size: int | None, summary: dict[str, Any]) -> ScoreRow:
+    precisions = [summary["precision_at_k"].get(str(k)) for k in SHOWN_PRECISIONS]
+    maps = summary["map"], summary["map_worst"], summary["map_best"]
+    return ScoreRow(name, size, *maps, summary.get("precision_at_radius"), precisions)
+
+
+def _shown_queries(contents: RunContents, ranked: Ranked) -> list[ShownQuery]:
+    per_query = ranked.scores.scores.per_query
+    picture, source = pictures_of_source(contents.source), contents.source
+    is_hamming = ranked.index is not None
+    shown = []
+    for chosen in choose_queries(per_query["ap"], per_query["relevant"], ranked.labels):
+        n = chosen.position
+        positions = ranked.positions[n]
+        right = shares_a_label(ranked.labels[n : n + 1], contents.database_labels, positions[None])[0]
+        hits = []
+        for position, distance, is_right in zip(positions, ranked.distances[n], right, strict=True):
+            item = int(contents.database_rows[position])
+            away = f"{distance} bit{'' if distance == 1 else 's'} away" if is_hamming else f"distance {distance:.3g}"
+            label = contents.label_text(contents.database_labels[position])
+            hits.append(ShownHit(picture(item, 1), source.item_name(item), label, bool(is_right), away))
+        assert ranked.queries.ids is not None  # codes of a run carry row numbers
+        row = int(ranked.queries.ids[n])
+        shown.append(
+            ShownQuery(
+                picture(row, 2),
+                source.item_name(row),
+                contents.label_text(ranked.labels[n]),
+                chosen.why,
+                float(per_query["ap"][n]),
+                int(per_query["relevant"][n]),
+                hits,
+                ranked.tie_note(n),
+            )
+        )
+    return shown
+
+
+def _settings(contents: RunContents) -> list[tuple[str, str]]:
+    """All settings by dotted key."""
+    settings = []
+    for group, value in contents.config.model_dump(mode="json").items():
+        inner = value if isinstance(value, dict) else {"": value}
+        settings += [(f"{group}.{key}".rstrip("."), str(one)) for key, one in inner.items()]
+    return settings
+
+
+def _next_commands(contents: RunContents) -> list[str]:
+    run, data = str(contents.run), contents.config.data.source
+    codes, index = f"{run}/all.codes", f"{run}/all.index"
+    commands = [["encode", run, data, "--out", codes]]
+    if contents.ranked is None or contents.ranked.index is not None:
+        html = f"{run}/hits.html"
+        commands += [["index", codes, "--out", index], ["search", index, "--row", "0", "--html", html]]
+    return [shlex.join(["scdh", *command]) for command in commands]

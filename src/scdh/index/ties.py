@@ -1,0 +1,55 @@
+"""How many items share a distance: a list of hits that ends within a tie shows some of them by id alone."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from scdh.codes import Codes
+from scdh.index.hamming import HammingIndex
+
+
+def items_at(
+    index: HammingIndex,
+    query_codes: Codes,
+    distances: Sequence[int] | NDArray[np.integer],
+    only: ArrayLike | None = None,
+) -> NDArray[np.int64]:
+    """The number of items at exactly a given distance from each query.
+
+    Args:
+        index: the items.
+        query_codes: q codes of the bits of the index.
+        distances: q whole numbers of at least 0.
+        only: the items that count, as for :meth:`HammingIndex.search`.
+
+    Returns:
+        int64 [q].
+
+    >>> index = HammingIndex(Codes.from_bits([[0, 0], [0, 1], [1, 0]]))
+    >>> items_at(index, Codes.from_bits([[0, 0]]), [1]).tolist()
+    [2]
+    """
+    counts = np.zeros(len(query_codes), np.int64)
+    for number, distance in enumerate(distances):
+        hits = index.within(query_codes[number : number + 1], int(distance), only=only)
+        counts[number] = int((hits.distances == distance).sum())
+    return counts
+
+
+def tie_note(distance: int, shown: int, at_distance: int) -> str:
+    """One sentence about the last distance of a list of hits; empty if all items at that distance are shown.
+
+    Args:
+        distance: of the last hit, in bits.
+        shown: hits at that distance in the list.
+        at_distance: items at that distance in the index.
+
+    >>> tie_note(1, 3, 10)
+    '10 items are at distance 1, shown by id; 7 more at the same distance are not shown.'
+    """
+    more = at_distance - shown
+    if more <= 0:
+        return ""
+    rest = "1 more at the same distance is" if more == 1 else f"{more:,} more at the same distance are"
+    return f"{at_distance:,} items are at distance {distance}, shown by id; {rest} not shown."

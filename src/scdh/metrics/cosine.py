@@ -1,0 +1,48 @@
+"""Cosine distance of float vectors, some queries at a time: what Hamming distances of codes are measured against."""
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+COSINE = "cosine distance"
+
+
+def unit_vectors(vectors: NDArray[np.floating]) -> NDArray[np.floating]:
+    """Rows divided by their length, [n, d]; a row of zeros stays zero, and is equally far from everything."""
+    length = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return vectors / np.where(length == 0, 1, length)
+
+
+def cosine_distances(
+    queries: NDArray[np.floating], database: NDArray[np.floating]
+) -> Callable[[slice], NDArray[np.floating]]:
+    """A function that gives 1 − cosine of some queries to all items, as ``evaluate_distances`` takes it.
+
+    Args:
+        queries: float [q, d].
+        database: float [n, d].
+
+    >>> cosine_distances(np.array([[2.0, 0.0]]), np.array([[1.0, 0.0], [0.0, 3.0]]))(slice(0, 1)).tolist()
+    [[0.0, 1.0]]
+    """
+    unit_queries, unit_items = unit_vectors(queries), unit_vectors(database).T
+    return lambda rows: 1 - unit_queries[rows] @ unit_items
+
+
+def nearest_by_cosine(
+    queries: NDArray[np.floating], database: NDArray[np.floating], k: int
+) -> tuple[NDArray[np.int64], NDArray[np.floating]]:
+    """The k nearest vectors of each query; equal ones in the order of the database.
+
+    Args:
+        queries: float [q, d]; a table [q, n] is in memory, so give some tens of queries.
+        database: float [n, d].
+        k: how many, at most n.
+
+    Returns:
+        Positions in the database int64 [q, k], nearest first, and their cosines float [q, k].
+    """
+    distances = cosine_distances(queries, database)(slice(0, len(queries)))
+    order = np.argsort(distances, axis=1, kind="stable")[:, :k]
+    return order, 1 - np.take_along_axis(distances, order, axis=1)

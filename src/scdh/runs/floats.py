@@ -1,0 +1,108 @@
+"""Scores of the float vectors that codes were made of, ranked by cosine: what codes have to be measured against."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from scdh.data.source import Source
+from scdh.evaluation import evaluate_distances
+from scdh.hasher import Hasher
+from scdh.methods.base import Method
+from scdh.metrics.cosine import COSINE, cosine_distances
+from scdh.metrics.scores import RankingScores
+from scdh.runs.score_options import ScoreOptions
+from scdh.runs.scored_labels import scored_labels
+from scdh.runs.source_features import has_untrained_trunk
+from scdh.runs.summary import summarise
+
+MOST_BYTES = 4 << 30  # of the database's vectors, which are all in memory while they are ranked
+FeaturesOfRows = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
+
+
+@dataclass(frozen=True, eq=False)
+class FloatScores:
+    """Scores of float vectors of ``width`` numbers, ranked by cosine."""
+
+    width: int
+    scores: RankingScores = field(repr=False)
+
+    @property
+    def name(self) -> str:
+        return f"{self.width:,} floats"
+
+    @property
+    def bytes(self) -> int:
+        """Of one item."""
+        return 4 * self.width
+
+    def to_dict(self) -> dict[str, Any]:
+        """Ready for JSON, as in a run's scores file."""
+        return {"width": self.width, "bytes": self.bytes, **summarise(self.scores)}
+
+
+def score_floats(
+    source: Source,
+    query_rows: np.ndarray,
+    database_rows: np.ndarray,
+    features_of_rows: FeaturesOfRows,
+    options: ScoreOptions = ScoreOptions(),  # noqa: B008 (it is frozen)
+    *,
+    leave_one_out: bool = False,
+    progress: bool = False,
+) -> FloatScores:
+    """Score the ranking of the database by cosine, with the rows, the labels and the definitions of the codes.
+
+    Args:
+        source: the data, for labels.
+        query_rows: int64 [q], such as ``protocol.query``.
+        database_rows: int64 [n], such as ``protocol.database``.
+        features_of_rows: rows → those that could be read and their vectors [m, d], as
+            :meth:`scdh.runs.source_features.SourceFeatures.of_rows` gives for a model.
+        options: definitions of the scores; the radius does not count here.
+        leave_one_out: the queries are the database, and no query finds its own row.
+        progress: whether to show progress on standard error.
+    """
+    query_rows, queries = features_of_rows(query_rows)
+    database_rows, database = (query_rows, queries) if leave_one_out else features_of_rows(database_rows)
+    labels, _ = scored_labels(source, options.label_column)
+    arguments = options.for_evaluate(source.name)
+    del arguments["radius"]
+    scores = evaluate_distances(
+        cosine_distances(queries, database),
+        labels[query_rows],
+        labels[database_rows],
+        leave_one_out=leave_one_out,
+        distance_name=COSINE,
+        progress=progress,
+        **arguments,
+    )
+    return FloatScores(int(database.shape[1]), scores)
+
+
+def why_no_floats(hasher: Hasher, items: int) -> str | None:
+    """Why the vectors behind a model's codes are not scored, as the end of a sentence; None: they are.
+
+    Args:
+        hasher: the model.
+        items: of the database.
+    """
+    if hasher.preprocess is not None and not has_untrained_trunk(hasher):
+        return "the network was tuned for these codes (net.freeze=false), and its features are not kept"
+    width = hasher.network.trunk_width if hasher.feature_width is None else hasher.feature_width
+    size = 4 * width * items
+    if size > MOST_BYTES:
+        return f"those of {items:,} items take {size / 2**30:.1f} GB of memory"
+    return None
+
+
+def advice_below_floats(codes: RankingScores, floats: FloatScores, method: Method) -> str | None:
+    """One sentence of what to try where codes score below their floats; None where they do not."""
+    if codes.map >= floats.scores.map:
+        return None
+    if not method.learns_by_gradient:
+        advice = f"{method.about.title} does not learn from labels; try --method scdh, or more bits"
+    else:
+        advice = "try more bits (--bits), more epochs (--epochs) or another learning rate (--set train.lr_head=…)"
+    return f"These codes score below the {floats.name} they were made of: {advice}."

@@ -1,0 +1,87 @@
+"""Scores of a run and everything they rest on, as the run's folder keeps them."""
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from scdh.config import RunConfig
+from scdh.data.protocol import Protocol
+from scdh.files import replacing
+from scdh.metrics.scores import RankingScores
+from scdh.runs.floats import FloatScores
+from scdh.runs.folder import NetworkName, RunFolder
+from scdh.runs.summary import summarise
+from scdh.versions import versions
+
+
+@dataclass(frozen=True, eq=False)
+class RunScores:
+    """Scores of a run with everything they rest on; ``to_dict`` is what its JSON file holds.
+
+    ``floats`` are the scores of the vectors that the codes were made of; or ``no_floats`` says why there are none.
+    ``advice`` says what to try where the codes are worse.
+    """
+
+    run: RunFolder
+    part: str
+    network: NetworkName | None
+    scores: RankingScores
+    protocol: Protocol
+    source_name: str
+    config: RunConfig
+    l_q: float | None = None
+    left_out: int | None = None
+    model: str | None = None
+    label_column: str | None = None
+    floats: FloatScores | None = None
+    no_floats: str | None = None
+    advice: str | None = None
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def file(self) -> Path:
+        return self.run.scores(self.part, self.network)
+
+    @property
+    def per_query_file(self) -> Path:
+        return self.run.per_query(self.part, self.network)
+
+    def to_dict(self) -> dict[str, Any]:
+        scores = summarise(self.scores)
+        if self.label_column is not None:
+            scores["definition"]["label_column"] = self.label_column
+        measured = {
+            "l_q": self.l_q,
+            "left_out": self.left_out,
+            "model": self.model,
+            "floats": None if self.floats is None else self.floats.to_dict(),
+            "no_floats": self.no_floats,
+            "advice": self.advice,
+        }
+        return {
+            "run": str(self.run),
+            "part": self.part,
+            "file": self.file.name,
+            "per_query": self.per_query_file.name,
+            **scores,
+            "protocol": {"name": self.protocol.name, "fingerprint": self.protocol.fingerprint},
+            "split_counts": self.protocol.counts,
+            "split_about": self.protocol.about,
+            "source": {"name": self.source_name, "fingerprint": self.protocol.source_fingerprint},
+            "config": self.config.model_dump(mode="json"),
+            "versions": versions(),
+            "network": self.network or ("teacher" if self.run.has_student else None),
+            **{key: value for key, value in measured.items() if value is not None},
+            "seconds": self.seconds,
+        }
+
+    def save(self, query_rows: np.ndarray) -> None:
+        """Write scores and per-query scores into the run's folder."""
+        with replacing(self.per_query_file) as temporary, open(temporary, "wb") as handle:
+            arrays: dict[str, Any] = {"rows": query_rows, **self.scores.per_query}
+            np.savez(handle, **arrays)
+        with replacing(self.file) as temporary:
+            temporary.write_text(json.dumps(self.to_dict(), indent=1, ensure_ascii=False), "utf-8")

@@ -1,0 +1,115 @@
+"""Features of a source by a trunk that training leaves as it came: kept ones are read, missing ones are computed.
+
+What ``scdh train`` kept, ``scdh evaluate`` and ``scdh encode`` need not compute again; a comparison shares them among
+all of its runs.
+"""
+
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from scdh.data.source import Source
+from scdh.errors import DataError
+from scdh.hasher import Hasher
+from scdh.nets.network import weights_fingerprint
+from scdh.runs.encoding import hash_outputs_of_features, hash_outputs_of_rows
+from scdh.runs.features import cached_trunk_features, has_features
+
+CHUNK = 1 << 16  # rows whose features are in memory at once while codes are computed
+
+
+class SourceFeatures:
+    """Plain (not augmented) features of the rows of a source.
+
+    Args:
+        source: images or embeddings; embeddings are their own features.
+        folder: where features of images are kept; None: nowhere.
+        stores: whether features that had to be computed are added to ``folder``.
+        holds_all: compute the features of all rows at the first request and hold them, for run after run.
+    """
+
+    def __init__(self, source: Source, folder: Path | None, *, stores: bool = True, holds_all: bool = False) -> None:
+        self.source, self.folder, self.stores, self.holds_all = source, folder, stores, holds_all
+        self._trunk = ""
+        self._rows, self._features = np.empty(0, np.int64), np.empty((0, 0), np.float32)
+
+    def of_rows(
+        self, hasher: Hasher, rows: np.ndarray, *, progress: str | None = "features", **loading: Any
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Features by the trunk of a model.
+
+        Args:
+            hasher: model whose trunk computes the features.
+            rows: int64 [n], row numbers of the source.
+            progress: title of the progress bar; None: no bar.
+            loading: ``batch_size``, ``workers`` and ``on_bad_image`` (default: the settings of the model's run).
+
+        Returns:
+            int64 [m] and float32 [m, d]: the rows without those whose image could not be read, and their features.
+        """
+        if self.source.kind == "features":
+            return rows, np.asarray(self.source.features[rows])
+        if not self.holds_all:
+            return self._read(hasher, rows, progress, loading)
+        self._hold_all(hasher)
+        readable = rows[np.isin(rows, self._rows)]
+        if not len(readable):
+            raise DataError(f"None of the {len(rows)} items of {self.source.name} could be encoded.")
+        return readable, self._features[np.searchsorted(self._rows, readable)]
+
+    def _hold_all(self, hasher: Hasher) -> None:
+        """Read the features of all images, unless they are those in memory."""
+        assert hasher.preprocess is not None  # a network of images has one
+        # By weights, not by settings: without pretrained weights every seed has another trunk.
+        trunk = json.dumps([weights_fingerprint(hasher.network.trunk), hasher.preprocess.to_dict()])
+        if trunk != self._trunk:
+            every_row = np.arange(len(self.source))
+            self._rows, self._features = self._read(hasher, every_row, "features of all images", {})
+            self._trunk = trunk
+
+    def _read(
+        self, hasher: Hasher, rows: np.ndarray, progress: str | None, loading: dict[str, Any]
+    ) -> tuple[np.ndarray, np.ndarray]:
+        config = hasher.config
+        settings = {
+            "batch_size": config.train.batch_size,
+            "workers": config.train.workers,
+            "on_bad_image": config.data.on_bad_image,
+            **loading,
+        }
+        return cached_trunk_features(
+            hasher, self.source, rows, folder=self.folder, stores=self.stores, progress=progress, **settings
+        )
+
+    def hash_outputs(
+        self, hasher: Hasher, source: Source, rows: np.ndarray, *, progress: str | None = None, **loading: Any
+    ) -> Iterable[tuple[np.ndarray, np.ndarray]]:
+        """As :func:`hash_outputs_of_rows`; where the trunk is as it came, only the layers above it run."""
+        if not has_untrained_trunk(hasher) or hasher.preprocess is None or not self._is_of_use(hasher):
+            return hash_outputs_of_rows(hasher, source, rows, progress=progress, **loading)
+        hasher.check_fits(source)
+        return self._hash_outputs(hasher, rows, progress, loading)
+
+    def _is_of_use(self, hasher: Hasher) -> bool:
+        """Features that are neither kept nor to be kept would only take memory."""
+        return self.holds_all or (
+            self.folder is not None and (self.stores or has_features(hasher, self.source, self.folder))
+        )
+
+    def _hash_outputs(
+        self, hasher: Hasher, rows: np.ndarray, progress: str | None, loading: dict[str, Any]
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        starts = range(0, len(rows), CHUNK)
+        for number, start in enumerate(starts, start=1):
+            title = progress if progress is None or len(starts) == 1 else f"{progress} {number}/{len(starts)}"
+            readable, features = self.of_rows(hasher, rows[start : start + CHUNK], progress=title, **loading)
+            if len(readable):
+                yield readable, hash_outputs_of_features(hasher, features)
+
+
+def has_untrained_trunk(hasher: Hasher) -> bool:
+    """Whether the trunk is as it came: frozen, or under a method that is fitted to its features."""
+    return hasher.config.net.freeze or not hasher.method.learns_by_gradient
