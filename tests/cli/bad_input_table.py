@@ -187,7 +187,7 @@ CASES = (
     Case("data changed after training", "evaluate {d}/changed_run", ("changed", "fingerprint")),
     Case("topk that is no number", "evaluate {d}/run --topk few", ("few", "--topk")),
     Case("run folder already used", "train --preset demo-digits --out {d}/run", ("run", "--resume")),
-    Case("resume with other settings", "train --resume --out {d}/run --epochs 77", ("train.epochs", "not 77")),
+    Case("resume with other settings", "train --resume --out {d}/run --bits 77", ("method.bits", "not 77")),
     Case("resume where no run is", "train --resume --out {d}/corrupt", ("corrupt", "config.json")),
     Case("unknown option", "train --preset demo-digits --bit 4", ("--bit",)),
     Case("unknown command", "tarin", ("tarin",)),
