@@ -55,7 +55,7 @@ UNTRAINED = ("features", "small_conv")  # backbones without pretrained weights, 
 # it changes nothing: validation MAP 0.196 without, 0.195 with a norm of 4, 0.171 with 8.
 MANY_CLASSES = 500
 # Random crops matter most where photos are few; each costs as much as all photos once through the network.
-VIEWS = ((5_000, 5), (20_000, 3))
+VIEWS = ((5_000, 5), (10_000, 3))  # (rows, views): up to so many rows
 MOST_ROWS_VIEWS = 2
 BATCHES = ((4_000, 64), (16_000, 128))  # (rows, batch): below so many rows
 LARGEST_BATCH = 256

@@ -19,7 +19,7 @@ LONGEST = 16  # times the first length
 LEAST_GAIN = 0.002  # of validation MAP, that a doubled length must bring
 L_Q_BAND = (0.1, 0.2)  # paper, "Optimization": a good α lets l_q end there
 ALPHA_TRIALS = 3
-ALPHA_LOSS = 0.005  # of validation MAP, that an α with l_q inside the band may cost
+ALPHA_LOSS = 0.005  # of validation MAP, that an α with l_q inside the band may cost; the noise of a trial
 
 
 @dataclass(frozen=True)
