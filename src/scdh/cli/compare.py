@@ -195,7 +195,7 @@ def _can_learn(name: str, source: "Source") -> bool:
 
 
 def _print_results(results: "ComparisonResults") -> None:
-    from scdh.experiments.compare.tables import format_score, format_seconds, rows_by_method
+    from scdh.experiments.compare.tables import format_floats, format_score, format_seconds, rows_by_method
 
     data, longest, target = results.data, max(results.bits), results.target
     columns = ["method", *(f"{bits} bits" for bits in results.bits), f"radius {results.radius}", "training"]
@@ -207,6 +207,9 @@ def _print_results(results: "ComparisonResults") -> None:
         times = [format_seconds(method.mean("seconds", longest))]
         times += [] if target is None else [format_seconds(method.mean("seconds_to_target", longest))]
         lines.append((method.title, *maps, precision, *times))
+    if results.floats is not None:
+        rest = ["–"] * (len(columns) - 1 - len(results.bits))
+        lines.append((results.floats.title, *[format_floats(results)] * len(results.bits), *rest))
     title = (
         f"MAP on {data.name}: {data.train:,} labelled, {data.unlabelled:,} unlabelled, {data.query:,} queries, "
         f"{data.database:,} items; mean ± deviation of {len(results.seeds)} seeds"

@@ -26,7 +26,7 @@ from scdh.training.device import make_accelerator
 from scdh.training.loop import train_epochs
 from scdh.training.search import ALPHA, EPOCHS, RATE, Search, Start
 
-FIRST_STEPS, FIRST_EPOCHS = 200, 4  # at least, of a trial of the rate
+FIRST_STEPS, FIRST_EPOCHS = 300, 4  # at least, of a trial of the rate
 EPOCH_STEPS = 200  # at most, of an epoch of a trial: of many rows a part is enough to choose by
 
 

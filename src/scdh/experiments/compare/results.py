@@ -86,6 +86,20 @@ class SummaryRow(Record):
         return value
 
 
+class FloatRow(Record):
+    """The float vectors that codes were made of, ranked by cosine: means over ``seeds``."""
+
+    width: int
+    bytes: int  # of one item
+    map: float
+    map_std: float | None
+    seeds: list[int]
+
+    @property
+    def title(self) -> str:
+        return f"{self.width:,} floats, cosine ({self.bytes:,} bytes)"
+
+
 class Trial(Record):
     """Values of settings that were tried, and the validation MAP they gave; None where training failed."""
 
@@ -140,6 +154,7 @@ class ComparisonResults(Record):
     missing: list[str]
     definition: dict[str, Any] | None
     rows: list[SummaryRow]
+    floats: FloatRow | None = None
     cells: list[CellResult]
     configs: dict[str, dict[str, Any]]
     versions: dict[str, str]

@@ -15,6 +15,7 @@ from scdh.data.source import Source
 from scdh.errors import ConfigError
 from scdh.experiments.compare.budget import epochs_within
 from scdh.experiments.compare.cell import CellRunner
+from scdh.experiments.compare.floats import float_row
 from scdh.experiments.compare.grid import Cell, Grid
 from scdh.experiments.compare.rates import own_rates
 from scdh.experiments.compare.results import Budget, CellResult, ComparedData, ComparisonResults, TuningResult
@@ -97,6 +98,7 @@ def compare_methods(
         missing=missing,
         definition=common_definition(cell_results),
         rows=summarise(cell_results, target),
+        floats=float_row(cells, runner),
         cells=cell_results,
         configs={cell.name: cell.config.model_dump(mode="json") for cell in cells if cell.seed == grid.seeds[0]},
         versions=versions(),

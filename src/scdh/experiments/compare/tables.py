@@ -94,7 +94,18 @@ def _table(results: ComparisonResults, title: str, note: str, value: str) -> Tab
         means = [rows.mean(value, bits) for rows in methods]
         best = max((mean for mean in means if mean is not None), default=None)
         highlighted |= {(line, column) for line, mean in enumerate(means) if mean is not None and mean == best}
+    if value == "map" and results.floats is not None:
+        lines.append([results.floats.title, *[format_floats(results)] * len(results.bits)])
+        note += " The floats behind the codes are no code, so they are never highlighted."
     return Table(title, note, ["method", *(f"{bits} bits" for bits in results.bits)], lines, frozenset(highlighted))
+
+
+def format_floats(results: ComparisonResults) -> str:
+    """MAP of the float vectors; "–" where they were not ranked."""
+    floats = results.floats
+    if floats is None:
+        return "–"
+    return f"{floats.map:.3f}" if floats.map_std is None else f"{floats.map:.3f} ± {floats.map_std:.3f}"
 
 
 def _format(row: SummaryRow | None, value: str) -> str:
@@ -113,7 +124,7 @@ def tuning_table(results: ComparisonResults) -> Table | None:
     highlighted = set()
     for method, tuning in results.tuned.items():
         for trial in tuning.tried:
-            is_chosen = trial.values == tuning.chosen
+            is_chosen = trial.values.items() <= tuning.chosen.items()
             if is_chosen:
                 highlighted.add((len(lines), 2))
             values = ", ".join(f"{key} = {value}" for key, value in trial.values.items()) or "nothing to tune"
