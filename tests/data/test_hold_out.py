@@ -49,7 +49,8 @@ def test_many_classes_are_thinned_evenly() -> None:
 
 
 def test_too_little_to_validate_is_said() -> None:
-    assert divide(np.repeat(np.arange(5), 10)).notes == ("too few labelled rows to hold some out for validation",)
+    (note,) = divide(np.repeat(np.arange(5), 10)).notes
+    assert note == "too few labelled rows a class to hold some out for validation"
     assert sizes(divide(np.repeat([0], 500))) == (100, 400, 0)  # one class: every ranking is perfect
     parts = divide(np.arange(40))
     assert sizes(parts) == (0, 40, 0)

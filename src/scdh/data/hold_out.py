@@ -66,7 +66,7 @@ def hold_out(
         # In the order given also where ``train_per_class`` has sorted the rows.
         validation = fitting_validation(labels, order[np.isin(order, train)])
         if not len(validation):
-            notes.append("too few labelled rows to hold some out for validation")
+            notes.append("too few labelled rows a class to hold some out for validation")
     else:
         validation = take_per_class(labels, train, validation_per_class, "validation", label_names)
     return HeldOut(np.sort(query), np.sort(train[~np.isin(train, validation)]), np.sort(validation), tuple(notes))
