@@ -122,7 +122,7 @@ def test_the_python_of_a_document_runs(document, tmp_path, monkeypatch):
     exec(compile(code, document, "exec"), {"__name__": "__main__"})
 
 
-DOCUMENTS = [("README.md", 5), ("docs/compare.md", 3), ("docs/semi_supervised.md", 3)]
+DOCUMENTS = [("README.md", 5), ("docs/compare.md", 3), ("docs/semi_supervised.md", 3), ("docs/report.md", 9)]
 
 
 @pytest.mark.slow

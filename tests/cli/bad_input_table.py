@@ -31,6 +31,9 @@ class Case:
 
 
 CASES = (
+    Case("info of nothing", "info {d}/nowhere", ("nowhere", "is not a run, a model, codes, an index")),
+    Case("report of what is no run", "report {d}", ("is not a run folder",)),
+    Case("pictures for no page", "search {d}/some.index --row 0 --data digits", ("--data", "--html")),
     Case("unknown preset", "train --preset cifar --out {d}/x", ("preset", "cifar", "did you mean 'cifar10'")),
     Case("unknown method", "train --preset demo-digits --method scdhh --out {d}/x", ("method", "did you mean 'scdh'")),
     Case(

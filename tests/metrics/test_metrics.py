@@ -325,3 +325,10 @@ def test_examples_in_docstrings(module):
     result = doctest.testmod(importlib.import_module(f"scdh.{module}"))
     assert result.attempted > 0
     assert result.failed == 0
+
+
+def test_buckets_are_counted_largest_first():
+    codes = Codes.from_bits(np.array([[0, 1], [1, 1], [0, 1], [0, 1], [1, 1], [0, 0]], np.uint8))
+    assert metrics.bucket_sizes(codes).tolist() == [3, 2, 1]
+    assert metrics.bucket_sizes(codes[:0]).tolist() == []
+    assert metrics.distinct_codes(codes) == 3

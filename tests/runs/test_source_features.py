@@ -96,6 +96,7 @@ def test_another_folder_of_features_is_remembered_also_when_both_are_moved(photo
     assert RunFolder(tmp_path / "b/run").feature_folder() == tmp_path / "b/run/features"
 
 
+@pytest.mark.slow
 def test_a_tuned_network_runs_as_a_whole_and_has_no_floats(photos, tmp_path, computed):
     must(["train", "--data", f"{photos}/photos", *OPTIONS, "--set", "net.freeze=false", "--out", f"{tmp_path}/run"])
     text = must(["evaluate", f"{tmp_path}/run"])

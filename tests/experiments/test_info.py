@@ -1,0 +1,169 @@
+"""`scdh info` tells what everything is, without torch, and refuses the rest in one sentence."""
+
+import json
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from scdh.codes import RANKING, Codes
+from scdh.experiments.info.find import describe
+from scdh.experiments.info.models import fingerprint_of
+from scdh.hasher import Hasher
+from scdh.runs.folder import RunFolder
+from scdh.training.run import train
+from tests.cli.commands import must, run, run_json
+from tests.data.data_files import write_pictures
+from tests.legacy.test_old_files import FILES
+from tests.methods.harness import digits
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A run with scores and codes, and codes and an index beside it."""
+    folder = tmp_path_factory.mktemp("in fo")
+    train(digits("mt_scdh", 1, **{"data.validation_per_class": 5}), folder / "run", quiet=True)
+    must(["evaluate", f"{folder}/run"])
+    must(["encode", f"{folder}/run", "digits", "--out", f"{folder}/all.codes"])
+    must(["index", f"{folder}/all.codes", "--out", f"{folder}/all.index"])
+    return folder
+
+
+def test_a_run(made):
+    described = describe(str(made / "run"))
+    facts = described.to_dict()
+    assert (facts["kind"], facts["method"], facts["state"], facts["labels"]) == ("run", "mt_scdh", "finished", 10)
+    assert facts["rows"] == {"train": 350, "validation": 50, "query": 200, "database": 1597}
+    assert facts["scores"]["map"] == json.loads((made / "run/scores.json").read_text("utf-8"))["map"]
+    assert facts["scores"]["floats_map"] > 0
+    assert "scores_student" in facts
+    assert facts["model_fingerprint"] == Hasher.load(made / "run").fingerprint()
+    assert "codes/query.codes" in facts["codes_of_this_model"]
+    assert "codes/query_student.codes" in facts["codes_of_other_models"]
+    assert any("report" in command for command in facts["next"])
+    text = must(["info", f"{made}/run"])
+    assert "train 350, validation 50, query 200, database 1,597" in text
+
+
+def test_a_model_its_codes_and_their_index_know_each_other(made, monkeypatch):
+    fingerprint = Hasher.load(made / "run").fingerprint()
+    model = describe(str(made / "run" / "model")).to_dict()
+    assert (model["kind"], model["bits"], model["encodes"]) == ("model", 32, "embeddings of width 64")
+    assert model["model_fingerprint"] == fingerprint
+    assert describe(str(made / "run/model/model.safetensors")).kind == "model"
+    monkeypatch.chdir(made)
+    codes, index = describe("all.codes").to_dict(), describe("all.index").to_dict()
+    for facts in (codes, index):
+        assert (facts["items"], facts["bits"], facts["labels"]) == (1797, 32, 10)
+        assert (facts["model_fingerprint"], facts["made_by"]) == (fingerprint, "run")
+    assert (codes["kind"], index["kind"]) == ("codes", "index")
+    assert codes["bytes_per_item"] == 4
+    assert any("--model run" in command for command in index["next"])
+    assert describe("all.codes.items.json").kind == "codes"
+
+
+def test_codes_without_names_or_model(tmp_path):
+    Codes.from_bits(np.eye(4, dtype=np.uint8), metadata={RANKING: "own distance"}).save(tmp_path / "own.codes")
+    facts = describe(str(tmp_path / "own.codes")).to_dict()
+    assert facts["ranked_by"] == "own distance"
+    assert facts["names"] is False
+    assert "model_fingerprint" not in facts
+    assert facts["next"] == []
+    Codes.from_bits(np.eye(4, dtype=np.uint8), metadata={"model": "0" * 16}).save(tmp_path / "lost.codes")
+    assert "no run or model near this file" in must(f"info {tmp_path}/lost.codes")
+    Codes.from_bits(np.zeros((0, 4), np.uint8)).save(tmp_path / "none.codes")
+    must(f"index {tmp_path}/none.codes --out {tmp_path}/none.index")
+    for name in ("none.codes", "none.index"):
+        assert describe(str(tmp_path / name)).to_dict()["items"] == 0
+
+
+@pytest.mark.slow
+def test_a_split_and_a_comparison(made, compared):
+    split = describe(str(made / "run/protocol.json")).to_dict()
+    assert (split["kind"], split["rows"]["query"]) == ("split", 200)
+    for name in (compared, compared / "compare.json"):
+        facts = describe(str(name)).to_dict()
+        assert facts["kind"] == "comparison"
+        assert facts["map"]
+        assert "info" in facts["next"][0]
+    cell = sorted((compared / "cells").iterdir())[0]
+    assert describe(str(cell)).kind == "run"
+
+
+@pytest.mark.parametrize("name", ["interrupted/scdh", "models/scdh_c", "runs/mt_scdh", "index/all.index", "compared"])
+def test_files_of_earlier_versions(name):
+    described = describe(str(FILES / name))
+    assert described.rows
+    if name == "interrupted/scdh":
+        assert described.facts["state"] == "stopped, can be resumed"
+        assert "--resume" in described.commands[0]
+
+
+def test_a_model_that_does_not_say_its_fingerprint_is_known_by_its_scores(made, tmp_path):
+    shutil.copytree(made / "run", tmp_path / "run")
+    file = tmp_path / "run/model/config.json"
+    content = json.loads(file.read_text("utf-8"))
+    expected = content.pop("fingerprint")
+    file.write_text(json.dumps(content), "utf-8")
+    assert fingerprint_of(tmp_path / "run") == expected
+    (tmp_path / "run/scores.json").unlink()
+    assert fingerprint_of(tmp_path / "run") == expected  # of its codes
+    shutil.rmtree(tmp_path / "run/codes")
+    assert fingerprint_of(tmp_path / "run") is None
+    assert describe(str(tmp_path / "run")).kind == "run"
+
+
+def test_data_of_every_kind(tmp_path):
+    write_pictures(tmp_path / "ph otos ü", [f"{kind}/{i}.png" for kind in ("cat", "dog") for i in range(2)])
+    np.savez(tmp_path / "v.npz", X=np.zeros((3, 2), np.float32), y=np.array([0, 1, -1]))
+    photos, vectors = (describe(str(tmp_path / name)).to_dict() for name in ("ph otos ü", "v.npz"))
+    assert (photos["kind"], photos["rows"], photos["items"], photos["labels"]) == ("data", 4, "images", 2)
+    assert (vectors["rows"], vectors["width"], vectors["with_a_label"]) == (3, 2, 2)
+    assert f"scdh train --data '{tmp_path}/ph otos ü' --bits 32" in photos["next"]
+    assert run_json("info digits --json")["rows"] == 1797
+
+
+def test_failed_and_unfinished_runs(made, tmp_path):
+    shutil.copytree(made / "run", tmp_path / "run")
+    run_folder = RunFolder(tmp_path / "run")
+    shutil.rmtree(run_folder.model)
+    run_folder.checkpoint.unlink()
+    assert describe(str(run_folder)).facts["state"] == "not finished"
+    run_folder.failure.write_text(json.dumps({"sentence": "The loss became NaN."}), "utf-8")
+    described = describe(str(run_folder))
+    assert (described.facts["state"], described.facts["failure"]) == ("failed", "The loss became NaN.")
+    assert described.commands == []
+
+
+@pytest.mark.parametrize(
+    "name", ["nothing", "notes.txt", "other.json", "broken.json", "broken.codes", "empty", "no.npz"]
+)
+def test_unknown_things_are_one_sentence(name, tmp_path):
+    (tmp_path / "empty").mkdir()
+    for file, text in (("notes.txt", "hello"), ("other.json", '{"a": 1}'), ("broken.json", "{"), ("broken.codes", "x")):
+        (tmp_path / file).write_text(text)
+    code, out, message = run(f"info {tmp_path}/{name}")
+    assert (code, out, message.count("\n")) == (2, "", 1)
+    assert name in message
+
+
+def test_a_misspelt_path_in_a_folder_is_not_looked_for_on_the_hub(tmp_path, monkeypatch):
+    (tmp_path / "runs").mkdir()
+    monkeypatch.chdir(tmp_path)
+    code, _, message = run("info runs/digist")
+    assert code == 2
+    assert "hub" not in message
+
+
+@pytest.mark.slow
+def test_no_description_waits_for_torch(made):
+    things = [str(made / name) for name in ("run", "run/model", "all.codes", "all.index", "run/protocol.json")]
+    script = (
+        "import sys\nfrom scdh.experiments.info.find import describe\n"
+        f"for thing in {[*things, 'digits']!r}:\n    describe(thing)\n"
+        "    assert 'torch' not in sys.modules and 'matplotlib' not in sys.modules, thing\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
