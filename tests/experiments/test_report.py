@@ -11,6 +11,7 @@ from scdh.config import load_config
 from scdh.errors import DataError
 from scdh.experiments.report.contents import read_contents
 from scdh.experiments.report.page import write_report
+from scdh.runs.choices import Choice, Choices
 from scdh.runs.folder import RunFolder
 from scdh.training.run import train
 from tests.cli.commands import must, run, run_json
@@ -95,16 +96,15 @@ def test_a_run_without_anything_to_score_shows_its_codes(runs):
 
 @pytest.mark.slow
 def test_chosen_settings_are_shown_with_their_reasons(runs):
-    choice = {"setting": "train.lr_head", "value": 0.01, "reason": "lowest loss in <a> range test & more"}
-    file = RunFolder(runs / "itq").choices
-    file.write_text(json.dumps([choice, "broken", {"setting": "x"}]), "utf-8")
+    run = RunFolder(runs / "itq")
+    reason = "lowest loss in <a> range test & more"
+    Choices(run.config(), made=[Choice("train.lr_head", 0.01, reason)]).save(run.choices_file)
     page, _ = page_of(runs / "itq")
     assert "choices" in page.ids
-    assert choice["reason"] in page.text
-    file.write_text("{", "utf-8")
+    assert reason in page.text
+    run.choices_file.unlink()
     page, _ = page_of(runs / "itq")
     assert "choices" not in page.ids
-    file.unlink()
 
 
 @pytest.mark.slow

@@ -47,7 +47,6 @@ class RunFolder:
         self.tensorboard = self.path / "tensorboard"
         self.features = self.path / "features"
         self.features_elsewhere = self.path / "features.json"  # names the folder, where features are kept in another
-        self.choices = self.path / "choices.json"  # settings that were chosen for the data, with the reasons
         self.failure = self.path / "failed.json"  # of a comparison's run that could not be trained
         self.lock = self.path / ".running"
 

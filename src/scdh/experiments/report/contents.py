@@ -3,7 +3,7 @@
 import csv
 import json
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from scdh.experiments.report.confusions import FIRST
 from scdh.hasher import Hasher
 from scdh.index import HammingIndex
 from scdh.index.ties import items_at, tie_note
+from scdh.runs.choices import Choices
 from scdh.runs.encoding import encode_rows
 from scdh.runs.folder import RunFolder
 from scdh.runs.protocol import source_of
@@ -204,10 +205,5 @@ def _number(text: Any) -> float:
 
 def read_choices(run: RunFolder) -> list[dict[str, str]]:
     """Settings that were chosen for the data: "setting", "value" and "reason" of each; empty if none are written."""
-    try:
-        content = json.loads(run.choices.read_text("utf-8"))
-    except (FileNotFoundError, ValueError):
-        return []
-    entries = content if isinstance(content, list) else []
-    keys = ("setting", "value", "reason")
-    return [{key: str(entry.get(key, "")) for key in keys} for entry in entries if isinstance(entry, dict)]
+    choices = Choices.load(run.choices_file)
+    return [] if choices is None else [{key: str(value) for key, value in asdict(c).items()} for c in choices.made]
