@@ -6,8 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import scdh
 from scdh.cli.options import read_settings
 from scdh.config import load_config
+from scdh.data.protocol import Protocol
 from scdh.data.row_names import RowNames
 from scdh.errors import ConfigError
 from tests.cli.commands import must, run, run_json
@@ -120,3 +122,43 @@ def test_a_table_given_to_set_is_read_key_by_key() -> None:
     assert read_settings(["train={epochs=5, lr_head=0.1}"]) == {"train.epochs": 5, "train.lr_head": 0.1}
     with pytest.raises(ConfigError, match=r"train\.epochs is given twice by --set"):
         read_settings(["train={epochs=5}", "train.epochs=6"])
+
+
+@pytest.fixture(scope="module")
+def small_vectors(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("vectors") / "small.npz"
+    rng = np.random.default_rng(0)
+    labels = np.arange(360) % 3
+    X = rng.normal(size=(3, 8))[labels] + rng.normal(size=(360, 8))
+    np.savez(file, X=X.astype(np.float32), y=labels)
+    return file
+
+
+@pytest.mark.slow
+def test_defaults_are_found_told_and_kept(small_vectors: Path, tmp_path: Path) -> None:
+    out = must(f"train --data {small_vectors} --bits 16 --set net.hidden=[16] --out {tmp_path}/run")
+    assert "To be found by trials on the" in out
+    assert "trials in" in out
+    told = run_json(f"train --resume --out {tmp_path}/run --show-config --json")
+    reasons = {choice["setting"]: choice["reason"] for choice in told["choices"]}
+    assert {"train.lr_head", "train.epochs", "method.alpha", "net.standardise"} <= reasons.keys()
+    toml = must(f"train --resume --out {tmp_path}/run --show-config")
+    (tmp_path / "again.toml").write_text(toml)
+    again = run_json(f"train --config {tmp_path}/again.toml --out {tmp_path}/again --json")
+    assert again["choices"] == []
+    weights = [scdh.Hasher.load(tmp_path / name).fingerprint() for name in ("run", "again")]
+    assert weights[0] == weights[1]
+
+
+@pytest.mark.slow
+def test_refit_trains_on_the_validation_rows_too(small_vectors: Path, tmp_path: Path) -> None:
+    command = f"train --data {small_vectors} --bits 16 --set net.hidden=[16] --epochs 2 --no-trials"
+    held_out = run_json(f"{command} --out {tmp_path}/a --json")["split_counts"]
+    must(f"{command} --refit --out {tmp_path}/b")
+    refitted = Protocol.load(tmp_path / "b/protocol.json")
+    assert held_out["validation"] >= 5
+    assert len(refitted.train) == held_out["train"] + held_out["validation"]
+    assert len(refitted.validation) == 0
+    assert len(refitted.query) == held_out["query"]
+    must(f"evaluate {tmp_path}/b")
+    must(f"train --resume --out {tmp_path}/b")

@@ -1,0 +1,73 @@
+"""Every trained method of a comparison has a learning rate of its own, and the floats behind the codes are shown."""
+
+from pathlib import Path
+
+import pytest
+
+from scdh.data.open import open_source
+from scdh.evaluation import evaluate_distances
+from scdh.experiments.compare.rates import RATES
+from scdh.metrics.cosine import cosine_distances
+from scdh.runs.folder import RunFolder
+from tests.cli.commands import must, run
+from tests.experiments.comparisons import modification_times, read_json
+
+pytest.importorskip("matplotlib")
+pytest.importorskip("jinja2")
+SMALL = "compare scdh dpsh itq --data digits --bits 16 --seeds 0 --epochs 2 --set net.hidden=[16]"
+
+
+@pytest.fixture(scope="module")
+def compared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("fair") / "out"
+    must(f"{SMALL} --out {out}")
+    return out
+
+
+@pytest.mark.slow
+def test_each_trained_method_has_the_rate_that_its_own_trials_found(compared: Path) -> None:
+    results = read_json(compared / "compare.json")
+    assert set(results["tuned"]) == {"scdh", "dpsh"}
+    assert len({len(tuned["tried"]) for tuned in results["tuned"].values()}) == 1  # as many trials for each
+    for method, tuned in results["tuned"].items():
+        assert set(RATES) <= {trial["values"]["train.lr_head"] for trial in tuned["tried"]}
+        rate = tuned["chosen"]["train.lr_head"]
+        best = max(tuned["tried"], key=lambda trial: trial["validation_map"])
+        assert best["values"]["train.lr_head"] == rate
+        config = results["configs"][f"{method}-16-0"]
+        assert config["train"]["lr_head"] == config["train"]["lr_trunk"] == rate
+        assert config["train"]["epochs"] == 2
+        assert config["method"].get("alpha") in (None, 0.5)  # only the rate is tried: all methods get equal trials
+
+
+@pytest.mark.slow
+def test_the_same_command_again_does_nothing_anew(compared: Path) -> None:
+    before = modification_times(compared / "cells") | modification_times(compared / "rates")
+    must(f"{SMALL} --out {compared}")
+    assert modification_times(compared / "cells") | modification_times(compared / "rates") == before
+
+
+@pytest.mark.slow
+def test_the_floats_are_a_line_of_every_table_of_map(compared: Path) -> None:
+    source = open_source("digits")
+    protocol = RunFolder(compared / "cells" / "scdh-16-0").protocol(source)
+    queries, database = source.features[protocol.query], source.features[protocol.database]
+    expected = evaluate_distances(
+        cosine_distances(queries, database), source.labels[protocol.query], source.labels[protocol.database]
+    )
+    floats = read_json(compared / "compare.json")["floats"]
+    assert floats["map"] == pytest.approx(expected.map)
+    assert (floats["width"], floats["bytes"], floats["seeds"]) == (64, 256, [0])
+    line = f"| 64 floats, cosine (256 bytes) | {expected.map:.3f} |"
+    assert line in (compared / "compare.md").read_text("utf-8")
+    assert "64 floats, cosine" in (compared / "compare.html").read_text("utf-8")
+
+
+@pytest.mark.slow
+def test_rates_that_are_given_or_not_wanted_are_not_tried(tmp_path: Path) -> None:
+    must(f"{SMALL} --set train.lr_head=0.01 --set dpsh:train.lr_trunk=0.01 --out {tmp_path}/a")
+    assert read_json(tmp_path / "a/compare.json")["tuned"] == {}
+    code, out, _ = run(f"{SMALL} --no-trials --out {tmp_path}/b")
+    assert code == 0
+    assert not (tmp_path / "b/rates").exists()
+    assert "SCDH" in out
