@@ -147,7 +147,7 @@ def heat_map(title: str, shares: np.ndarray, names: Sequence[str]) -> str:
             f'<text transform="translate({middle + 4:.0f} {beside - 6:.0f}) rotate(-90)" font-size="12">{text}</text>'
         )
     side = beside + CELL * count + 4
-    return _svg(title, "".join(cells), side, side)
+    return _svg(title, "".join(cells), side, side, most=1.3 * side)
 
 
 class _Frame:
@@ -254,8 +254,10 @@ def _shortened(name: str) -> str:
     return name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…"
 
 
-def _svg(title: str, content: str, width: float, height: float) -> str:
+def _svg(title: str, content: str, width: float, height: float, most: float | None = None) -> str:
+    """As wide as the page lets it be, but not wider than ``most`` pixels."""
+    limit = "" if most is None else f' style="max-width: {most:.0f}px"'
     return (
-        f'<svg role="img" viewBox="0 0 {width:.0f} {height:.0f}" font-size="12.5" fill="currentColor">'
+        f'<svg role="img" viewBox="0 0 {width:.0f} {height:.0f}" font-size="12.5" fill="currentColor"{limit}>'
         f"<title>{escape(title)}</title>{content}</svg>"
     )

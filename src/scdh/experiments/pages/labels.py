@@ -1,5 +1,6 @@
 """Labels as short texts for pages."""
 
+from collections import Counter
 from collections.abc import Sequence
 
 
@@ -10,7 +11,8 @@ def short_names(names: Sequence[str]) -> list[str]:
     ['pear', 'kind=orange', 'sort=orange']
     """
     values = _values(names)
-    return [value if values.count(value) == 1 else name for value, name in zip(values, names, strict=True)]
+    times = Counter(values)
+    return [value if times[value] == 1 else name for value, name in zip(values, names, strict=True)]
 
 
 def label_text(names: Sequence[str], most: int = 4) -> str:

@@ -7,7 +7,6 @@ import numpy as np
 
 from scdh.codes import Codes
 from scdh.experiments.pages.charts import Line, bar_chart, heat_map, line_chart
-from scdh.experiments.pages.labels import short_names
 from scdh.experiments.pages.svg import COLOURS
 from scdh.experiments.report.confusions import Confusions
 from scdh.experiments.report.contents import Ranked
@@ -115,5 +114,4 @@ def draw_confusions(confusions: Confusions) -> str:
     """Labels of the first hits by label of the query; empty where there are too many labels."""
     if not confusions.names:
         return ""
-    names = short_names(confusions.names)
-    return heat_map("Labels of the first hits by label of the query", confusions.shares, names)
+    return heat_map("Labels of the first hits by label of the query", confusions.shares, confusions.names)

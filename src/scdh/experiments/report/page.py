@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from scdh.experiments.pages.labels import short_names
 from scdh.experiments.pages.pictures import ShownHit, pictures_of_source
 from scdh.experiments.pages.template import load_template
 from scdh.experiments.report.confusions import find_confusions, shares_a_label
@@ -93,7 +94,7 @@ def to_html(contents: RunContents) -> str:
         confusions = find_confusions(
             ranked.labels,
             contents.database_labels,
-            contents.label_names,
+            short_names(contents.label_names),
             ranked.positions,
             ranked.scores.scores.per_query["ap"],
         )
@@ -119,7 +120,7 @@ def _counts(contents: RunContents) -> dict[str, int]:
         "validation": len(protocol.validation),
         "query": len(protocol.query),
         "database": len(protocol.database),
-        "unlabelled": int((~contents.source.labelled).sum()),
+        "unlabelled": len(protocol.unlabelled),
     }
 
 
