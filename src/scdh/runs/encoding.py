@@ -33,7 +33,7 @@ def encode_rows(
         source: data that fit the model.
         rows: row numbers, int64 [n]; they become the ids of the codes.
         title: what the progress bar shows.
-        batch_size: rows in one pass of the network.
+        batch_size: rows that are read at once; a GPU takes them in one pass, a CPU in pieces.
         workers: processes that decode images; None: chosen by the machine.
         on_bad_image: "fail", or "skip" to leave unreadable images out.
     """
@@ -61,7 +61,7 @@ def hash_outputs_of_rows(
         hasher: the model.
         source: data that fit the model.
         rows: row numbers, int64 [n].
-        batch_size: rows in one pass of the network.
+        batch_size: rows that are read at once; a GPU takes them in one pass, a CPU in pieces.
         workers: processes that decode images; None: chosen by the machine.
         on_bad_image: "fail", or "skip" to leave unreadable images out.
         progress: title of a progress bar; None: no bar.
