@@ -161,7 +161,7 @@ class Hasher:
         Args:
             items: paths, PIL images or uint8 arrays (one, a sequence, or any iterator), or embeddings float [n, d].
                 An iterator is read a few batches at a time, so it may be longer than memory.
-            batch_size: items in one pass of the network.
+            batch_size: items that are read at once; a GPU takes them in one pass, a CPU in pieces.
             workers: processes that decode images; None: chosen by the machine.
             on_bad_image: "fail", or "skip" to leave unreadable images out.
             progress: show a bar.

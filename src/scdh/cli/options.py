@@ -34,7 +34,9 @@ IdColumn = Annotated[
 ]
 Labels = Annotated[Path | None, typer.Option(help=".npy file with the labels of .npy embeddings.", show_default=False)]
 OnBadImage = Annotated[Literal["fail", "skip"], typer.Option(help="What to do with an image that cannot be read.")]
-BatchSize = Annotated[int, typer.Option(help="Items that go through the network at once.")]
+BatchSize = Annotated[
+    int, typer.Option(help="Items that are read at once; a GPU takes them in one pass, a CPU in pieces.")
+]
 Workers = Annotated[int | None, typer.Option(help="Processes that decode images (default: by the machine).")]
 Replace = Annotated[
     bool, typer.Option("--replace", metavar="", help="Replace the file OUT; without it, a file that exists is refused.")

@@ -36,7 +36,7 @@ def encode_rows(
         source: data that fit the model.
         rows: row numbers, int64 [n]; they become the ids of the codes.
         title: what the progress bar shows.
-        batch_size: rows in one pass of the network.
+        batch_size: rows that are read at once; a GPU takes them in one pass, a CPU in pieces.
         workers: processes that decode images; None: chosen by the machine.
         on_bad_image: "fail", or "skip" to leave unreadable images out.
         hash_outputs: gives (rows, u) batches as :func:`hash_outputs_of_rows` does (the default), e.g. from features
@@ -66,7 +66,7 @@ def hash_outputs_of_rows(
         hasher: the model.
         source: data that fit the model.
         rows: row numbers, int64 [n].
-        batch_size: rows in one pass of the network.
+        batch_size: rows that are read at once; a GPU takes them in one pass, a CPU in pieces.
         workers: processes that decode images; None: chosen by the machine.
         on_bad_image: "fail", or "skip" to leave unreadable images out.
         progress: title of a progress bar; None: no bar.
