@@ -41,11 +41,12 @@ def test_the_rate_found_is_near_the_best_also_outside_the_first_ones(best):
 def test_given_rates_are_tried_and_no_others():
     trials = Trials(peak(0.5))
     found([RATE], trials, rates=(0.01, 0.1))
-    assert {values[RATE] for values in trials.tried} <= {0.01, 0.1, 0.033}  # a third of the best, at full length
+    further = {0.033, START.rate}  # a third of the best at full length, and the usual one
+    assert {values[RATE] for values in trials.tried} <= {0.01, 0.1} | further
 
 
 def test_the_length_is_doubled_while_that_gains_and_no_further():
-    trials = Trials(lambda values: 1 - 1 / min(values[EPOCHS], 16))
+    trials = Trials(lambda values: 1 - 1 / min(values[EPOCHS], 16) - values[EPOCHS] / 1e6)
     assert found([EPOCHS], trials)[EPOCHS] == 16
     assert max(values[EPOCHS] for values in trials.tried) == 32
     assert {values[RATE] for values in trials.tried} == {START.rate}
@@ -96,6 +97,24 @@ def test_a_method_without_alpha_has_none_tried():
     trials = Trials(peak(0.01))
     found([RATE, EPOCHS], trials, Start(0.005, 20, 4, None))
     assert all(ALPHA not in values for values in trials.tried)
+
+
+def test_the_usual_values_are_kept_unless_others_are_better_by_more_than_the_error():
+    def search(error, usual):
+        def run_trial(values):
+            is_usual = (values[RATE], values[EPOCHS]) == (START.rate, START.epochs)
+            return Trial(values, usual if is_usual else 0.8, 0.15, 0.0, error)
+
+        made = Search([RATE, EPOCHS], START, run_trial).run()
+        return {choice.setting: choice.value for choice in made}, made[0].reason
+
+    usual = {RATE: START.rate, EPOCHS: START.epochs}
+    values, reason = search(0.03, 0.78)
+    assert values == usual
+    assert "usual" in reason
+    assert "0.800 ± 0.030" in reason
+    assert search(0.01, 0.78)[0] != usual
+    assert search(0.0, 0.9)[0] == usual
 
 
 def test_trials_that_diverge_lose_and_if_all_do_that_is_said():

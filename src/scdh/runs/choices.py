@@ -27,12 +27,15 @@ class Choice:
 
 @dataclass(frozen=True)
 class Trial:
-    """A short run with some values: its validation MAP (None if it diverged) and l_q of the validation rows."""
+    """A short run with some values: its validation MAP (None if it diverged) with the standard error of that mean, and
+    l_q of the validation rows.
+    """
 
     values: dict[str, Any]
     validation_map: float | None
     l_q: float | None
     seconds: float
+    error: float = 0.0
 
 
 @dataclass

@@ -1,8 +1,9 @@
 """Which rate, which number of epochs and which α: a search that only sees the scores of trials.
 
 Rates are tried at a short length first. Then the length is doubled, with the best rate and with a third of it (longer
-training wants smaller steps), until validation stops gaining. Last, α is moved until l_q of the validation rows is in
-the paper's band, unless that costs validation MAP.
+training wants smaller steps), until validation stops gaining. What was found must be better than the usual values by
+more than the standard error of its validation MAP, else these are taken: few validation rows say little. Last, α is
+moved until l_q of the validation rows is in the paper's band, unless that costs validation MAP.
 """
 
 from collections.abc import Callable
@@ -64,7 +65,8 @@ class Search:
         """The choices, with reasons."""
         best = self._choose_rate()
         best = self._choose_length(best)
-        self._add_rate_and_length(best)
+        if RATE in self.to_try or EPOCHS in self.to_try:
+            best = self._compare_with_usual(best)
         if ALPHA in self.to_try:
             self._choose_alpha(best)
         return self.made
@@ -107,13 +109,19 @@ class Search:
         rates = [rate, _rounded(rate / RATE_STEP)] if RATE in self.to_try else [rate]
         return [self._trial(rate, epochs) for rate in rates]
 
-    def _add_rate_and_length(self, best: Trial) -> None:
+    def _compare_with_usual(self, best: Trial) -> Trial:
+        """The best of the trials, or the usual values where it is not clearly better; the choice is noted."""
+        usual = self._trial(self.start.rate, self.start.epochs)
         reason = f"validation MAP {_score(best):.3f}, the best of the rates and lengths tried"
         if best.validation_map is None:
-            reason = "every trial diverged, so the last is no better than a guess"
-        for key in (RATE, EPOCHS):
-            if key in self.to_try:
-                self.made.append(Choice(key, best.values[key], reason))
+            reason = "every trial diverged, so this is no better than a guess"
+        elif _score(usual) >= _score(best) - best.error:
+            reason = f"the usual value: validation MAP {_score(usual):.3f}"
+            if usual.values != best.values:
+                reason += f", and the best one tried has {_score(best):.3f} ± {best.error:.3f}"
+            best = usual
+        self.made += [Choice(key, best.values[key], reason) for key in (RATE, EPOCHS) if key in self.to_try]
+        return best
 
     def _choose_alpha(self, best: Trial) -> None:
         """Move α towards the band in steps whose size follows from what the steps before did to l_q."""

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from scdh.config import RunConfig
@@ -162,7 +163,9 @@ class TrialRunner:
             except TrainingError:  # a loss that is no number
                 return Trial(values, None, None, round(time.perf_counter() - started, 2))
         scores, l_q = data.validation_scores(trained.net)
-        return Trial(values, scores.map, l_q, round(time.perf_counter() - started, 2))
+        ap = scores.per_query["ap"]
+        error = float(np.nanstd(ap) / math.sqrt(max(1, len(ap))))
+        return Trial(values, scores.map, l_q, round(time.perf_counter() - started, 2), error)
 
     def for_whole_epochs(self, choice: Choice) -> Choice:
         """Where a trial's epoch is only a part of the rows: the number of whole epochs with as many steps."""
