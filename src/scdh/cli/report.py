@@ -12,7 +12,7 @@ from scdh.errors import ConfigError
 EXAMPLES = (
     "scdh report runs/digits",
     "scdh report runs/shop --out shop.html",
-    "scdh report compared/cells/itq-32-0 --no-floats --json",
+    "scdh report compared/cells/itq-32-0/ --no-floats --json",
 )
 
 
