@@ -7,7 +7,20 @@ from typing import Annotated, Literal
 import typer
 
 from scdh.cli.completion import complete_data
-from scdh.cli.options import BatchSize, From, ImageColumn, Json, LabelColumn, Labels, OnBadImage, Replace, Root, Workers
+from scdh.cli.options import (
+    BatchSize,
+    Device,
+    From,
+    ImageColumn,
+    Json,
+    LabelColumn,
+    Labels,
+    OnBadImage,
+    Replace,
+    Root,
+    Workers,
+    use_device,
+)
 from scdh.cli.output import print_json, print_line
 
 EXAMPLES = (
@@ -39,6 +52,7 @@ def encode(
     batch_size: BatchSize = 128,
     workers: Workers = None,
     replace: Replace = False,
+    device: Device = None,
     as_json: Json = False,
 ) -> None:
     """Turn images or embeddings into binary codes.
@@ -53,6 +67,7 @@ def encode(
     from scdh.runs.encoding import encode_rows
     from scdh.runs.folder import RunFolder
 
+    use_device(device)
     check_file_writable(out)
     check_not_there(out, replace)
     source = open_inputs(data, root=root, image_column=image_column, label_column=label_column, labels=labels)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from scdh.cli.options import Json
+from scdh.cli.options import Device, Json, use_device
 from scdh.cli.output import print_json, print_line, print_note, print_table
 from scdh.errors import CodesError, ConfigError, unknown_name
 
@@ -53,9 +53,11 @@ def search(
     names: Annotated[
         Path | None, typer.Option(help="Codes or index file whose names are shown (default: those of the index).")
     ] = None,
+    device: Device = None,
     as_json: Json = False,
 ) -> None:
     """Find the nearest items by Hamming distance; ties are ordered by id."""
+    use_device(device)
     index_name, inputs = _split_arguments(index, arguments or [])
     _check_query(inputs, model, codes, row)
     if k is not None and k < 1:

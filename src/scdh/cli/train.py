@@ -12,6 +12,7 @@ import typer
 
 from scdh.cli.completion import complete_data, complete_method, complete_preset
 from scdh.cli.options import (
+    Device,
     ImageColumn,
     Json,
     LabelColumn,
@@ -20,6 +21,7 @@ from scdh.cli.options import (
     data_settings,
     merge_settings,
     read_settings,
+    use_device,
 )
 from scdh.cli.output import Stopped, print_json, print_line
 from scdh.errors import ConfigError
@@ -83,6 +85,7 @@ def train(
     show_config: Annotated[
         bool, typer.Option("--show-config", metavar="", help="Print all settings as TOML and end.")
     ] = False,
+    device: Device = None,
     as_json: Json = False,
 ) -> None:
     """Learn codes from labelled images or embeddings.
@@ -92,6 +95,7 @@ def train(
     Settings, split, logs, the last epoch's checkpoint and the model go into the run folder. Several processes:
     `torchrun --nproc_per_node 2 -m scdh train ...`.
     """
+    use_device(device)
     options = {
         **data_settings(data, root, image_column, label_column, labels),
         "data.on_bad_image": on_bad_image,
