@@ -11,7 +11,7 @@ import numpy as np
 from scdh.codes import HAMMING, RANKING, Codes
 from scdh.config import RunConfig, parse_config
 from scdh.data.arrays.loose import item_sources
-from scdh.data.batches.loaders import Batch, OnBadImage, evaluation_batches
+from scdh.data.batches.loaders import Batch, OnBadImage, check_loading, evaluation_batches
 from scdh.data.images.transforms import Preprocess
 from scdh.data.source import Source
 from scdh.encode import run_network
@@ -214,6 +214,7 @@ class Hasher:
 
     def _batches(self, items: Any, batch_size: int, workers: int | None, on_bad_image: OnBadImage) -> Iterator[Batch]:
         """Batches whose ``rows`` are positions in ``items``."""
+        check_loading(batch_size, workers, on_bad_image)
         for start, source in item_sources(items, 8 * batch_size, is_vectors=self.feature_width is not None):
             self.check_fits(source)
             for batch in evaluation_batches(
