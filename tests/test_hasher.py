@@ -7,8 +7,9 @@ import pytest
 from PIL import Image
 
 from scdh.config import load_config
-from scdh.errors import DataError, ModelError
+from scdh.errors import ConfigError, DataError, ModelError
 from scdh.hasher import Hasher
+from scdh.runs.folder import RunFolder
 
 
 @pytest.fixture(scope="module")
@@ -159,3 +160,26 @@ def test_the_hub_is_called_by_its_own_conventions(images_model, tmp_path, monkey
     monkeypatch.setattr("huggingface_hub.snapshot_download", offline)
     with pytest.raises(ModelError, match="the hub did not give a model of that name"):
         Hasher.load("me/other")
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"batch_size": 0}, "batch_size must be a whole number, 1 or more, not 0."),
+        ({"batch_size": 2.5}, "batch_size must be a whole number, 1 or more, not 2.5."),
+        ({"workers": -1}, "workers must be a whole number, 0 or more, not -1."),
+        ({"on_bad_image": "drop"}, "on_bad_image must be 'fail' or 'skip', not 'drop'."),
+    ],
+)
+def test_wrong_options_of_encode_are_named_as_in_python(images_model, options, sentence):
+    with pytest.raises(DataError) as error:
+        images_model.encode(pictures(), **options)
+    assert str(error.value) == sentence
+
+
+def test_messages_about_a_run_folder_name_no_option_alone(images_model, tmp_path):
+    images_model.save(tmp_path / "m")
+    with pytest.raises(ModelError, match="holds one network only, so there is no student to take"):
+        RunFolder(tmp_path / "m").load_model("student")
+    with pytest.raises(ConfigError, match="The part 'query' needs a run folder"):
+        RunFolder(tmp_path / "m").part_rows(None, "query")

@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 from scdh.codes import HAMMING, RANKING, Codes
 from scdh.config import RunConfig, parse_config
 from scdh.data.arrays.loose import item_sources
-from scdh.data.batches.loaders import Batch, OnBadImage, evaluation_batches
+from scdh.data.batches.loaders import Batch, OnBadImage, check_loading, evaluation_batches
 from scdh.data.images.transforms import Preprocess
 from scdh.data.source import Source
 from scdh.encode import run_network
@@ -23,8 +22,9 @@ from scdh.methods.declared import method_names
 from scdh.methods.registry import make_method
 from scdh.model_folder import model_errors, read_description, read_weights, write_model
 from scdh.nets.build import build_network
+from scdh.nets.device import find_device, on_device
 from scdh.nets.folding import fold_batch_norm
-from scdh.nets.network import Network, weights_fingerprint
+from scdh.nets.network import Network, weights_fingerprint, weights_state
 from scdh.nets.small import FeatureTrunk
 from scdh.progress import track
 
@@ -71,7 +71,7 @@ class Hasher:
         """The network as it encodes: a copy with batch-norm folded away, made anew when the weights have changed."""
         if self.preprocess is None:
             return self.network
-        state = self._weights_state()
+        state = weights_state(self.network)
         if self._folded is None or self._folded[0] != state:
             self._folded = (state, fold_batch_norm(self.network, self.preprocess.size))
         return self._folded[1]
@@ -80,16 +80,10 @@ class Hasher:
         """16 hex digits of the weights, computed again only when they have changed; the command line writes them
         beside codes and refuses to mix those of two models.
         """
-        state = self._weights_state()
+        state = weights_state(self.network)
         if self._fingerprint is None or self._fingerprint[0] != state:
             self._fingerprint = (state, weights_fingerprint(self.network))
         return self._fingerprint[1]
-
-    def _weights_state(self) -> list[tuple[int, int, torch.device]]:
-        """Differs when a tensor was replaced, changed in place or moved."""
-        tensors = [*self.network.parameters(), *self.network.buffers()]
-        # Tensors made in inference mode have no version; they cannot be changed in place outside of it either.
-        return [(id(t), 0 if t.is_inference() else t._version, t.device) for t in tensors]
 
     @classmethod
     def build(
@@ -133,6 +127,7 @@ class Hasher:
         *,
         resume: bool = False,
         quiet: bool = False,
+        device: str | None = None,
     ) -> "Hasher":
         """Train a model.
 
@@ -141,11 +136,13 @@ class Hasher:
             folder: run folder that receives logs, checkpoints and the model; None: nothing is written.
             resume: go on with the run in ``folder``.
             quiet: no progress bars and no line per epoch.
+            device: as for :meth:`load`; no setting of the run, which may be resumed on another one.
         """
         from scdh.training.run import train
 
         config = config if isinstance(config, RunConfig) else parse_config(config)
-        return train(config, None if folder is None else Path(folder), resume=resume, quiet=quiet)
+        with on_device(device):
+            return train(config, None if folder is None else Path(folder), resume=resume, quiet=quiet)
 
     def encode(
         self,
@@ -212,6 +209,7 @@ class Hasher:
 
     def _batches(self, items: Any, batch_size: int, workers: int | None, on_bad_image: OnBadImage) -> Iterator[Batch]:
         """Batches whose ``rows`` are positions in ``items``."""
+        check_loading(batch_size, workers, on_bad_image)
         for start, source in item_sources(items, 8 * batch_size, is_vectors=self.feature_width is not None):
             self.check_fits(source)
             for batch in evaluation_batches(
@@ -253,9 +251,9 @@ class Hasher:
         Args:
             folder_or_hub_id: a folder that :meth:`save` wrote, a run's folder, or the id of a model on the Hugging
                 Face hub.
-            device: "cpu", "cuda" …; None: a GPU where there is one.
+            device: "cpu", "cuda", "cuda:1" … or "mps"; None or "auto": a GPU where there is one.
         """
-        folder = find_model_folder(folder_or_hub_id)
+        target, folder = find_device(device), find_model_folder(folder_or_hub_id)
         with model_errors(folder):
             description = read_description(folder)
             name = description["config"]["method"]["name"]
@@ -272,7 +270,7 @@ class Hasher:
             preprocess = description["preprocess"]
             model.preprocess = None if preprocess is None else Preprocess.from_dict(preprocess)
             model.info = description["info"]
-        model.network.to(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+        model.network.to(target)
         model.network.eval()
         return model
 

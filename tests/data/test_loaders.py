@@ -236,7 +236,7 @@ def test_leaving_early_leaves_no_process_behind(pictures: Source, workers: int) 
     [
         ({"batch_size": 6, "world": 4}, "batch_size 6 must divide by the 4 processes"),
         ({"rank": 2, "world": 2}, "this is number 2"),
-        ({"batch_size": 0}, "batch_size must be 1 or more"),
+        ({"batch_size": 0}, "batch_size must be a whole number, 1 or more"),
         ({"seed": -1}, "seed -1"),
         ({"on_bad_image": "ignore"}, "must be 'fail' or 'skip', not 'ignore'"),
         ({"preprocess": None}, "a Preprocess is needed"),

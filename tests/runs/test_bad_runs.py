@@ -267,6 +267,6 @@ def test_a_fitted_run_has_a_model_and_is_not_overwritten(tmp_path):
     assert run.load_model().fingerprint() == hasher.fingerprint()
     assert run.config() == config
     assert not run.checkpoint.exists()
-    with pytest.raises(TrainingError, match="already holds a run; add --resume"):
+    with pytest.raises(TrainingError, match="already holds a run; resume it"):
         Hasher.train(config, tmp_path / "run", quiet=True)
     assert Hasher.train(config, tmp_path / "run", resume=True, quiet=True).fingerprint() == hasher.fingerprint()

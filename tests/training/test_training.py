@@ -101,7 +101,7 @@ def test_two_processes_give_the_same_loss_curve(tmp_path):
 
 def test_a_used_folder_is_not_overwritten_and_resume_needs_the_same_settings(tmp_path):
     Hasher.train(digits(), tmp_path, quiet=True)
-    with pytest.raises(TrainingError, match="already holds a run; add --resume"):
+    with pytest.raises(TrainingError, match=r"already holds a run; resume it \(--resume, resume=True\)"):
         Hasher.train(digits(), tmp_path, quiet=True)
     with pytest.raises(TrainingError, match=r"another method.bits \(32, not 16\)"):
         Hasher.train(digits(**{"method.bits": 16}), tmp_path, resume=True, quiet=True)

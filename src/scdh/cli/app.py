@@ -3,6 +3,8 @@
 import sys
 import warnings
 from collections.abc import Sequence
+from contextvars import copy_context
+from functools import partial
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -76,7 +78,9 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         if not debug:
             _print_warnings_as_lines()
         try:
-            code = typer.main.get_command(app).main(args=given, prog_name="scdh", standalone_mode=False)
+            # In a context of its own: the device that a command chooses is chosen for it alone.
+            run = partial(typer.main.get_command(app).main, prog_name="scdh", standalone_mode=False)
+            code = copy_context().run(run, args=given)
             if code == STOPPED:  # typer turns Ctrl-C into this number
                 _print_message("Stopped.")
         except Stopped as stopped:

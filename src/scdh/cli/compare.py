@@ -9,6 +9,7 @@ import typer
 
 from scdh.cli.completion import complete_data, complete_method, complete_preset
 from scdh.cli.options import (
+    Device,
     ImageColumn,
     Json,
     LabelColumn,
@@ -21,6 +22,7 @@ from scdh.cli.options import (
     read_numbers,
     read_settings,
     read_tuned_values,
+    use_device,
 )
 from scdh.cli.output import Stopped, print_json, print_line, print_note, print_table
 from scdh.errors import ConfigError
@@ -87,6 +89,7 @@ def compare(
         Path | None, typer.Option(help="Folder that keeps a frozen network's features (OUT/features).")
     ] = None,
     out: Annotated[Path, typer.Option(help="Folder for runs, tables, page and plots.")] = Path("runs/compare"),
+    device: Device = None,
     as_json: Json = False,
 ) -> None:
     """Compare methods: mean and deviation over seeds of MAP, precision within radius 2, and training time.
@@ -106,6 +109,7 @@ def compare(
     from scdh.extras import lack_message, missing_packages
     from scdh.runs.protocol import source_of
 
+    use_device(device)
     if preset is None and config is None and data is None:
         raise ConfigError("There is nothing to compare on: give --data, --preset or --config.")
     _check_ranges(seconds, topk, target)

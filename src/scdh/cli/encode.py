@@ -9,6 +9,7 @@ import typer
 from scdh.cli.completion import complete_data
 from scdh.cli.options import (
     BatchSize,
+    Device,
     From,
     IdColumn,
     ImageColumn,
@@ -21,6 +22,7 @@ from scdh.cli.options import (
     Root,
     VectorColumn,
     Workers,
+    use_device,
 )
 from scdh.cli.output import print_json, print_line
 
@@ -57,6 +59,7 @@ def encode(
     batch_size: BatchSize = 128,
     workers: Workers = None,
     replace: Replace = False,
+    device: Device = None,
     as_json: Json = False,
 ) -> None:
     """Turn images or embeddings into binary codes.
@@ -73,6 +76,7 @@ def encode(
     from scdh.runs.folder import RunFolder
     from scdh.runs.source_features import SourceFeatures
 
+    use_device(device)
     check_file_writable(out)
     check_not_there(out, replace)
     source = open_inputs(

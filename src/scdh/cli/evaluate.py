@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from scdh.cli.options import From, Json
+from scdh.cli.options import Device, From, Json, use_device
 from scdh.cli.output import print_json, print_line, print_note, print_table
 from scdh.errors import CodesError, ConfigError, DataError
 
@@ -54,6 +54,7 @@ def evaluate(
     curves: Annotated[
         Path | None, typer.Option(help="Draw precision and recall into this .png, .svg or .pdf file.")
     ] = None,
+    device: Device = None,
     as_json: Json = False,
 ) -> None:
     """Score codes: MAP with bounds for ties, precision within a radius, precision at k.
@@ -64,6 +65,7 @@ def evaluate(
     codes, the float vectors that they were made of (the features of a frozen network, or the embeddings) are scored by
     cosine with the same queries, items and definitions.
     """
+    use_device(device)
     if curves is not None:
         from scdh.cli.inputs import check_file_writable
         from scdh.runs.curves import check_picture, draw_score_curves

@@ -41,6 +41,15 @@ Workers = Annotated[int | None, typer.Option(help="Processes that decode images 
 Replace = Annotated[
     bool, typer.Option("--replace", metavar="", help="Replace the file OUT; without it, a file that exists is refused.")
 ]
+Device = Annotated[
+    str | None,
+    typer.Option(
+        metavar="auto|cpu|cuda|cuda:N|mps",
+        help="Where networks run (auto: a GPU where there is one); no setting of a run.",
+        autocompletion=lambda: ["auto", "cpu", "cuda", "mps"],
+        show_default=False,
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", metavar="", help="Print one JSON document instead of a table.")]
 From = Annotated[
     Literal["teacher", "student"] | None,
@@ -48,6 +57,14 @@ From = Annotated[
         "--from", help="Of a run with a teacher (mt_scdh): whose codes to take (teacher).", show_default=False
     ),
 ]
+
+
+def use_device(name: str | None) -> None:
+    """Run the networks of this command on the device of ``--device``; one that cannot be used is refused at once."""
+    if name is not None:
+        from scdh.nets.device import choose_device
+
+        choose_device(name)
 
 
 def data_settings(source: str | None, **options: str | Path | None) -> dict[str, Any]:

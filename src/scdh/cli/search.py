@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from scdh.cli.options import Json
+from scdh.cli.options import Device, Json, use_device
 from scdh.cli.output import print_json, print_line, print_note
 from scdh.errors import CodesError, ConfigError
 
@@ -61,6 +61,7 @@ def search(
         str | None,
         typer.Option(help="For --html: data whose rows are the items, where their names are no image files."),
     ] = None,
+    device: Device = None,
     as_json: Json = False,
 ) -> None:
     """Find the nearest items by Hamming distance; ties are ordered by id.
@@ -68,6 +69,7 @@ def search(
     Where a list ends within a tie, a line below it says how many more items are at that distance. --html writes the
     hits as a page with pictures: of items whose names are image files, or of the rows of --data.
     """
+    use_device(device)
     index_name, inputs = _split_arguments(index, arguments or [])
     _check_query(inputs, model, codes, row)
     if k is not None and k < 1:

@@ -14,6 +14,7 @@ from scdh.cli.chosen import choices_of, print_found, print_plan, print_settings
 from scdh.cli.completion import complete_data, complete_method, complete_preset
 from scdh.cli.next_commands import next_commands
 from scdh.cli.options import (
+    Device,
     IdColumn,
     ImageColumn,
     Json,
@@ -25,6 +26,7 @@ from scdh.cli.options import (
     data_settings,
     merge_settings,
     read_settings,
+    use_device,
 )
 from scdh.cli.output import Stopped, print_json, print_line
 from scdh.cli.split_counts import print_split
@@ -105,6 +107,7 @@ def train(
     show_config: Annotated[
         bool, typer.Option("--show-config", metavar="", help="Print all settings as TOML, with reasons, and end.")
     ] = False,
+    device: Device = None,
     as_json: Json = False,
 ) -> None:
     """Learn codes from labelled images or embeddings.
@@ -114,6 +117,7 @@ def train(
     Settings, split, logs, the last epoch's checkpoint and the model go into the run folder. Several processes:
     `torchrun --nproc_per_node 2 -m scdh train ...`.
     """
+    use_device(device)
     options = {
         **data_settings(
             data,

@@ -27,6 +27,13 @@ def weights_fingerprint(module: nn.Module) -> str:
     return digest.hexdigest()[:16]
 
 
+def weights_state(module: nn.Module) -> list[tuple[int, int, torch.device]]:
+    """Differs when a tensor was replaced, changed in place or moved."""
+    tensors = [*module.parameters(), *module.buffers()]
+    # Tensors made in inference mode have no version; they cannot be changed in place outside of it either.
+    return [(id(t), 0 if t.is_inference() else t._version, t.device) for t in tensors]
+
+
 def older_name(module: nn.Module, key: str) -> str:
     """Earlier versions kept a method's layers beside the trunk, without ``head.`` before their names."""
     if not isinstance(module, Network) or not key.startswith("head."):

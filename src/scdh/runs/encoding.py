@@ -11,7 +11,7 @@ from scdh.data.batches.loaders import OnBadImage, evaluation_batches
 from scdh.data.row_names import RowNames
 from scdh.data.source import Source
 from scdh.encode import run_network
-from scdh.errors import ConfigError, DataError
+from scdh.errors import DataError
 from scdh.hasher import Hasher
 from scdh.progress import track
 
@@ -42,8 +42,6 @@ def encode_rows(
         hash_outputs: gives (rows, u) batches as :func:`hash_outputs_of_rows` does (the default), e.g. from features
             that were kept.
     """
-    if workers is not None and workers < 0:
-        raise ConfigError(f"--workers must be 0 or more, not {workers}.")
     outputs = (hash_outputs or hash_outputs_of_rows)(
         hasher, source, rows, batch_size=batch_size, workers=workers, on_bad_image=on_bad_image, progress=title
     )

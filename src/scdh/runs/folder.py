@@ -137,7 +137,7 @@ class RunFolder:
         """Refuse a folder in which a run has begun, unless it is to go on."""
         if not resume and self.config_file.exists() and (self.checkpoint.exists() or self.is_finished):
             raise TrainingError(
-                f"{str(self)!r} already holds a run; add --resume to go on with it, or choose another folder."
+                f"{str(self)!r} already holds a run; resume it (--resume, resume=True) or choose another folder."
             )
 
     def _remove_leftovers(self) -> None:
@@ -191,7 +191,7 @@ class RunFolder:
         """Row numbers of a part of the run's split."""
         if not self.protocol_file.exists():
             raise ConfigError(
-                f"--part {part} needs a run folder with a {self.protocol_file.name}, and {str(self)!r} has none."
+                f"The part {part!r} needs a run folder with a {self.protocol_file.name}, and {str(self)!r} has none."
             )
         rows: np.ndarray = getattr(self.protocol(source), part)
         if not len(rows):
@@ -212,8 +212,8 @@ class RunFolder:
             raise ModelError(f"{str(self)!r} is a file, but a model is a folder.")
         if network is not None and not self.has_student:
             raise ModelError(
-                f"{str(self)!r} holds one network only; `--from` is for the folder of a run with a teacher, as of "
-                "mt_scdh."
+                f"{str(self)!r} holds one network only, so there is no {network} to take; only the folder of a run "
+                "with a teacher, as of mt_scdh, has both."
             )
         from scdh.hasher import Hasher  # torch is imported here, not where a folder is only looked at
 

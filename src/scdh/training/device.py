@@ -6,23 +6,42 @@ from typing import Any
 import torch
 
 from scdh.errors import ConfigError
+from scdh.nets.device import chosen_device
 from scdh.nets.torchvision_fix import ensure_torchvision_imports
+
+_DEVICE_OF_ACCELERATE = "ACCELERATE_TORCH_DEVICE"  # the only way to tell accelerate which of several devices to use
+_last_chosen: torch.device | None = None
 
 
 def make_accelerator(precision: str) -> Any:
-    """One process or many, CPU or GPU. ``auto`` mixes precision only on a GPU: on CPUs without AMX it is slower."""
+    """One process or many, on the chosen device (:mod:`scdh.nets.device`). ``auto`` mixes precision only on a GPU: on
+    CPUs without AMX it is slower.
+    """
+    global _last_chosen
     ensure_torchvision_imports()
     from accelerate import Accelerator
     from accelerate.state import AcceleratorState
 
+    chosen, several = chosen_device(), int(os.environ.get("WORLD_SIZE", "1")) > 1
+    if several and chosen is not None and chosen.index is not None:
+        raise ConfigError(f"Device '{chosen}' is one GPU, but every process has its own; name cuda, without a number.")
+    on_gpu = torch.cuda.is_available() if chosen is None else chosen.type == "cuda"
     if precision == "auto":
-        precision = "bf16" if torch.cuda.is_available() and torch.cuda.is_bf16_supported() else "fp32"
-    if precision == "fp16" and not torch.cuda.is_available():
-        raise ConfigError("train.precision 'fp16' needs a GPU, and there is none; use 'bf16', 'fp32' or 'auto'.")
+        precision = "bf16" if on_gpu and torch.cuda.is_bf16_supported() else "fp32"
+    if precision == "fp16" and not on_gpu:
+        raise ConfigError("train.precision 'fp16' needs a GPU, and this run has none; use 'bf16', 'fp32' or 'auto'.")
     mixed = "no" if precision == "fp32" else precision
-    # accelerate keeps the precision of a process's first run and refuses another; here each run has its own.
-    if AcceleratorState._shared_state and AcceleratorState().mixed_precision != mixed:
-        AcceleratorState._reset_state()
+    # accelerate keeps precision and device of a process's first run and refuses others; here each run has its own.
+    if AcceleratorState._shared_state:
+        is_other_device = chosen != _last_chosen and not several
+        if is_other_device or AcceleratorState().mixed_precision != mixed:
+            AcceleratorState._reset_state(reset_partial_state=is_other_device)
+    _last_chosen = chosen
     # accelerate joins CPU processes only when told to use the CPU; untold, each would train alone in the same folder.
-    several = int(os.environ.get("WORLD_SIZE", "1")) > 1
-    return Accelerator(mixed_precision=mixed, cpu=several and not torch.cuda.is_available())
+    on_cpu = several and not on_gpu if chosen is None else chosen.type == "cpu"
+    if chosen is not None and not on_cpu and not several:
+        os.environ[_DEVICE_OF_ACCELERATE] = str(chosen)
+    try:
+        return Accelerator(mixed_precision=mixed, cpu=on_cpu)
+    finally:
+        os.environ.pop(_DEVICE_OF_ACCELERATE, None)

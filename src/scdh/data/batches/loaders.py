@@ -70,7 +70,8 @@ def training_batches(
         DataError: an argument is wrong (at once), or no image of a batch can be read.
         BadImage: an image cannot be read and ``on_bad_image`` is "fail".
     """
-    _check(source, preprocess, augmentation, batch_size, on_bad_image)
+    check_loading(batch_size, workers, on_bad_image)
+    _check(source, preprocess, augmentation)
     if batch_size % world or not 0 <= rank < world:
         raise DataError(f"batch_size {batch_size} must divide by the {world} processes (this is number {rank}).")
     if seed < 0 or epoch < 0 or views < 1 or first_step < 0:
@@ -136,7 +137,8 @@ def evaluation_batches(
     Yields:
         :class:`Batch`. Batches of which no image can be read are left out.
     """
-    _check(source, preprocess, augmentation, batch_size, on_bad_image)
+    check_loading(batch_size, workers, on_bad_image)
+    _check(source, preprocess, augmentation)
     if (random_key is None) != (augmentation == "none"):
         raise DataError(
             f"augmentation {augmentation!r} and random_key {random_key} must be given together or not at all."
@@ -177,14 +179,18 @@ def _make_batches(
         bad_images.warn()
 
 
-def _check(
-    source: Source, preprocess: Preprocess | None, augmentation: str, batch_size: int, on_bad_image: str
-) -> None:
-    find_augmentation(augmentation)
-    if batch_size < 1:
-        raise DataError(f"batch_size must be 1 or more, not {batch_size}.")
+def check_loading(batch_size: int, workers: int | None, on_bad_image: str) -> None:
+    """Refuse wrong values of what every function here, and every caller, takes."""
+    if not isinstance(batch_size, int | np.integer) or batch_size < 1:
+        raise DataError(f"batch_size must be a whole number, 1 or more, not {batch_size}.")
+    if workers is not None and (not isinstance(workers, int | np.integer) or workers < 0):
+        raise DataError(f"workers must be a whole number, 0 or more, not {workers}.")
     if on_bad_image not in ("fail", "skip"):
         raise DataError(f"on_bad_image must be 'fail' or 'skip', not {on_bad_image!r}.")
+
+
+def _check(source: Source, preprocess: Preprocess | None, augmentation: str) -> None:
+    find_augmentation(augmentation)
     if source.kind == "images" and preprocess is None:
         raise DataError(f"{source.name} holds images, so a Preprocess is needed to bring them to one size.")
     if source.kind == "features" and (preprocess is not None or augmentation != "none"):
