@@ -8,6 +8,7 @@ from scdh.errors import CodesError, ConfigError, DataError, ModelError
 from scdh.experiments.info.described import Described, counts_text, read_json, some
 from scdh.hub import DESCRIPTION, MODEL_OF_RUN, WEIGHTS
 from scdh.methods.declared import declared
+from scdh.runs.choices import Choices
 from scdh.runs.folder import RunFolder
 from scdh.tensor_files import read_metadata
 
@@ -21,7 +22,7 @@ def is_model(folder: Path) -> bool:
 
 def is_run(folder: Path) -> bool:
     run = RunFolder(folder)
-    return run.config_file.is_file() and not (folder / WEIGHTS).exists()
+    return (run.config_file.is_file() or run.is_in_trials) and not (folder / WEIGHTS).exists()
 
 
 def read_model(folder: Path) -> dict[str, Any]:
@@ -56,9 +57,13 @@ def describe_model(folder: Path, name: str) -> Described:
 def describe_run(folder: Path) -> Described:
     """A run folder, finished or not."""
     run = RunFolder(folder)
-    settings = run.saved_settings()
-    method, bits, data = (settings.get(group, {}) for group in ("method", "method", "data"))
-    name, length, source = method.get("name", "?"), bits.get("bits"), data.get("source", "?")
+    choices = Choices.load(run.choices_file)
+    if choices is not None and run.is_in_trials:
+        settings = choices.config.model_dump(mode="json")
+    else:
+        settings = run.saved_settings()
+    method, data = (settings.get(group, {}) for group in ("method", "data"))
+    name, length, source = method.get("name", "?"), method.get("bits"), data.get("source", "?")
     described = Described("run", f"{folder}: a run of {_title(name)} with {length} bits on {source}")
     described.add("method", name)
     described.add("bits", length)
@@ -67,6 +72,8 @@ def describe_run(folder: Path) -> Described:
     if run.protocol_file.exists():
         _add_split(described, Protocol.load(run.protocol_file))
     described.add("state", _state(run))
+    if choices is not None and choices.trials:
+        described.add("trials", len(choices.trials))
     if run.failure.exists():
         described.add("failure", read_json(run.failure).get("sentence"))
     if is_model(run.model):
@@ -102,6 +109,8 @@ def _state(run: RunFolder) -> str:
         return "finished"
     if run.failure.exists():
         return "failed"
+    if run.is_in_trials:
+        return "in its trials of settings, can be resumed"
     return "stopped, can be resumed" if run.checkpoint.exists() else "not finished"
 
 
