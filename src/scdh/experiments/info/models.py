@@ -9,6 +9,7 @@ from scdh.experiments.info.described import Described, counts_text, read_json, s
 from scdh.hub import DESCRIPTION, MODEL_OF_RUN, WEIGHTS
 from scdh.methods.declared import declared
 from scdh.runs.choices import Choices
+from scdh.runs.data_options import data_options
 from scdh.runs.folder import RunFolder
 from scdh.tensor_files import read_metadata
 
@@ -87,7 +88,7 @@ def describe_run(folder: Path) -> Described:
     for file in sorted(run.path.glob("scores*.json")):
         _add_scores(described, file)
     _add_codes(described, run)
-    _suggest_for_run(described, run, str(source))
+    _suggest_for_run(described, run, data)
     return described
 
 
@@ -141,14 +142,15 @@ def _add_codes(described: Described, run: RunFolder) -> None:
         described.add("codes of other models", others, ", ".join(others))
 
 
-def _suggest_for_run(described: Described, run: RunFolder, source: str) -> None:
+def _suggest_for_run(described: Described, run: RunFolder, data: dict[str, Any]) -> None:
     if not run.is_finished:
         if not run.failure.exists():
             described.suggest("train", "--resume", "--out", run)
         return
-    described.suggest("evaluate", run)
+    if run.protocol_file.exists() and len(Protocol.load(run.protocol_file).query):
+        described.suggest("evaluate", run)
     described.suggest("report", run)
-    described.suggest("encode", run, source, "--out", run.path / "all.codes")
+    described.suggest("encode", run, data.get("source"), *data_options(data), "--out", run.path / "all.codes")
 
 
 def fingerprint_of(folder: Path) -> str | None:
