@@ -177,3 +177,10 @@ def test_other_processes_are_silent(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_module_can_be_run() -> None:
     done = subprocess.run([sys.executable, "-m", "scdh", "--version"], capture_output=True, text=True, check=True)
     assert done.stdout == f"scdh {__version__}\n"
+
+
+def test_a_comparison_refuses_several_processes(tmp_path, monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    code, _, message = run(f"compare itq --data digits --bits 8 --out {tmp_path}/x")
+    assert code == 2
+    assert "without torchrun" in message

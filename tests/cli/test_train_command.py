@@ -44,9 +44,24 @@ def test_embeddings_get_a_network_for_embeddings(work: Path) -> None:
     assert again.train.epochs == 3
     assert again.train.optimiser == "adamw"
     shown = run_json("train --data digits --bits 16 --epochs 3 --show-config --json")
-    assert shown.pop("to_try") == ["train.lr_head", "method.alpha"]
+    assert shown.pop("to_try") == ["train.lr_head", "method.alpha", "train.lr_trunk"]
     assert {"setting": "net.backbone", "value": "features", "reason": "suits embeddings"} in shown.pop("choices")
     assert again.model_dump(mode="json") == shown
+
+
+def test_refit_trains_on_the_validation_rows_once_settings_are_chosen(tmp_path: Path) -> None:
+    command = "train --data digits --bits 8 --epochs 1 --no-trials --refit"
+    assert run_json(f"{command} --show-config --json")["data"]["train_on_validation"] is True
+    out = must(f"{command} --out {tmp_path}/run")
+    assert "Split: train 1,293 · validation 145" in out
+    assert "--refit: the 145 validation rows train too." in out
+    assert "Split: train 1,438 · validation 0" in must(f"evaluate {tmp_path}/run")
+    must(f"train --resume --refit --out {tmp_path}/run")
+    must(f"train --data digits --bits 8 --epochs 1 --no-trials --out {tmp_path}/plain")
+    code, _, err = run(f"train --resume --refit --out {tmp_path}/plain")
+    assert code == 2
+    assert "--refit makes a run of its own" in err
+    assert "no rows validate" in must(f"{command} --set data.validation_per_class=0 --out {tmp_path}/none")
 
 
 def test_photos_get_settings_for_a_machine_without_a_gpu(tmp_path: Path) -> None:
@@ -73,7 +88,7 @@ def test_the_next_commands_can_be_pasted(tmp_path: Path) -> None:
     code, out, err = run([*command, "--out", f"{tmp_path}/a run"])
     assert code == 0, err
     lines = out.split("Next:\n")[1].splitlines()
-    assert len(lines) == 4
+    assert [line.split()[1] for line in lines] == ["evaluate", "report", "encode", "index", "search"]
     for line in lines:
         code, _, err = run(shlex.split(line)[1:])
         assert code == 0, err

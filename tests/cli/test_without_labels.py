@@ -1,5 +1,6 @@
 """From a table of embeddings without labels to hits with the user's own ids."""
 
+import shlex
 from pathlib import Path
 
 import numpy as np
@@ -35,6 +36,16 @@ def test_train_says_what_comes_next(shop: Path, tmp_path: Path, method: str) -> 
     commands = [line.strip() for line in printed.splitlines() if line.startswith("  scdh ")]
     assert [command.split()[1] for command in commands] == ["encode", "index", "search"]  # no labels, no scores
     assert "--vector-column vec --label-column none --id-column asin" in commands[0]
+
+
+def test_a_run_without_labels_is_described_and_not_scored(shop: Path) -> None:
+    suggested = [line.strip() for line in must(["info", f"{shop}/run"]).split("Next:\n")[1].splitlines()]
+    assert [command.split()[1] for command in suggested] == ["report", "encode"]
+    for command in suggested:
+        must([*shlex.split(command)[1:], "--replace"] if " encode " in command else shlex.split(command)[1:])
+    code, _, message = run(["evaluate", f"{shop}/run"])
+    assert code == 2
+    assert "no query rows to score: shop.parquet has no labels" in message
 
 
 def test_search_by_name(shop: Path) -> None:

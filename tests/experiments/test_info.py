@@ -12,6 +12,7 @@ from scdh.codes import RANKING, Codes
 from scdh.experiments.info.find import describe
 from scdh.experiments.info.models import fingerprint_of
 from scdh.hasher import Hasher
+from scdh.runs.choices import Choices, Trial
 from scdh.runs.folder import RunFolder
 from scdh.training.run import train
 from tests.cli.commands import must, run, run_json
@@ -45,6 +46,22 @@ def test_a_run(made):
     assert any("report" in command for command in facts["next"])
     text = must(["info", f"{made}/run"])
     assert "train 350, validation 50, query 200, database 1,597" in text
+
+
+def test_a_run_that_was_stopped_in_its_trials(tmp_path):
+    folder = tmp_path / "my run"
+    Choices(digits("scdh", 1), ["train.lr_head"], trials=[Trial({"train.lr_head": 0.1}, 0.5, 0.1, 1.0)]).save(
+        RunFolder(folder).choices_file
+    )
+    facts = describe(str(folder)).to_dict()
+    assert (facts["kind"], facts["method"], facts["trials"]) == ("run", "scdh", 1)
+    assert facts["state"] == "in its trials of settings, can be resumed"
+    assert facts["next"] == [f"scdh train --resume --out '{folder}'"]
+    assert describe(f"{folder}/choices.json").to_dict() == facts
+    for command in (["evaluate"], ["report"], ["encode", "digits", "--out", f"{tmp_path}/x.codes"]):
+        code, _, message = run([command[0], str(folder), *command[1:]])
+        assert code == 2
+        assert f"finish it with `scdh train --resume --out '{folder}'`" in message
 
 
 def test_a_model_its_codes_and_their_index_know_each_other(made, monkeypatch):

@@ -90,6 +90,11 @@ def test_options_change_the_definition(fitted_run):
 def test_what_cannot_be_scored_is_one_sentence(fitted_run, tmp_path):
     with pytest.raises(DataError, match=r"no validation rows to score; train one with data\.validation_per_class"):
         score_run(fitted_run, "validation")
+    refitted = RunFolder(tmp_path / "refitted")
+    given = {"data.validation_per_class": 5, "data.train_on_validation": True}
+    train(digits("itq", 1, **given), refitted.path, quiet=True)
+    with pytest.raises(DataError, match="no validation rows to score: they train too"):
+        score_run(refitted, "validation")
     with pytest.raises(DataError, match="There is no run folder"):
         score_run(RunFolder(tmp_path / "none"))
     with pytest.raises(ModelError, match="holds one network only"):

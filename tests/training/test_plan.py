@@ -6,13 +6,15 @@ import numpy as np
 import pytest
 
 from scdh.data.arrays.memory import ArraySource
+from scdh.errors import ConfigError
 from scdh.hasher import Hasher
 from scdh.runs.choices import Choices
 from scdh.runs.folder import RunFolder
 from scdh.training import trials as trials_module
-from scdh.training.plan import plan_run, resumed_plan
+from scdh.training.plan import Plan, plan_run, resumed_plan
 from scdh.training.run import train
 from scdh.training.search import ALPHA, EPOCHS, RATE
+from scdh.training.trials import TRUNK_RATE
 
 GIVEN = {
     "data.source": "made-up",
@@ -46,7 +48,7 @@ def weights(model: Hasher) -> str:
 
 def test_trials_end_in_a_run_that_equals_a_plain_one_with_the_same_settings(source, tmp_path):
     plan = plan_run(GIVEN, source=source)
-    assert plan.choices.to_try == [RATE, EPOCHS, ALPHA]
+    assert plan.choices.to_try == [RATE, EPOCHS, ALPHA, TRUNK_RATE]
     config = plan.finish(tmp_path / "run", quiet=True)
     assert plan.choices.to_try == []
     assert len(plan.choices.trials) >= 4
@@ -65,7 +67,10 @@ def test_what_is_given_is_neither_chosen_nor_tried(source):
     plan = plan_run({**GIVEN, RATE: 0.5, EPOCHS: 3, "train.weight_decay": 0.2}, source=source)
     assert plan.choices.to_try == [ALPHA]
     assert (plan.config.train.lr_head, plan.config.train.epochs, plan.config.train.weight_decay) == (0.5, 3, 0.2)
-    assert plan_run({**GIVEN, ALPHA: 0.1}, source=source).choices.to_try == [RATE, EPOCHS]
+    assert plan_run({**GIVEN, ALPHA: 0.1}, source=source).choices.to_try == [RATE, EPOCHS, TRUNK_RATE]
+    plan = plan_run({**GIVEN, TRUNK_RATE: 0.02, EPOCHS: 1, ALPHA: 0.1}, source=source)
+    assert plan.choices.to_try == [RATE]
+    assert plan.finish(None, quiet=True).train.lr_trunk == 0.02
 
 
 @pytest.mark.parametrize(
@@ -107,6 +112,31 @@ def test_trials_that_were_done_are_not_done_again(source, tmp_path, monkeypatch)
     assert Choices.load(RunFolder(tmp_path).choices_file).to_try == []
 
 
+def test_several_processes_try_nothing_and_say_so(source, tmp_path, monkeypatch):
+    stopped = plan_run(GIVEN, source=source).choices
+    stopped.save(RunFolder(tmp_path).choices_file)
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    plan = plan_run(GIVEN, source=source)
+    assert plan.choices.to_try == []
+    assert plan.why_not_tried == "trials run in one process, and there are 2"
+    assert plan_run({**GIVEN, "method.name": "itq"}, source=source).why_not_tried == ""
+    with pytest.raises(ConfigError, match="without torchrun"):
+        resumed_plan(tmp_path)
+
+
+def test_refit_outlives_a_stop_in_the_trials(source, tmp_path):
+    plan = plan_run(GIVEN, source=source, refit=True)
+    plan.choices.save(RunFolder(tmp_path).choices_file)
+    choices = Choices.load(RunFolder(tmp_path).choices_file)
+    assert choices == plan.choices
+    config = Plan(source, plan.protocol, choices).finish(tmp_path, quiet=True)
+    assert config.data.train_on_validation
+    assert not choices.config.data.train_on_validation  # the trials had validation rows
+    trained = train(config, None, source=source, quiet=True)
+    assert trained.info["epochs"] == config.train.epochs
+    assert "validation_map" not in trained.info
+
+
 def test_queries_have_no_part_in_the_choices(source, tmp_path):
     plan = plan_run(GIVEN, source=source)
     chosen = plan.finish(tmp_path, quiet=True)
@@ -132,6 +162,6 @@ def test_many_classes_get_a_warm_up_and_many_labels_the_papers_weights():
 
 def test_a_method_without_alpha_is_tried_too(source):
     plan = plan_run({**GIVEN, "method.name": "dpsh"}, source=source)
-    assert plan.choices.to_try == [RATE, EPOCHS]
+    assert plan.choices.to_try == [RATE, EPOCHS, TRUNK_RATE]
     plan.finish(None, quiet=True)
     assert all(ALPHA not in trial.values for trial in plan.choices.trials)

@@ -52,10 +52,14 @@ def print_plan(plan: "Plan | None") -> None:
 
 
 def print_found(plan: "Plan", as_json: bool) -> None:
-    trials = plan.choices.trials
-    if as_json or not trials:
+    if as_json:
         return
-    tried = sorted({key for trial in trials for key in trial.values})
-    found = {choice.setting: choice for choice in plan.choices.made if choice.setting in tried}
-    values = ", ".join(f"{key}={toml_value(choice.value)}" for key, choice in found.items())
-    print_line(f"Found by {len(trials)} trials in {sum(trial.seconds for trial in trials):.1f} s: {values}.")
+    trials, validation = plan.choices.trials, plan.protocol.validation
+    if trials:
+        tried = sorted({key for trial in trials for key in trial.values})
+        found = {choice.setting: choice for choice in plan.choices.made if choice.setting in tried}
+        values = ", ".join(f"{key}={toml_value(choice.value)}" for key, choice in found.items())
+        print_line(f"Found by {len(trials)} trials in {sum(trial.seconds for trial in trials):.1f} s: {values}.")
+    if plan.choices.refit:
+        effect = f"the {len(validation):,} validation rows train too" if len(validation) else "no rows validate"
+        print_line(f"--refit: {effect}.")

@@ -108,7 +108,13 @@ def compare(
     from scdh.experiments.compare.run import compare_methods
     from scdh.extras import lack_message, missing_packages
     from scdh.runs.protocol import source_of
+    from scdh.training.device import process_count
 
+    if process_count() > 1:
+        raise ConfigError(
+            f"A comparison runs in one process, not in {process_count()}; start it without torchrun, for more speed "
+            "several times at once."
+        )
     use_device(device)
     if preset is None and config is None and data is None:
         raise ConfigError("There is nothing to compare on: give --data, --preset or --config.")

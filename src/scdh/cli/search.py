@@ -112,7 +112,7 @@ def search(
     if len(hits) > PRINTED_QUERIES:
         print_note(f"These are the first {PRINTED_QUERIES} of {len(hits)} queries; --json gives all.")
     if html is not None:
-        print_line(f"The hits with pictures are in {html}.")
+        print_line(f"The hits as a page are in {html}.")
 
 
 def _check_page(html: Path | None, data: str | None) -> None:

@@ -139,9 +139,11 @@ def train(
     settings = merge_settings(given, read_settings(setting or []))
     from scdh.runs.folder import RunFolder
 
-    run, plan = _resolve(preset, config, settings, out if resume else None, trials)
+    run, plan = _resolve(preset, config, settings, out if resume else None, trials, refit)
     if show_config:
-        print_settings(run, choices_of(plan, out if resume else None), as_json)
+        print_settings(
+            run if plan is None else plan.choices.final(), choices_of(plan, out if resume else None), as_json
+        )
         return
     folder = out or default_folder(run)
     if not as_json:
@@ -152,7 +154,7 @@ def train(
     source, split = print_split(run, None if plan is None else plan.source, quiet=as_json)
     if not as_json:
         print_plan(plan)
-    model, run, seconds = _train(run, plan, source, folder, resume, refit, feature_cache, as_json)
+    model, run, seconds = _train(run, plan, source, folder, resume, feature_cache, as_json)
     if as_json:
         choices = choices_of(plan, folder)
         print_json(
@@ -182,13 +184,11 @@ def _train(
     source: "Source",
     folder: Path,
     resume: bool,
-    refit: bool,
     feature_cache: Path | None,
     as_json: bool,
 ) -> "tuple[Hasher, RunConfig, float]":
     """The model, the settings it was trained with, and how many seconds it took to find these and to train."""
     from scdh.cli.inputs import check_folder_writable
-    from scdh.runs.choices import with_values
     from scdh.runs.folder import RunFolder
     from scdh.training.run import train as train_run
 
@@ -201,8 +201,6 @@ def _train(
             print_found(plan, as_json)
         elif not resume:
             RunFolder(folder).choices_file.unlink(missing_ok=True)  # of a run that was stopped in its trials
-        if refit:
-            run = with_values(run, {"data.train_on_validation": True})
         model = train_run(run, folder, resume=resume, feature_cache=feature_cache, source=source)
     except KeyboardInterrupt:
         if RunFolder(folder).checkpoint.exists() or RunFolder(folder).choices_file.exists():
@@ -220,23 +218,30 @@ def _duration(run: "RunConfig", plan: "Plan | None") -> str:
 
 
 def _resolve(
-    preset: str | None, file: Path | None, given: Mapping[str, Any], resumed: Path | None, trials: bool
+    preset: str | None, file: Path | None, given: Mapping[str, Any], resumed: Path | None, trials: bool, refit: bool
 ) -> "tuple[RunConfig, Plan | None]":
     """The settings of the run and, where neither preset, file nor an earlier run gives them, the plan they are of."""
     from scdh.config import load_config
 
+    refitted = {"data.train_on_validation": True} if refit else {}
     if preset is not None or file is not None:
-        return load_config(preset, file, given), None
+        return load_config(preset, file, {**given, **refitted}), None
     from scdh.training.plan import plan_run
 
     if resumed is not None:
         plan = _stopped_plan(resumed, given)
         if plan is not None:
+            plan.choices.refit |= refit
             return plan.config, plan
-        return load_config(overrides={**_saved_settings(resumed), **given}), None
+        saved = _saved_settings(resumed)
+        if refit and not saved.get("data.train_on_validation"):
+            raise ConfigError(
+                f"--refit makes a run of its own, and {str(resumed)!r} holds one without it; give another --out."
+            )
+        return load_config(overrides={**saved, **given}), None
     if "data.source" not in given:
         raise ConfigError("There is nothing to train on: give --data, --preset or --config (or --resume with --out).")
-    plan = plan_run(given, trials=trials)
+    plan = plan_run(given, trials=trials, refit=refit)
     return plan.config, plan
 
 
@@ -245,9 +250,7 @@ def _stopped_plan(folder: Path, given: Mapping[str, Any]) -> "Plan | None":
     from scdh.runs.folder import RunFolder
     from scdh.training.plan import resumed_plan
 
-    if RunFolder(folder).config_file.exists():
-        return None
-    plan = resumed_plan(folder)
+    plan = resumed_plan(folder) if RunFolder(folder).is_in_trials else None
     if plan is not None and given:
         raise ConfigError(f"The run in {str(folder)!r} was stopped while it tried settings; resume it without others.")
     return plan

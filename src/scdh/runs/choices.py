@@ -47,16 +47,22 @@ class Choices:
         to_try: settings that trials decide; empty when they are done, or when there are none.
         made: the choices, in the order in which they were made.
         trials: what was tried.
+        refit: whether the validation rows train too, once everything is chosen.
     """
 
     config: RunConfig
     to_try: list[str] = field(default_factory=list)
     made: list[Choice] = field(default_factory=list)
     trials: list[Trial] = field(default_factory=list)
+    refit: bool = False
 
     def resolved(self) -> RunConfig:
         """The settings with every choice made so far."""
         return with_values(self.config, {choice.setting: choice.value for choice in self.made})
+
+    def final(self) -> RunConfig:
+        """The settings of the run that follows the choices."""
+        return with_values(self.resolved(), {"data.train_on_validation": True} if self.refit else {})
 
     def find_trial(self, values: dict[str, Any]) -> Trial | None:
         """The trial of these values, if it was made already."""
@@ -68,6 +74,7 @@ class Choices:
             "choices": [asdict(choice) for choice in self.made],
             "to_try": self.to_try,
             "trials": [asdict(trial) for trial in self.trials],
+            "refit": self.refit,
             "config": self.config.model_dump(mode="json"),
         }
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -86,6 +93,7 @@ class Choices:
                 list(content["to_try"]),
                 [Choice(**choice) for choice in content["choices"]],
                 [Trial(**trial) for trial in content["trials"]],
+                bool(content.get("refit", False)),
             )
         except (FileNotFoundError, NotADirectoryError):
             return None

@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -77,6 +78,11 @@ class RunFolder:
         return self.model.is_dir()
 
     @property
+    def is_in_trials(self) -> bool:
+        """Whether the run has no settings yet: it tries some, or was stopped while it did."""
+        return self.choices_file.is_file() and not self.config_file.exists()
+
+    @property
     def has_student(self) -> bool:
         return self.student.is_dir() and self.is_finished
 
@@ -91,6 +97,8 @@ class RunFolder:
         try:
             content = json.loads(self.config_file.read_text("utf-8"))
         except (FileNotFoundError, NotADirectoryError):
+            if self.is_in_trials:
+                raise DataError(self._unfinished("no settings yet, only trials of some")) from None
             raise DataError(f"{str(self)!r} is not a run folder: it holds no {self.config_file.name}.") from None
         except ValueError as error:
             raise DataError(f"{str(self.config_file)!r} does not hold the settings of a run: {error}.") from None
@@ -204,10 +212,8 @@ class RunFolder:
 
     def load_model(self, network: NetworkName | None = None) -> "Hasher":
         """The run's model; of a run with a teacher, "teacher" (its model) or "student"."""
-        if self.protocol_file.exists() and not self.model.exists():
-            raise ModelError(
-                f"The run in {str(self)!r} holds no model yet; finish it with `scdh train --resume --out {self}`."
-            )
+        if (self.protocol_file.exists() or self.is_in_trials) and not self.model.exists():
+            raise ModelError(self._unfinished("no model yet"))
         if self.path.is_file():
             raise ModelError(f"{str(self)!r} is a file, but a model is a folder.")
         if network is not None and not self.has_student:
@@ -218,6 +224,9 @@ class RunFolder:
         from scdh.hasher import Hasher  # torch is imported here, not where a folder is only looked at
 
         return Hasher.load(self.student if network == "student" else self.path)
+
+    def _unfinished(self, held: str) -> str:
+        return f"The run in {str(self)!r} holds {held}; finish it with `scdh train --resume --out {quote(str(self))}`."
 
 
 def _suffix(network: NetworkName | None) -> str:

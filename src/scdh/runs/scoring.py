@@ -79,8 +79,7 @@ def score_run(
     is_validation = part == "validation"
     rows = protocol.validation if is_validation else protocol.query
     if not len(rows):
-        setting = "data.validation_per_class" if is_validation else "data.query_per_class (not data.split=all)"
-        raise DataError(f"The run in {str(run)!r} has no {part} rows to score; train one with {setting} for that.")
+        raise DataError(f"The run in {str(run)!r} has no {part} rows to score{_why_none(config, source, part)}.")
     loading: dict[str, Any] = {
         "batch_size": config.train.batch_size,
         "workers": config.train.workers,
@@ -129,6 +128,15 @@ def score_run(
         result = _with_floats(result, hasher, source, queries.rows, database.rows, of_rows, options)
     result.save(queries.rows)
     return result
+
+
+def _why_none(config: RunConfig, source: Source, part: str) -> str:
+    if not source.labelled.any():
+        return f": {source.name} has no labels, which tell what is relevant"
+    if part == "validation" and config.data.train_on_validation:
+        return ": they train too; train one without --refit (data.train_on_validation) for that"
+    setting = "data.validation_per_class" if part == "validation" else "data.query_per_class (not data.split=all)"
+    return f"; train one with {setting} for that"
 
 
 def _with_floats(

@@ -8,10 +8,12 @@ from typing import Any
 from scdh.config import RunConfig, load_config
 from scdh.data.protocol import Protocol
 from scdh.data.source import Source
+from scdh.errors import ConfigError
 from scdh.runs.choices import Choices
 from scdh.runs.folder import RunFolder
 from scdh.runs.protocol import protocol_of, source_of
 from scdh.training.defaults import suited_choices
+from scdh.training.device import process_count
 from scdh.training.trials import choose_by_trials, settings_to_try
 
 
@@ -45,15 +47,18 @@ class Plan:
                 self.choices.trials[:] = earlier.trials
             self.choices.save(file)
         choose_by_trials(self.choices, self.source, self.protocol, file=file, feature_cache=cache, quiet=quiet)
-        return self.choices.resolved()
+        return self.choices.final()
 
 
-def plan_run(given: Mapping[str, Any], *, trials: bool = True, source: Source | None = None) -> Plan:
+def plan_run(
+    given: Mapping[str, Any], *, trials: bool = True, refit: bool = False, source: Source | None = None
+) -> Plan:
     """Choose settings for the data where none are given.
 
     Args:
         given: settings by dotted key; ``data.source`` at least.
         trials: whether settings may be found by trials.
+        refit: whether the validation rows train too, once the settings are found.
         source: the data, where they are open already.
     """
     config = load_config(overrides=given)
@@ -65,7 +70,9 @@ def plan_run(given: Mapping[str, Any], *, trials: bool = True, source: Source | 
     to_try, why_not = settings_to_try(choices.config, source, protocol, given)
     if not trials:
         to_try, why_not = [], "none were asked for"
-    choices.to_try = to_try
+    if to_try and process_count() > 1:
+        to_try, why_not = [], f"trials run in one process, and there are {process_count()}"
+    choices.to_try, choices.refit = to_try, refit
     return Plan(source, protocol, choices, why_not)
 
 
@@ -74,5 +81,10 @@ def resumed_plan(folder: Path) -> Plan | None:
     choices = Choices.load(RunFolder(folder).choices_file)
     if choices is None:
         return None
+    if choices.to_try and process_count() > 1:
+        raise ConfigError(
+            f"The run in {str(folder)!r} was stopped while it tried settings, which one process does; resume it "
+            "without torchrun until training begins."
+        )
     source = source_of(choices.config)
     return Plan(source, protocol_of(choices.config, source), choices)

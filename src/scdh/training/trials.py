@@ -27,6 +27,7 @@ from scdh.training.device import make_accelerator
 from scdh.training.loop import train_epochs
 from scdh.training.search import ALPHA, EPOCHS, RATE, Search, Start
 
+TRUNK_RATE = "train.lr_trunk"
 FIRST_STEPS, FIRST_EPOCHS = 300, 4  # at least, of a trial of the rate
 EPOCH_STEPS = 200  # at most, of an epoch of a trial: of many rows a part is enough to choose by
 
@@ -50,6 +51,7 @@ def settings_to_try(
     if not len(protocol.validation):
         return [], "there are no validation rows to choose by"
     keys = [RATE, EPOCHS, *([ALPHA] if "alpha" in method.Settings.model_fields else [])]
+    keys += [TRUNK_RATE] if RATE not in given and source.kind == "features" else []
     return [key for key in keys if key not in given], ""
 
 
@@ -77,7 +79,7 @@ def choose_by_trials(
     """
     if not choices.to_try:
         return
-    runner = TrialRunner(choices.config, source, protocol, feature_cache, quiet)
+    runner = TrialRunner(choices, source, protocol, feature_cache, quiet)
     with count_progress(0, "trying settings", "trials", visible=not quiet) as advance:
 
         def run_trial(values: dict[str, Any]) -> Trial:
@@ -91,10 +93,9 @@ def choose_by_trials(
             return trial
 
         made = Search(choices.to_try, runner.start, run_trial, rates).run()
-    found = {*choices.to_try, *(rate_settings(source, 0) if RATE in choices.to_try else ())}
-    choices.made = [choice for choice in choices.made if choice.setting not in found]
+    choices.made = [choice for choice in choices.made if choice.setting not in choices.to_try]
     for choice in map(runner.for_whole_epochs, made):
-        settings = rate_settings(source, choice.value) if choice.setting == RATE else {choice.setting: choice.value}
+        settings = runner.rates(choice.value) if choice.setting == RATE else {choice.setting: choice.value}
         choices.made += [Choice(key, value, choice.reason) for key, value in settings.items()]
     choices.to_try = []
     if file is not None:
@@ -105,7 +106,7 @@ class TrialRunner:
     """Trains copies of one network on rows that were read once.
 
     Args:
-        config: settings of every trial but for the values it tries.
+        choices: the settings of every trial, and which of them are tried.
         source: the data.
         protocol: which rows train and validate.
         feature_cache: folder that keeps a frozen trunk's features.
@@ -113,9 +114,10 @@ class TrialRunner:
     """
 
     def __init__(
-        self, config: RunConfig, source: Source, protocol: Protocol, feature_cache: Path | None, quiet: bool
+        self, choices: Choices, source: Source, protocol: Protocol, feature_cache: Path | None, quiet: bool
     ) -> None:
-        self.config, self.source = config, source
+        config = choices.config
+        self.config, self.source, self.to_try = config, source, list(choices.to_try)
         self.accelerator = make_accelerator(config.train.precision)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(config.seed)
@@ -139,8 +141,7 @@ class TrialRunner:
 
     def run(self, values: dict[str, Any]) -> Trial:
         """Train with these values to the end, then score the validation rows."""
-        rates = rate_settings(self.source, values[RATE])
-        config = with_values(self.config, {**values, **rates, "train.epoch_steps": self.epoch_steps})
+        config = with_values(self.config, {**values, **self.rates(values[RATE]), "train.epoch_steps": self.epoch_steps})
         data = self.data.with_config(config)
         started = time.perf_counter()
         with torch.random.fork_rng(devices=[]):
@@ -167,6 +168,10 @@ class TrialRunner:
         error = float(np.nanstd(ap) / math.sqrt(max(1, len(ap))))
         return Trial(values, scores.map, l_q, round(time.perf_counter() - started, 2), error)
 
+    def rates(self, rate: float) -> dict[str, float]:
+        """The settings of a learning rate: of embeddings the hidden layers are the trunk, and learn at the head's."""
+        return dict.fromkeys((RATE, TRUNK_RATE) if TRUNK_RATE in self.to_try else (RATE,), rate)
+
     def for_whole_epochs(self, choice: Choice) -> Choice:
         """Where a trial's epoch is only a part of the rows: the number of whole epochs with as many steps."""
         if choice.setting != EPOCHS or self.epoch_steps == self.data.steps_per_epoch:
@@ -174,11 +179,6 @@ class TrialRunner:
         steps = choice.value * self.epoch_steps
         epochs = max(1, round(steps / self.data.steps_per_epoch))
         return Choice(EPOCHS, epochs, f"{choice.reason}; {steps:,} steps")
-
-
-def rate_settings(source: Source, rate: float) -> dict[str, float]:
-    """The settings of a learning rate: of embeddings the hidden layers are the trunk, and learn at the head's rate."""
-    return {RATE: rate, "train.lr_trunk": rate} if source.kind == "features" else {RATE: rate}
 
 
 def make_method_of(config: RunConfig, source: Source) -> Any:

@@ -19,7 +19,7 @@ from scdh.progress import track
 from scdh.runs.choices import Choices
 from scdh.runs.protocol import protocol_of
 from scdh.training.search import EPOCHS, RATE
-from scdh.training.trials import choose_by_trials, rate_settings, settings_to_try
+from scdh.training.trials import TRUNK_RATE, choose_by_trials, settings_to_try
 
 # Wide enough that no method's best is outside: further rates for some would be more trials than others get.
 RATES = (0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1)
@@ -44,17 +44,20 @@ def own_rates(
     for name in track(names, len(names), "learning rates", "methods"):
         cell = grid.cell(source, name, bits, seed)
         protocol = protocol_of(cell.config, source)
-        if RATE not in settings_to_try(cell.config, source, protocol, {})[0]:
+        given = {**(grid.settings or {}), **method_settings.get(name, {})}
+        to_try = [key for key in settings_to_try(cell.config, source, protocol, given)[0] if key in (RATE, TRUNK_RATE)]
+        if RATE not in to_try:
             continue
         file = out / "rates" / f"{name}.json"
         file.parent.mkdir(parents=True, exist_ok=True)
         with locked(file.with_suffix(".lock"), wait=True):  # another process may be at the same comparison
             choices = Choices.load(file)
             if choices is None or choices.config != cell.config:
-                choices = Choices(cell.config, [RATE])
+                choices = Choices(cell.config, to_try)
             choose_by_trials(choices, source, protocol, file=file, feature_cache=cache, quiet=True, rates=RATES)
         rate = choices.made[0].value
-        method_settings[name] = {**method_settings.get(name, {}), **rate_settings(source, rate)}
+        found = {choice.setting: choice.value for choice in choices.made}
+        method_settings[name] = {**method_settings.get(name, {}), **found}
         results[name] = TuningResult(
             chosen={RATE: rate, EPOCHS: max(trial.values[EPOCHS] for trial in choices.trials)},
             bits=bits,

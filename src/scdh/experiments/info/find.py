@@ -13,6 +13,7 @@ from scdh.experiments.info.files import (
 )
 from scdh.experiments.info.models import describe_model, describe_run, is_model, is_run
 from scdh.hub import DESCRIPTION, WEIGHTS
+from scdh.runs.folder import RunFolder
 
 COMPARISON = "compare.json"
 KINDS = "a run, a model, codes, an index, a comparison, a split or data"
@@ -77,6 +78,8 @@ def _json(path: Path) -> Described:
             return _folder(path.parent, str(path.parent))
         if str(content.get("format", "")).startswith("scdh items"):
             return _file(path.with_name(path.name.removesuffix(".items.json")), str(path))
+        if path.name == RunFolder(path.parent).choices_file.name and is_run(path.parent):
+            return describe_run(path.parent)
         if "run" in content and is_run(path.parent):  # scores
             return describe_run(path.parent)
     raise DataError(f"{path} is JSON, but nothing that scdh writes; expected {KINDS}.")

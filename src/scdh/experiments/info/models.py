@@ -8,6 +8,8 @@ from scdh.errors import CodesError, ConfigError, DataError, ModelError
 from scdh.experiments.info.described import Described, counts_text, read_json, some
 from scdh.hub import DESCRIPTION, MODEL_OF_RUN, WEIGHTS
 from scdh.methods.declared import declared
+from scdh.runs.choices import Choices
+from scdh.runs.data_options import data_options
 from scdh.runs.folder import RunFolder
 from scdh.tensor_files import read_metadata
 
@@ -21,7 +23,7 @@ def is_model(folder: Path) -> bool:
 
 def is_run(folder: Path) -> bool:
     run = RunFolder(folder)
-    return run.config_file.is_file() and not (folder / WEIGHTS).exists()
+    return (run.config_file.is_file() or run.is_in_trials) and not (folder / WEIGHTS).exists()
 
 
 def read_model(folder: Path) -> dict[str, Any]:
@@ -56,9 +58,13 @@ def describe_model(folder: Path, name: str) -> Described:
 def describe_run(folder: Path) -> Described:
     """A run folder, finished or not."""
     run = RunFolder(folder)
-    settings = run.saved_settings()
-    method, bits, data = (settings.get(group, {}) for group in ("method", "method", "data"))
-    name, length, source = method.get("name", "?"), bits.get("bits"), data.get("source", "?")
+    choices = Choices.load(run.choices_file)
+    if choices is not None and run.is_in_trials:
+        settings = choices.config.model_dump(mode="json")
+    else:
+        settings = run.saved_settings()
+    method, data = (settings.get(group, {}) for group in ("method", "data"))
+    name, length, source = method.get("name", "?"), method.get("bits"), data.get("source", "?")
     described = Described("run", f"{folder}: a run of {_title(name)} with {length} bits on {source}")
     described.add("method", name)
     described.add("bits", length)
@@ -67,6 +73,8 @@ def describe_run(folder: Path) -> Described:
     if run.protocol_file.exists():
         _add_split(described, Protocol.load(run.protocol_file))
     described.add("state", _state(run))
+    if choices is not None and choices.trials:
+        described.add("trials", len(choices.trials))
     if run.failure.exists():
         described.add("failure", read_json(run.failure).get("sentence"))
     if is_model(run.model):
@@ -80,7 +88,7 @@ def describe_run(folder: Path) -> Described:
     for file in sorted(run.path.glob("scores*.json")):
         _add_scores(described, file)
     _add_codes(described, run)
-    _suggest_for_run(described, run, str(source))
+    _suggest_for_run(described, run, data)
     return described
 
 
@@ -102,6 +110,8 @@ def _state(run: RunFolder) -> str:
         return "finished"
     if run.failure.exists():
         return "failed"
+    if run.is_in_trials:
+        return "in its trials of settings, can be resumed"
     return "stopped, can be resumed" if run.checkpoint.exists() else "not finished"
 
 
@@ -132,14 +142,15 @@ def _add_codes(described: Described, run: RunFolder) -> None:
         described.add("codes of other models", others, ", ".join(others))
 
 
-def _suggest_for_run(described: Described, run: RunFolder, source: str) -> None:
+def _suggest_for_run(described: Described, run: RunFolder, data: dict[str, Any]) -> None:
     if not run.is_finished:
         if not run.failure.exists():
             described.suggest("train", "--resume", "--out", run)
         return
-    described.suggest("evaluate", run)
+    if run.protocol_file.exists() and len(Protocol.load(run.protocol_file).query):
+        described.suggest("evaluate", run)
     described.suggest("report", run)
-    described.suggest("encode", run, source, "--out", run.path / "all.codes")
+    described.suggest("encode", run, data.get("source"), *data_options(data), "--out", run.path / "all.codes")
 
 
 def fingerprint_of(folder: Path) -> str | None:
