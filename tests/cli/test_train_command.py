@@ -143,8 +143,8 @@ def test_a_table_given_to_set_is_read_key_by_key() -> None:
 def small_vectors(tmp_path_factory: pytest.TempPathFactory) -> Path:
     file = tmp_path_factory.mktemp("vectors") / "small.npz"
     rng = np.random.default_rng(0)
-    labels = np.arange(360) % 3
-    X = rng.normal(size=(3, 8))[labels] + rng.normal(size=(360, 8))
+    labels = np.arange(1500) % 3
+    X = rng.normal(size=(3, 8))[labels] + rng.normal(size=(1500, 8))
     np.savez(file, X=X.astype(np.float32), y=labels)
     return file
 

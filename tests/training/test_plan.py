@@ -36,6 +36,7 @@ def source():
 @pytest.fixture(autouse=True)
 def short_trials(monkeypatch):
     monkeypatch.setattr(trials_module, "FIRST_STEPS", 4)
+    monkeypatch.setattr(trials_module, "LEAST_VALIDATION_ROWS", 12)
     monkeypatch.setattr("scdh.training.search.RATES", (0.001, 0.01))
     monkeypatch.setattr("scdh.training.search.FURTHER_RATES", 0)
     monkeypatch.setattr("scdh.training.search.LONGEST", 2)
@@ -77,6 +78,7 @@ def test_what_is_given_is_neither_chosen_nor_tried(source):
     ("more", "reason"),
     [
         ({"data.validation_per_class": 0}, "no validation rows"),
+        ({"data.validation_per_class": 3}, "9 validation rows are too few"),
         ({"method.name": "itq"}, ""),
         ({}, "asked for"),
     ],

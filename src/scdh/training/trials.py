@@ -29,6 +29,8 @@ from scdh.training.search import ALPHA, EPOCHS, RATE, Search, Start
 
 TRUNK_RATE = "train.lr_trunk"
 FIRST_STEPS, FIRST_EPOCHS = 300, 4  # at least, of a trial of the rate
+# With 57 validation photos (groceries) trials chose by chance: MAP of queries 0.900, with the usual values 0.926.
+LEAST_VALIDATION_ROWS = 80
 EPOCH_STEPS = 200  # at most, of an epoch of a trial: of many rows a part is enough to choose by
 
 
@@ -48,8 +50,9 @@ def settings_to_try(
         return [], ""
     if source.kind == "images" and not config.net.freeze:
         return [], "trials of a whole network would take too long"
-    if not len(protocol.validation):
-        return [], "there are no validation rows to choose by"
+    count = len(protocol.validation)
+    if count < LEAST_VALIDATION_ROWS:
+        return [], f"{count or 'no'} validation rows are too few to choose by ({LEAST_VALIDATION_ROWS} at least)"
     keys = [RATE, EPOCHS, *([ALPHA] if "alpha" in method.Settings.model_fields else [])]
     keys += [TRUNK_RATE] if RATE not in given and source.kind == "features" else []
     return [key for key in keys if key not in given], ""
