@@ -96,8 +96,8 @@ def compare(
 
     Each run has a folder below OUT/cells; the same command after a stop goes on where it was, and started in two
     terminals (or on two machines with one disk) it shares the work. With a frozen network (net.freeze) its features
-    are computed once for all runs. Nothing is chosen on queries: set data.validation_per_class for a best epoch, for
-    the time to a validation MAP, and for --tune.
+    are computed once for all runs. Nothing is chosen on queries: learning rates, the best epoch and values of --tune
+    are chosen on validation rows (data.validation_per_class; by default a tenth of the training rows).
     """
     from scdh.cli.inputs import check_folder_writable
     from scdh.cli.split_counts import print_split
