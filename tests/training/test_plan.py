@@ -5,12 +5,14 @@ import json
 import numpy as np
 import pytest
 
+from scdh.config import load_config
 from scdh.data.arrays.memory import ArraySource
 from scdh.errors import ConfigError
 from scdh.hasher import Hasher
 from scdh.runs.choices import Choices
 from scdh.runs.folder import RunFolder
 from scdh.training import trials as trials_module
+from scdh.training.defaults import suited_choices
 from scdh.training.plan import Plan, plan_run, resumed_plan
 from scdh.training.run import train
 from scdh.training.search import ALPHA, EPOCHS, RATE
@@ -160,6 +162,15 @@ def test_many_classes_get_a_warm_up_and_many_labels_the_papers_weights():
     settings = {choice.setting: choice.value for choice in labels.choices.made}
     assert (settings["method.lam"], settings["method.mu"]) == (0.001, 0.1)
     assert "method.warm_up_epochs" not in settings
+
+
+@pytest.mark.parametrize(
+    ("rows", "unlabelled", "epochs"), [(20, 0, 300), (200, 0, 100), (600, 0, 60), (6_400, 0, 30), (20, 6_400, 10)]
+)
+def test_few_rows_get_enough_steps(rows, unlabelled, epochs):
+    source = ArraySource(np.zeros((4, 4), np.float32), np.arange(4) % 2, name="made-up")
+    made = suited_choices(load_config(overrides=GIVEN), source, rows, GIVEN, unlabelled)
+    assert {choice.setting: choice.value for choice in made}[EPOCHS] == epochs
 
 
 def test_a_method_without_alpha_is_tried_too(source):

@@ -79,7 +79,7 @@ def train(
     bits: Annotated[int | None, typer.Option(help="Length of the codes (48).")] = None,
     seed: Annotated[int | None, typer.Option(help="Decides split, first weights and order (0).")] = None,
     epochs: Annotated[
-        int | None, typer.Option(help="Times that training goes through the data (images: 60, embeddings: 30).")
+        int | None, typer.Option(help="Times that training goes through the data (found by trials, else by rows).")
     ] = None,
     setting: Annotated[
         list[str] | None,

@@ -5,6 +5,7 @@ no GPU, a result in minutes is of more use. What depends on more than kind and s
 α) is then found by trials (:mod:`scdh.training.trials`); the values here are where these start.
 """
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -60,9 +61,12 @@ MOST_ROWS_VIEWS = 2
 BATCHES = ((4_000, 64), (16_000, 128))  # (rows, batch): below so many rows
 LARGEST_BATCH = 256
 USUAL_STEPS, FEWEST_EPOCHS, MOST_EPOCHS = 1_500, 10, 60
+FEWEST_STEPS = 300  # goes before MOST_EPOCHS: 114 photos of 6 shapes had MAP 0.77 after 60 steps, 0.89 after 300
 
 
-def suited_choices(config: RunConfig, source: Source, rows: int, given: Mapping[str, Any]) -> list[Choice]:
+def suited_choices(
+    config: RunConfig, source: Source, rows: int, given: Mapping[str, Any], unlabelled: int = 0
+) -> list[Choice]:
     """Settings for this source, without those that the user gave.
 
     Args:
@@ -70,6 +74,7 @@ def suited_choices(config: RunConfig, source: Source, rows: int, given: Mapping[
         source: the data.
         rows: number of labelled training rows.
         given: what the user gave, by dotted key.
+        unlabelled: number of rows that an epoch passes over without their labels.
     """
     method = declared(config.method.name)
     kind = data_kind(config, source, given)
@@ -81,7 +86,7 @@ def suited_choices(config: RunConfig, source: Source, rows: int, given: Mapping[
     else:
         made = [Choice(key, value, f"suits {kind}") for key, value in SETTINGS_OF_KINDS[kind].items()]
         if kind != "tuned images":
-            made += _by_rows(kind, rows, given)
+            made += _by_rows(config, kind, rows, given, unlabelled)
         made += _of_method(config, source, kind)
     return [choice for choice in made if choice.setting not in given]
 
@@ -98,13 +103,15 @@ def _frozen_choice() -> Choice:
     return Choice("net.freeze", True, "the method reads the features of a pretrained network")
 
 
-def _by_rows(kind: str, rows: int, given: Mapping[str, Any]) -> list[Choice]:
+def _by_rows(config: RunConfig, kind: str, rows: int, given: Mapping[str, Any], unlabelled: int) -> list[Choice]:
     batch = given.get("train.batch_size", next((size for most, size in BATCHES if rows < most), LARGEST_BATCH))
-    epochs = round(USUAL_STEPS / steps_per_epoch(max(rows, 1), batch))
+    settings = config.train
+    steps = steps_per_epoch(max(rows, 1), batch, unlabelled, settings.labelled_share, settings.epoch_steps)
+    epochs = min(max(round(USUAL_STEPS / steps), FEWEST_EPOCHS), max(MOST_EPOCHS, math.ceil(FEWEST_STEPS / steps)))
     why = f"{rows:,} training rows"
     made = [
         Choice("train.batch_size", batch, why),
-        Choice("train.epochs", min(max(epochs, FEWEST_EPOCHS), MOST_EPOCHS), f"{why}: about {USUAL_STEPS:,} steps"),
+        Choice("train.epochs", epochs, f"{why}: {epochs * steps:,} steps"),
     ]
     if kind == "frozen images":
         views = next((count for most, count in VIEWS if rows <= most), MOST_ROWS_VIEWS)

@@ -9,6 +9,7 @@ from scdh.config import RunConfig, load_config
 from scdh.data.protocol import Protocol
 from scdh.data.source import Source
 from scdh.errors import ConfigError
+from scdh.methods.declared import declared
 from scdh.runs.choices import Choices
 from scdh.runs.folder import RunFolder
 from scdh.runs.protocol import protocol_of, source_of
@@ -64,7 +65,8 @@ def plan_run(
     config = load_config(overrides=given)
     source = source_of(config) if source is None else source
     protocol = protocol_of(config, source)
-    made = suited_choices(config, source, len(protocol.train), given)
+    unlabelled = len(protocol.unlabelled) if declared(config.method.name).learns_from_unlabelled else 0
+    made = suited_choices(config, source, len(protocol.train), given, unlabelled)
     choices = Choices(config, made=made)
     choices = Choices(choices.resolved(), made=made)
     to_try, why_not = settings_to_try(choices.config, source, protocol, given)

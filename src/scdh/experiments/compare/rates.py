@@ -45,8 +45,10 @@ def own_rates(
         cell = grid.cell(source, name, bits, seed)
         protocol = protocol_of(cell.config, source)
         given = {**(grid.settings or {}), **method_settings.get(name, {})}
-        to_try = [key for key in settings_to_try(cell.config, source, protocol, given)[0] if key in (RATE, TRUNK_RATE)]
+        keys, why_not = settings_to_try(cell.config, source, protocol, given)
+        to_try = [key for key in keys if key in (RATE, TRUNK_RATE)]
         if RATE not in to_try:
+            notify(f"{name}: {RATE}={cell.config.train.lr_head:g}, no others are tried: {why_not}")
             continue
         file = out / "rates" / f"{name}.json"
         file.parent.mkdir(parents=True, exist_ok=True)
