@@ -37,7 +37,16 @@ def option_name(setting: str) -> str:
     >>> option_name("label_column")
     '--label-column (in Python label_column)'
     """
-    return f"--{setting.replace('_', '-')} (in Python {setting})"
+    return f"{option_of(setting)} (in Python {setting})"
+
+
+def option_of(setting: str) -> str:
+    """The option of the command line for something about the data; the rare ones go by ``--set``.
+
+    >>> option_of("split_column")
+    '--set data.split_column'
+    """
+    return "--set data.split_column" if setting == "split_column" else f"--{setting.replace('_', '-')}"
 
 
 def unknown_name(kind: str, name: object, known: Iterable[str]) -> str:

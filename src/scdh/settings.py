@@ -135,6 +135,11 @@ class TrainSettings(Settings):
         "a method learns from them)",
     )
     workers: int | None = Field(None, ge=0, description="processes that decode images; none: chosen by the machine")
+    validation_database: Literal["validation", "train"] = Field(
+        "validation",
+        description="what validation rows are ranked against: each other, or the training rows, as queries are where "
+        "these are most of the database (vectors only: features of a frozen network, or embeddings)",
+    )
     validate_every: int = Field(1, ge=1, description="epochs between two validation scores")
     patience: int | None = Field(
         None, ge=1, description="stop after so many validation scores without a better one; none: never before the end"

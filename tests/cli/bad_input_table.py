@@ -1,29 +1,19 @@
 """Wrong input and the message that it gives. ``python -m tests.cli.bad_input_table`` prints it for the docs."""
 
-import shutil
 import sys
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
-from PIL import Image
-
-from scdh.codes import Codes
 from scdh.experiments.pages.markdown import markdown_table
-from scdh.index import HammingIndex
-from tests.cli.commands import must, run
-
-QUICK = "--set train.batch_size=8 --set data.query_per_class=2 --epochs 1"
-SMALL = f"--set net.backbone=small_conv --set train.workers=0 {QUICK}"
+from tests.cli.bad_files import QUICK, SMALL, prepare
+from tests.cli.commands import run
 
 
 @dataclass(frozen=True)
 class Case:
-    """``command`` may hold {d}, the folder that :func:`prepare` filled; the message must contain ``expected``."""
+    """``command`` may hold {d}, the folder that ``prepare`` filled; the message must contain ``expected``."""
 
     title: str
     command: str
@@ -34,6 +24,23 @@ CASES = (
     Case("info of nothing", "info {d}/nowhere", ("nowhere", "is not a run, a model, codes, an index")),
     Case("report of what is no run", "report {d}", ("is not a run folder",)),
     Case("pictures for no page", "search {d}/some.index --row 0 --data digits", ("--data", "--html")),
+    Case("info of cut codes", "info {d}/short.codes", ("short.codes", "cut short")),
+    Case("info of broken data", "info {d}/nan.npz", ("nan.npz", "row 3")),
+    Case("report of a model without its run", "report {d}/lone_model", ("lone_model", "the folder of its run")),
+    Case("report of nothing", "report {d}/nowhere", ("no run folder", "nowhere")),
+    Case("report into a folder", "report {d}/run --out {d}/corrupt", ("corrupt is a folder", "--out")),
+    Case("report of a run in its trials", "report {d}/stopped_run", ("stopped_run", "--resume")),
+    Case("report of changed data", "report {d}/changed_run", ("changed.npz", "fingerprint")),
+    Case("hits into a folder", "search {d}/16.index --row 0 --html {d}/corrupt", ("corrupt is a folder", "--html")),
+    Case("hits below a file", "search {d}/16.index --row 0 --html {d}/nan.npz/x.html", ("nan.npz", "not a directory")),
+    Case(
+        "pictures of other data",
+        "search {d}/labelled16.index --row 0 --html {d}/x.html --data {d}/few.npz",
+        ("few.npz", "does not hold the items"),
+    ),
+    Case(
+        "pictures that are not there", "search {d}/16.index --row 0 --html {d}/x.html --data {d}/no", ("no file", "no")
+    ),
     Case("unknown preset", "train --preset cifar --out {d}/x", ("preset", "cifar", "did you mean 'cifar10'")),
     Case("unknown method", "train --preset demo-digits --method scdhh --out {d}/x", ("method", "did you mean 'scdh'")),
     Case(
@@ -86,6 +93,28 @@ CASES = (
         ("--label-separator", "int64"),
     ),
     Case("id column that is not there", "datasets {d}/ragged.parquet --id-column asin", ("asin", "embedding", "label")),
+    Case("vector column that is not there", "datasets {d}/ragged.parquet --vector-column vec", ("'vec'", "embedding")),
+    Case("vectors that are single numbers", "datasets {d}/ragged.parquet --vector-column label", ("lists", "int64")),
+    Case("vectors that are text", "datasets {d}/prices.csv --vector-column shop", ("'shop'", "row 0", "'a'")),
+    Case("column of an array file", "datasets {d}/few.npz --vector-column X", ("few.npz", "--vector-column")),
+    Case(
+        "separator for folders of classes", "datasets {d}/corrupt --label-separator ,", ("--label-separator", "corrupt")
+    ),
+    Case("label column that is not there", "datasets {d}/ragged.parquet --label-column tag", ("'tag'", "label")),
+    Case(
+        "split column of an array file",
+        "train --data {d}/few.npz --set data.split_column=part --out {d}/x",
+        ("few.npz", "--set data.split_column", "'part'"),
+    ),
+    Case("part without a word", "train --data {d}/split.npz --set data.query= --out {d}/x", ("data.query", "one word")),
+    Case(
+        "part that is two things",
+        "train --data {d}/split.npz --set data.validation=holdout --set data.query=holdout --out {d}/x",
+        ("'holdout'", "data.query", "data.validation"),
+    ),
+    Case(
+        "labels that are no array", "train --data {d}/no_labels.npy --labels {d}/16.codes", ("16.codes", "plain .npy")
+    ),
     Case("more bits than numbers", "train --data {d}/few.npz --method pca --out {d}/x", ("at most 4 bits", "48")),
     Case(
         "too few rows in a class",
@@ -191,6 +220,17 @@ CASES = (
     Case("topk that is no number", "evaluate {d}/run --topk few", ("few", "--topk")),
     Case("run folder already used", "train --preset demo-digits --out {d}/run", ("run", "--resume")),
     Case("resume with other settings", "train --resume --out {d}/run --bits 77", ("method.bits", "not 77")),
+    Case("resume of trials with other settings", "train --resume --out {d}/stopped_run --bits 9", ("tried settings",)),
+    Case("refit of a run without it", "train --resume --refit --out {d}/run", ("--refit", "run", "another --out")),
+    Case("scores of a run in its trials", "evaluate {d}/stopped_run", ("stopped_run", "--resume")),
+    Case(
+        "codes of a run in its trials", "encode {d}/stopped_run digits --out {d}/x.codes", ("no model yet", "--resume")
+    ),
+    Case("resume of no folder", "train --resume", ("--out", "--resume")),
+    Case("fewer epochs than before", "train --resume --out {d}/photo_run --epochs 0", ("train.epochs", "0")),
+    Case(
+        "no validation rows to score", "evaluate {d}/run --part validation", ("validation", "data.validation_per_class")
+    ),
     Case("resume where no run is", "train --resume --out {d}/corrupt", ("corrupt", "config.json")),
     Case("unknown option", "train --preset demo-digits --bit 4", ("--bit",)),
     Case("unknown command", "tarin", ("tarin",)),
@@ -199,80 +239,6 @@ CASES = (
     Case("unknown method to describe", "methods scdhx", ("scdhx", "did you mean 'scdh'")),
     Case("data to describe do not exist", "datasets {d}/nowhere", ("nowhere",)),
 )
-
-
-def prepare(d: Path) -> None:
-    """Fill ``d`` with small runs and with every kind of wrong file that the cases name."""
-    _folder(d / "corrupt")
-    must(f"train --data {d}/corrupt {SMALL} --bits 16 --seed 1 --out {d}/photo_run")
-    (d / "corrupt/pears/04.jpg").write_bytes((d / "corrupt/pears/04.jpg").read_bytes()[:150])
-    _folder(d / "empty_class", sizes={"apples": 4, "pears": 0})
-    must(f"train --preset demo-digits --epochs 1 --out {d}/run")
-    _vectors(d)
-    _changed_run(d)
-    (d / "broken.toml").write_text("epochs == 3")
-    shutil.copytree(d / "run/model", d / "lone_model")
-    shutil.copytree(d / "run/model", d / "broken_model")
-    _cut(d / "run/model/model.safetensors", d / "broken_model/model.safetensors")
-    for bits in (16, 32):
-        codes = Codes.from_signs(np.random.default_rng(bits).normal(size=(10, bits)), ids=np.arange(10))
-        codes.save(d / f"{bits}.codes")
-        _labelled(codes, d / f"labelled{bits}.codes")
-        HammingIndex(codes).save(d / f"{bits}.index")
-    codes = Codes.load(d / "16.codes")
-    HammingIndex(Codes(codes.packed, 16, codes.ids, {"model": "another"})).save(d / "foreign.index")
-    must(f"index {d}/labelled16.codes --out {d}/labelled16.index")
-    _cut(d / "16.codes", d / "short.codes")
-    _cut(d / "16.index", d / "short.index")
-
-
-def _folder(root: Path, sizes: dict[str, int] | None = None) -> None:
-    """A folder of small JPEGs, one sub-folder a class."""
-    rng = np.random.default_rng(0)
-    for shade, (name, count) in enumerate((sizes or {"apples": 8, "pears": 8}).items()):
-        (root / name).mkdir(parents=True)
-        for i in range(count):
-            pixels = rng.integers(0, 100, (24, 24, 3)) + 100 * shade
-            Image.fromarray(pixels.astype(np.uint8)).save(root / name / f"{i:02}.jpg")
-
-
-def _vectors(d: Path) -> None:
-    x = np.random.default_rng(0).normal(size=(12, 4)).astype(np.float32)
-    y = np.arange(12) % 2
-    np.savez(d / "few.npz", X=x, y=y)
-    words = np.array(["train"] * 8 + ["test"] * 2 + ["holdout"] * 2)
-    np.savez(d / "split.npz", X=x, y=y, split=words)
-    np.savez(d / "queries.npz", X=x, y=y, split=np.full(12, "query"))
-    np.savez(d / "short_split.npz", X=x, y=y, split=words[:9])
-    np.save(d / "no_labels.npy", x)
-    wrong = y.copy()
-    wrong[5] = 7
-    np.savez(d / "label_7.npz", X=x, y=wrong, label_names=np.array(["a", "b"]))
-    broken = x.copy()
-    broken[3, 1] = np.nan
-    np.savez(d / "nan.npz", X=broken, y=y)
-    cells = [row[:3] if i == 7 else row for i, row in enumerate(x.tolist())]
-    pq.write_table(pa.table({"embedding": cells, "label": y}), d / "ragged.parquet")
-    (d / "prices.csv").write_text("shop,price\na,1\nb,2\n")
-
-
-def _changed_run(d: Path) -> None:
-    x = np.random.default_rng(1).normal(size=(40, 4)).astype(np.float32)
-    np.savez(d / "changed.npz", X=x, y=np.arange(40) % 2)
-    must(f"train --data {d}/changed.npz {QUICK} --bits 8 --out {d}/changed_run")
-    np.savez(d / "changed.npz", X=x[:39], y=np.arange(39) % 2)
-
-
-def _labelled(codes: Codes, path: Path) -> None:
-    from scdh.data.row_names import RowNames
-
-    names = [f"item {i}" for i in range(len(codes))]
-    codes.save(path)
-    RowNames(np.arange(len(codes)), names, np.arange(len(codes)) % 2, ["even", "odd"]).save(path)
-
-
-def _cut(whole: Path, short: Path) -> None:
-    short.write_bytes(whole.read_bytes()[:-10])
 
 
 def print_table(show: Callable[[str], None] = print) -> None:

@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from scdh.cli.app import explain
-from tests.cli.bad_input_table import CASES, SMALL, Case, prepare
+from tests.cli.bad_files import SMALL, prepare
+from tests.cli.bad_input_table import CASES, Case
 from tests.cli.commands import must, run
 
 

@@ -64,6 +64,15 @@ def test_a_run_that_was_stopped_in_its_trials(tmp_path):
         assert f"finish it with `scdh train --resume --out '{folder}'`" in message
 
 
+def test_a_comparison_that_is_not_finished(tmp_path):
+    Choices(digits("scdh", 1), ["train.lr_head"]).save(tmp_path / "rates" / "scdh.json")
+    facts = describe(str(tmp_path)).to_dict()
+    assert (facts["kind"], facts["learning_rates_of"], facts["finished_runs"]) == ("comparison", ["scdh"], [])
+    assert "the same command goes on" in facts["title"]
+    write_pictures(tmp_path / "photos", [f"{name}/{i}.png" for name in ("cells", "rates") for i in range(3)])
+    assert describe(str(tmp_path / "photos")).kind == "data"  # classes of these names
+
+
 def test_a_model_its_codes_and_their_index_know_each_other(made, monkeypatch):
     fingerprint = Hasher.load(made / "run").fingerprint()
     model = describe(str(made / "run" / "model")).to_dict()

@@ -70,7 +70,7 @@ def evaluate(
         from scdh.cli.inputs import check_file_writable
         from scdh.runs.curves import check_picture, draw_score_curves
 
-        check_file_writable(curves)
+        check_file_writable(curves, "--curves")
         check_picture(curves)
     options: dict[str, Any] = {"denominator": denominator, "radius": radius, "ties": ties}
     if run is not None:

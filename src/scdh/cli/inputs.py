@@ -38,10 +38,10 @@ def open_inputs(names: list[str], **options: Any) -> Source:
     return ItemsSource([Path(name) for name in names])
 
 
-def check_file_writable(path: Path) -> None:
-    """Refuse an output file that cannot be written before the work, not after it."""
+def check_file_writable(path: Path, option: str = "--out") -> None:
+    """Refuse an output file, the value of ``option``, that cannot be written before the work, not after it."""
     if path.is_dir():
-        raise DataError(f"{path} is a folder; --out needs the name of a file.")
+        raise DataError(f"{path} is a folder; {option} needs the name of a file.")
     check_folder_writable(path.parent)
 
 

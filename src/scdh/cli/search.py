@@ -127,7 +127,7 @@ def _check_page(html: Path | None, data: str | None) -> None:
 
     if find_spec("jinja2") is None:
         raise ConfigError("--html needs jinja2: pip install jinja2.")
-    check_file_writable(html)
+    check_file_writable(html, "--html")
 
 
 def _split_arguments(index: str | None, arguments: list[str]) -> tuple[str, list[str]]:

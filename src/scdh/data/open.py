@@ -7,7 +7,7 @@ from typing import Any
 
 from scdh.data.named.benchmarks import DATASETS
 from scdh.data.source import Source
-from scdh.errors import DataError, option_name
+from scdh.errors import DataError, option_name, option_of
 
 HUB = "hf:"
 # Options of a table.
@@ -173,7 +173,7 @@ def _refuse_unusable(spec: str, options: Options, *usable: str) -> None:
     """Refuse options that this kind of data would ignore."""
     for option, value in options.items():
         if value is not None and option not in usable:
-            accepted = ", ".join(f"--{name.replace('_', '-')}" for name in usable) or "no options"
+            accepted = ", ".join(map(option_of, usable)) or "no options"
             raise DataError(f"{spec} cannot use {option_name(option)}, given as {str(value)!r}; it takes {accepted}.")
 
 

@@ -186,6 +186,12 @@ class RunFolder:
 
     def protocol(self, source: Source) -> Protocol:
         """The split that the run was trained with, if ``source`` still is the data that it divides."""
+        if not self.protocol_file.exists():
+            if (self.path / WEIGHTS).exists():
+                raise DataError(
+                    f"{str(self)!r} holds a model, but the folder of its run is needed, which has the split."
+                )
+            raise DataError(self._unfinished("no split yet"))
         protocol = Protocol.load(self.protocol_file)
         fingerprint = source.fingerprint()
         if fingerprint != protocol.source_fingerprint:

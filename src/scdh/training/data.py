@@ -193,14 +193,28 @@ class TrainingData:
         return self.validation_scores(net)[0].map
 
     def validation_scores(self, net: Network) -> tuple[RankingScores, float]:
-        """Scores of the validation rows against each other, each left out of its own ranking (none was trained on), and
-        their l_q: how far real outputs are from the corners of the cube.
+        """Scores of the validation rows, none of which was trained on, and their l_q: how far real outputs are from the
+        corners of the cube. They are ranked against each other, each left out of its own ranking, or against the
+        training rows (``train.validation_database``): these fit their codes, as a database of training rows will.
         """
-        method = self.hasher.method
-        batches = self.plain_batches(self.validation_rows)
-        outputs = KeptOutputs(self.hasher, run_network(net, batches, method.hash_outputs))
+        hasher, method = self.hasher, self.hasher.method
+        outputs = KeptOutputs(hasher, self._hash_outputs(net, self.validation_rows))
         measured = MeasuredOutputs(outputs, method.quantization_norm)
-        codes = self.hasher.encode_outputs(measured, net)
-        labels = self.batch_source.labels[codes.ids]
-        scores = score_ranking(self.hasher, codes, outputs.u, labels, codes, labels, network=net, leave_one_out=True)
+        codes = hasher.encode_outputs(measured, net)
+        searched, is_among_themselves = codes, True
+        if self.config.train.validation_database == "train" and self.preprocess is None:
+            searched, is_among_themselves = hasher.encode_outputs(self._hash_outputs(net, self.train_rows), net), False
+        scores = score_ranking(
+            hasher,
+            codes,
+            outputs.u,
+            self.batch_source.labels[codes.ids],
+            searched,
+            self.batch_source.labels[searched.ids],
+            network=net,
+            leave_one_out=is_among_themselves,
+        )
         return scores, measured.l_q
+
+    def _hash_outputs(self, net: Network, rows: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        return run_network(net, self.plain_batches(rows), self.hasher.method.hash_outputs)

@@ -65,7 +65,12 @@ FEWEST_STEPS = 300  # goes before MOST_EPOCHS: 114 photos of 6 shapes had MAP 0.
 
 
 def suited_choices(
-    config: RunConfig, source: Source, rows: int, given: Mapping[str, Any], unlabelled: int = 0
+    config: RunConfig,
+    source: Source,
+    rows: int,
+    given: Mapping[str, Any],
+    unlabelled: int = 0,
+    searched: int | None = None,
 ) -> list[Choice]:
     """Settings for this source, without those that the user gave.
 
@@ -75,6 +80,7 @@ def suited_choices(
         rows: number of labelled training rows.
         given: what the user gave, by dotted key.
         unlabelled: number of rows that an epoch passes over without their labels.
+        searched: number of database rows; None where it is not known.
     """
     method = declared(config.method.name)
     kind = data_kind(config, source, given)
@@ -87,6 +93,9 @@ def suited_choices(
         made = [Choice(key, value, f"suits {kind}") for key, value in SETTINGS_OF_KINDS[kind].items()]
         if kind != "tuned images":
             made += _by_rows(config, kind, rows, given, unlabelled)
+            if searched is not None and 2 * rows >= searched:
+                reason = f"{rows:,} of the {searched:,} rows that queries search are training rows"
+                made.append(Choice("train.validation_database", "train", reason))
         made += _of_method(config, source, kind)
     return [choice for choice in made if choice.setting not in given]
 

@@ -86,4 +86,5 @@ def _first_of(keys: tuple[str, ...], available: list[str]) -> str | None:
 
 
 def _first_line(error: Exception) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
+    text = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
+    return "it is of another kind, or holds Python objects" if "pickle" in text else text  # numpy offers to load them

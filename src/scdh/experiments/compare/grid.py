@@ -62,8 +62,8 @@ class Grid:
     method_settings: Mapping[str, Mapping[str, Any]] | None = None
 
     @cached_property
-    def counts(self) -> "LabelledCounts":
-        return LabelledCounts()
+    def counts(self) -> "RowCounts":
+        return RowCounts()
 
     @property
     def middle_bits(self) -> int:
@@ -105,7 +105,8 @@ class Grid:
         defaults: dict[str, Any] = {}
         if self.preset is None and self.file is None and source is not None:
             config = load_config(overrides={**given, **cell})
-            made = suited_choices(config, source, self.counts.count(config, source), given)
+            rows, searched = self.counts.count(config, source)
+            made = suited_choices(config, source, rows, given, searched=searched)
             defaults = {choice.setting: choice.value for choice in made}
         return load_config(self.preset, self.file, {**defaults, **given, **cell})
 
@@ -126,23 +127,26 @@ class Grid:
         config = self.config(method, bits, seed, source)
         more: dict[str, Any] = {}
         if declared(method).learns_by_gradient and config.train.epoch_steps is None:
-            rows = self.counts.count(config, source)
+            rows, _ = self.counts.count(config, source)
             more["train.epoch_steps"] = steps_per_epoch(rows, config.train.batch_size)
         if epochs is not None:
             more |= _epoch_settings(config, epochs)
         return Cell(method, bits, seed, self.config(method, bits, seed, source, **more))
 
 
-class LabelledCounts:
-    """Numbers of labelled training rows by split; cells share a few splits, and drawing one takes a while."""
+class RowCounts:
+    """Numbers of labelled training rows and of database rows by split; cells share a few splits, and drawing one takes
+    a while.
+    """
 
     def __init__(self) -> None:
-        self._counts: dict[str, int] = {}
+        self._counts: dict[str, tuple[int, int]] = {}
 
-    def count(self, config: RunConfig, source: Source) -> int:
+    def count(self, config: RunConfig, source: Source) -> tuple[int, int]:
         key = f"{config.seed} {config.data.model_dump_json()}"
         if key not in self._counts:
-            self._counts[key] = len(protocol_of(config, source).train)
+            protocol = protocol_of(config, source)
+            self._counts[key] = len(protocol.train), len(protocol.database)
         return self._counts[key]
 
 

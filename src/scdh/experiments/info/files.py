@@ -10,6 +10,7 @@ from scdh.errors import CodesError
 from scdh.experiments.info.described import Described, counts_text, read_json, some
 from scdh.experiments.info.models import find_maker
 from scdh.index import HammingIndex
+from scdh.runs.folder import RunFolder
 
 if TYPE_CHECKING:
     import numpy as np
@@ -89,6 +90,18 @@ def describe_split(path: Path) -> Described:
     described.add("data fingerprint", protocol.source_fingerprint)
     if (path.parent / "config.json").exists():
         described.suggest("info", path.parent)
+    return described
+
+
+def describe_begun_comparison(folder: Path) -> Described:
+    """The folder of a comparison that was stopped, or still runs."""
+    described = Described(
+        "comparison", f"{folder}: a comparison that is not finished; the same command goes on with it"
+    )
+    finished = sorted(run.name for run in folder.glob("cells/*") if RunFolder(run).is_finished)
+    rates = sorted(file.stem for file in folder.glob("rates/*.json"))
+    described.add("finished runs", finished, some(finished))
+    described.add("learning rates of", rates, some(rates))
     return described
 
 

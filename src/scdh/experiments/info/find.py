@@ -5,6 +5,7 @@ from pathlib import Path
 from scdh.errors import DataError, ModelError, ScdhError
 from scdh.experiments.info.described import Described, read_json
 from scdh.experiments.info.files import (
+    describe_begun_comparison,
     describe_codes,
     describe_comparison,
     describe_data,
@@ -16,6 +17,7 @@ from scdh.hub import DESCRIPTION, WEIGHTS
 from scdh.runs.folder import RunFolder
 
 COMPARISON = "compare.json"
+COMPARISON_PARTS = ("rates/*.json", "cells/*/config.json", "tuning/cells/*/config.json")  # there before it is done
 KINDS = "a run, a model, codes, an index, a comparison, a split or data"
 
 
@@ -50,6 +52,8 @@ def _folder(path: Path, name: str) -> Described:
         return describe_run(path)
     if (path / COMPARISON).is_file():
         return describe_comparison(path / COMPARISON)
+    if any(any(path.glob(pattern)) for pattern in COMPARISON_PARTS):
+        return describe_begun_comparison(path)
     return _data(name)
 
 
