@@ -51,7 +51,9 @@ def test_many_classes_are_thinned_evenly() -> None:
 def test_too_little_to_validate_is_said() -> None:
     (note,) = divide(np.repeat(np.arange(5), 10)).notes
     assert note == "too few labelled rows a class to hold some out for validation"
-    assert sizes(divide(np.repeat([0], 500))) == (100, 400, 0)  # one class: every ranking is perfect
+    one_class = divide(np.repeat([0], 500))
+    assert sizes(one_class) == (100, 400, 0)  # every ranking is perfect
+    assert "single class" in one_class.notes[0]
     parts = divide(np.arange(40))
     assert sizes(parts) == (0, 40, 0)
     assert "no class has two labelled rows" in parts.notes[0]

@@ -12,6 +12,7 @@ from scdh.runs.folder import RunFolder
 from scdh.runs.protocol import source_of
 from scdh.runs.scoring import ScoreOptions, score_run
 from scdh.training.run import train
+from tests.cli.commands import must, run_json
 from tests.methods.harness import digits
 
 
@@ -109,3 +110,13 @@ def test_a_model_folder_knows_its_run(run, tmp_path):
     run.protocol(source_of(run.config())).save(unfinished.protocol_file)
     with pytest.raises(ModelError, match=r"holds no model yet; finish it with `scdh train --resume --out"):
         unfinished.load_model()
+
+
+def test_items_without_a_label_are_counted_and_told(tmp_path):
+    rng = np.random.default_rng(0)
+    labels = np.arange(60) % 2
+    labels[40:] = -1
+    np.savez(tmp_path / "half.npz", X=rng.normal(size=(60, 8)), y=labels)
+    must(f"train --data {tmp_path}/half.npz --method itq --bits 8 --out {tmp_path}/run")
+    assert "20 of the 52 items have no label, so they count as wrong" in must(f"evaluate {tmp_path}/run")
+    assert run_json(f"evaluate {tmp_path}/run --json")["unlabelled_items"] == 20

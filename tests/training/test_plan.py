@@ -9,6 +9,7 @@ from scdh.config import load_config
 from scdh.data.arrays.memory import ArraySource
 from scdh.errors import ConfigError
 from scdh.hasher import Hasher
+from scdh.methods.declared import declared, method_names
 from scdh.runs.choices import Choices
 from scdh.runs.folder import RunFolder
 from scdh.training import trials as trials_module
@@ -171,6 +172,24 @@ def test_few_rows_get_enough_steps(rows, unlabelled, epochs):
     source = ArraySource(np.zeros((4, 4), np.float32), np.arange(4) % 2, name="made-up")
     made = suited_choices(load_config(overrides=GIVEN), source, rows, GIVEN, unlabelled)
     assert {choice.setting: choice.value for choice in made}[EPOCHS] == epochs
+
+
+@pytest.mark.parametrize("method", [name for name in method_names() if declared(name).learns_by_gradient])
+@pytest.mark.parametrize("several", [False, True])
+def test_every_method_is_tried_as_it_is_trained(source, method, several):
+    if several and "multi" not in declared(method).about.labels:
+        pytest.skip("one label an item")
+    hot = np.eye(3, dtype=np.uint8)[source.labels] | (np.arange(90)[:, None] % 5 == np.arange(3))
+    data = ArraySource(source.features, hot, name="made-up") if several else source
+    given = {**GIVEN, "method.name": method, EPOCHS: 1, "net.dropout": 0.0}
+    plan = plan_run(given, source=data)
+    config = plan.finish(None, quiet=True)
+    chosen = next(trial for trial in reversed(plan.choices.trials) if trial.values[RATE] == config.train.lr_head)
+    if ALPHA in chosen.values:
+        chosen = plan.choices.find_trial({**chosen.values, ALPHA: config.method.own["alpha"]})
+    trained = train(config, None, source=data, quiet=True)
+    exact = 0.05 if method == "mt_scdh" else 1e-6  # its noise is drawn anew; without dropout nothing else is random
+    assert trained.info["validation_map"] == pytest.approx(chosen.validation_map, abs=exact)
 
 
 def test_a_method_without_alpha_is_tried_too(source):

@@ -204,6 +204,12 @@ def _print_scores(content: dict[str, Any], scores: "RankingScores") -> None:
     if "advice" in content:
         print_line(content["advice"])
     print_line(definition["words"])
+    if "unlabelled_items" in content:
+        count, items = content["unlabelled_items"], definition["database"]
+        print_line(
+            f"{count:,} of the {items:,} items have no label, so they count as wrong wherever they are found: compare "
+            "these scores with each other only."
+        )
     if "student" in content:
         both = (content, content["student"])
         maps = " and ".join(f"{network['map']:.4f}" for network in both)

@@ -66,10 +66,16 @@ def hold_out(
         # In the order given also where ``train_per_class`` has sorted the rows.
         validation = fitting_validation(labels, order[np.isin(order, train)])
         if not len(validation):
-            notes.append("too few labelled rows a class to hold some out for validation")
+            notes.append(_why_no_validation(labels, train))
     else:
         validation = take_per_class(labels, train, validation_per_class, "validation", label_names)
     return HeldOut(np.sort(query), np.sort(train[~np.isin(train, validation)]), np.sort(validation), tuple(notes))
+
+
+def _why_no_validation(labels: np.ndarray, train: np.ndarray) -> str:
+    if len(np.unique(_one_class_a_row(labels, train))) == 1:
+        return "no validation, as a single class has nothing to be told apart from"
+    return "too few labelled rows a class to hold some out for validation"
 
 
 def fitting_queries(labels: np.ndarray, order: np.ndarray) -> np.ndarray:

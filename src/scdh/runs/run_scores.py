@@ -34,6 +34,7 @@ class RunScores:
     config: RunConfig
     l_q: float | None = None
     left_out: int | None = None
+    unlabelled_items: int | None = None  # of the database; None: every item has a label
     model: str | None = None
     label_column: str | None = None
     floats: FloatScores | None = None
@@ -56,6 +57,7 @@ class RunScores:
         measured = {
             "l_q": self.l_q,
             "left_out": self.left_out,
+            "unlabelled_items": self.unlabelled_items,
             "model": self.model,
             "floats": None if self.floats is None else self.floats.to_dict(),
             "no_floats": self.no_floats,

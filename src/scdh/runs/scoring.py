@@ -17,6 +17,7 @@ from scdh.data.source import Source
 from scdh.errors import CodesError, DataError
 from scdh.evaluation import evaluate
 from scdh.hasher import Hasher
+from scdh.label_arrays import is_labelled
 from scdh.runs.encoding import HashOutputs, named_codes
 from scdh.runs.floats import FeaturesOfRows, advice_below_floats, score_floats, why_no_floats
 from scdh.runs.folder import NetworkName, RunFolder
@@ -119,6 +120,7 @@ def score_run(
         config=config,
         l_q=queries.l_q,
         left_out=len(rows) - len(queries.codes),
+        unlabelled_items=int((~is_labelled(labels[database.rows])).sum()) or None,
         model=hasher.fingerprint(),
         label_column=options.label_column,
         seconds={"encoding": encoding_seconds, "scoring": round(time.perf_counter() - started, 3)},

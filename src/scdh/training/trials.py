@@ -18,6 +18,7 @@ from scdh.data.protocol import Protocol
 from scdh.data.source import Source
 from scdh.errors import TrainingError
 from scdh.hasher import Hasher
+from scdh.methods.base import Method
 from scdh.methods.declared import declared
 from scdh.methods.registry import make_method
 from scdh.progress import count_progress
@@ -139,7 +140,7 @@ class TrialRunner:
         first_epochs = max(FIRST_EPOCHS, 2 * warm_up, math.ceil(FIRST_STEPS / self.epoch_steps))
         epochs = round(settings.epochs * self.data.steps_per_epoch / self.epoch_steps)
         has_alpha = "alpha" in declared(self.config.method.name).Settings.model_fields
-        alpha = make_method_of(self.config, self.source).settings.alpha if has_alpha else None
+        alpha = self.data.hasher.method.settings.alpha if has_alpha else None
         return Start(settings.lr_head, epochs, first_epochs, alpha)
 
     def run(self, values: dict[str, Any]) -> Trial:
@@ -149,7 +150,7 @@ class TrialRunner:
         started = time.perf_counter()
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(config.seed)
-            net, method = copy.deepcopy(self.first_network), make_method_of(config, self.source)
+            net, method = copy.deepcopy(self.first_network), self._method(config)
             method.to(self.accelerator.device)
             method_data = data.for_method()
             try:
@@ -171,6 +172,13 @@ class TrialRunner:
         error = float(np.nanstd(ap) / math.sqrt(max(1, len(ap))))
         return Trial(values, scores.map, l_q, round(time.perf_counter() - started, 2), error)
 
+    def _method(self, config: RunConfig) -> Method:
+        """The method that the first network was built by, with its buffers, and the settings of ``config``."""
+        chosen, method = config.method, copy.deepcopy(self.data.hasher.method)
+        settings = chosen.own, chosen.bits, self.source.num_classes, self.source.multi_label
+        method.settings = make_method(chosen.name, *settings).settings
+        return method
+
     def rates(self, rate: float) -> dict[str, float]:
         """The settings of a learning rate: of embeddings the hidden layers are the trunk, and learn at the head's."""
         return dict.fromkeys((RATE, TRUNK_RATE) if TRUNK_RATE in self.to_try else (RATE,), rate)
@@ -182,8 +190,3 @@ class TrialRunner:
         steps = choice.value * self.epoch_steps
         epochs = max(1, round(steps / self.data.steps_per_epoch))
         return Choice(EPOCHS, epochs, f"{choice.reason}; {steps:,} steps")
-
-
-def make_method_of(config: RunConfig, source: Source) -> Any:
-    chosen = config.method
-    return make_method(chosen.name, chosen.own, chosen.bits, source.num_classes, source.multi_label)
