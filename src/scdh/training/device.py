@@ -9,6 +9,12 @@ from scdh.errors import ConfigError
 from scdh.nets.torchvision_fix import ensure_torchvision_imports
 
 
+def process_count() -> int:
+    """How many processes ``torchrun`` has started for this command; 1 without it."""
+    count = os.environ.get("WORLD_SIZE", "1")
+    return int(count) if count.isdigit() else 1
+
+
 def make_accelerator(precision: str) -> Any:
     """One process or many, CPU or GPU. ``auto`` mixes precision only on a GPU: on CPUs without AMX it is slower."""
     ensure_torchvision_imports()
@@ -24,5 +30,4 @@ def make_accelerator(precision: str) -> Any:
     if AcceleratorState._shared_state and AcceleratorState().mixed_precision != mixed:
         AcceleratorState._reset_state()
     # accelerate joins CPU processes only when told to use the CPU; untold, each would train alone in the same folder.
-    several = int(os.environ.get("WORLD_SIZE", "1")) > 1
-    return Accelerator(mixed_precision=mixed, cpu=several and not torch.cuda.is_available())
+    return Accelerator(mixed_precision=mixed, cpu=process_count() > 1 and not torch.cuda.is_available())
