@@ -13,6 +13,12 @@ _DEVICE_OF_ACCELERATE = "ACCELERATE_TORCH_DEVICE"  # the only way to tell accele
 _last_chosen: torch.device | None = None
 
 
+def process_count() -> int:
+    """How many processes ``torchrun`` has started for this command; 1 without it."""
+    count = os.environ.get("WORLD_SIZE", "1")
+    return int(count) if count.isdigit() else 1
+
+
 def make_accelerator(precision: str) -> Any:
     """One process or many, on the chosen device (:mod:`scdh.nets.device`). ``auto`` mixes precision only on a GPU: on
     CPUs without AMX it is slower.
@@ -22,7 +28,7 @@ def make_accelerator(precision: str) -> Any:
     from accelerate import Accelerator
     from accelerate.state import AcceleratorState
 
-    chosen, several = chosen_device(), int(os.environ.get("WORLD_SIZE", "1")) > 1
+    chosen, several = chosen_device(), process_count() > 1
     if several and chosen is not None and chosen.index is not None:
         raise ConfigError(f"Device '{chosen}' is one GPU, but every process has its own; name cuda, without a number.")
     on_gpu = torch.cuda.is_available() if chosen is None else chosen.type == "cuda"

@@ -1,6 +1,5 @@
 """What a run will do before it does it: its data, its split, and settings for what nobody gave."""
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ from scdh.runs.choices import Choices
 from scdh.runs.folder import RunFolder
 from scdh.runs.protocol import protocol_of, source_of
 from scdh.training.defaults import suited_choices
+from scdh.training.device import process_count
 from scdh.training.trials import choose_by_trials, settings_to_try
 
 
@@ -90,9 +90,3 @@ def resumed_plan(folder: Path) -> Plan | None:
         )
     source = source_of(choices.config)
     return Plan(source, protocol_of(choices.config, source), choices)
-
-
-def process_count() -> int:
-    """How many processes ``torchrun`` has started for this command; 1 without it."""
-    count = os.environ.get("WORLD_SIZE", "1")
-    return int(count) if count.isdigit() else 1
