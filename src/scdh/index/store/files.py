@@ -1,7 +1,6 @@
 """Opening, locking and replacing the file of an index."""
 
 import os
-import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from io import FileIO
@@ -12,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scdh.errors import CodesError
+from scdh.files import leftovers
 from scdh.index.segments import Segment
 from scdh.index.store.arrays import StoredArrays
 from scdh.index.store.format import BODY_AT, SLOTS_AT, Entry, Extent, Manifest, Pen, write_at
@@ -96,26 +96,12 @@ def exclusive(target: Path, name: str | os.PathLike[str]) -> Iterator[None]:
         os.close(folder)
 
 
-def sync_folder(target: Path) -> None:
-    """Make a rename in the folder of the file durable."""
-    if os.name == "nt":
-        return
-    folder = os.open(target.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
-
-
 def remove_leftovers(target: Path) -> None:
     """Remove temporary files of killed writers; one that is in use is locked by its writer."""
-    # The name that ``scdh.files.replacing`` gives: between the dots, a process and a random number.
-    pattern = re.compile(rf"\.{re.escape(target.name)}\.[0-9]+-[0-9a-f]+\.tmp")
-    for leftover in target.parent.iterdir():
-        if pattern.fullmatch(leftover.name):
-            with suppress(OSError, CodesError):
-                release(open_locked(leftover, "r", leftover))
-                leftover.unlink()
+    for leftover in leftovers(target):
+        with suppress(OSError, CodesError):
+            release(open_locked(leftover, "r", leftover))
+            leftover.unlink()
 
 
 def write_whole(

@@ -55,12 +55,10 @@ def write_index(
     try:
         with files.exclusive(target, path):
             pass  # refuse at once rather than after writing for a long time
-        with ExitStack() as until_replaced:
-            with replacing(target) as temporary:
-                handle = files.write_whole(temporary, head, checked, 1, known, str(path))
-                until_replaced.callback(handle.close)
-                until_replaced.enter_context(files.exclusive(target, path))
-                handle.close()
-            files.sync_folder(target)
+        with ExitStack() as until_replaced, replacing(target) as temporary:
+            handle = files.write_whole(temporary, head, checked, 1, known, str(path))
+            until_replaced.callback(handle.close)
+            until_replaced.enter_context(files.exclusive(target, path))
+            handle.close()
     except OSError as error:
         raise CodesError(f"{path} could not be written and is left as it was: {error.strerror}.") from error
