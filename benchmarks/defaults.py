@@ -1,9 +1,9 @@
 """Defaults alone against the best of a grid: ``python -m benchmarks.defaults digits groceries photos/``.
 
-For each data set: a plain run (``--no-trials``), the run that ``scdh train`` makes, and 30 runs with every combination of
-learning rate, length and α. The best of the 30 is taken by validation MAP. Queries are scored once each, after the grid
-is complete: for the plain run, the default run and the best of the grid, with the floats behind the codes beside them.
-Runs can be stopped and started again: a finished one is not repeated.
+For each data set: a plain run (``--no-trials``), the run that ``scdh train`` makes, and 30 runs with every combination
+of learning rate, length and α. The best of the 30 is taken by validation MAP. Queries are scored once each, after the
+grid is complete: for the plain run, the default run and the best of the grid, with the floats behind the codes beside
+them. Runs can be stopped and started again: a finished one is not repeated.
 """
 
 import argparse
