@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from scdh.cli.options import read_settings
 from scdh.config import RunConfig
 from scdh.data.source import Source
 from scdh.files import replacing
@@ -114,10 +115,11 @@ def main() -> None:
     parser.add_argument("data", nargs="+", help="data sets; NAME=PATH gives the root of a named one")
     parser.add_argument("--out", type=Path, default=Path("runs/defaults"))
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a setting of all runs")
     chosen = parser.parse_args()
     for item in chosen.data:
         data, _, root = item.partition("=")
-        settings = {"data.root": root} if root else {}
+        settings = {**read_settings(chosen.set), **({"data.root": root} if root else {})}
         place = chosen.out / f"{Path(data).name}-{chosen.seed}"
         row = run(data, settings, place, seed=chosen.seed)
         with replacing(place / "result.json") as temporary:
