@@ -1,4 +1,4 @@
-"""A split that is drawn (``data.split=draw`` or ``all``) from data that have marks: queries stay queries."""
+"""Marks and ``data.split=draw`` or ``all``: queries stay queries. Marks that are numbers."""
 
 from typing import Any
 
@@ -50,3 +50,13 @@ def test_queries_are_drawn_where_none_of_the_marked_ones_has_a_label() -> None:
     assert counts(p)[2:] == (12, 48, 0)
     assert words_of(data, np.concatenate([p.query, p.database])) == {"train"}
     assert "20 rows marked as queries have no label and are left out" in p.about
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [((0, 1), ("0", "1")), ((False, True), ("false", "true")), ((0.0, 1.0), ("0.0", "1.0"))],
+)
+def test_marks_that_are_numbers_can_be_named(words: tuple[Any, ...], named: tuple[str, str]) -> None:
+    data = ArraySource(np.eye(30), np.arange(30) % 2, name="mine", split=np.repeat(words, [20, 10]))
+    p = protocol_of(load_config(overrides=[f"data.train={named[0]}", f"data.query={named[1]}"]), data)
+    assert counts(p) == (20, 0, 10, 20, 0)
