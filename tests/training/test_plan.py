@@ -197,3 +197,13 @@ def test_a_method_without_alpha_is_tried_too(source):
     assert plan.choices.to_try == [RATE, EPOCHS, TRUNK_RATE]
     plan.finish(None, quiet=True)
     assert all(ALPHA not in trial.values for trial in plan.choices.trials)
+
+
+def test_validation_rows_search_the_training_rows_only_where_queries_do(source):
+    drawn = {choice.setting: choice for choice in plan_run(GIVEN, source=source).choices.made}
+    assert drawn["train.validation_database"].reason == "66 of the 78 rows that queries search are training rows"
+    words = np.repeat(["train", "val", "query", "gallery"], [45, 15, 15, 15])
+    apart = ArraySource(source.features, source.labels, name="made-up", split=words)
+    plan = plan_run({"data.source": "made-up"}, source=apart)
+    assert plan.protocol.searched_counts == (0, 15)
+    assert plan.config.train.validation_database == "validation"

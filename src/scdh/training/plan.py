@@ -66,7 +66,7 @@ def plan_run(
     source = source_of(config) if source is None else source
     protocol = protocol_of(config, source)
     unlabelled = len(protocol.unlabelled) if declared(config.method.name).learns_from_unlabelled else 0
-    made = suited_choices(config, source, len(protocol.train), given, unlabelled, len(protocol.database))
+    made = suited_choices(config, source, len(protocol.train), given, unlabelled, protocol.searched_counts)
     choices = Choices(config, made=made)
     choices = Choices(choices.resolved(), made=made)
     to_try, why_not = settings_to_try(choices.config, source, protocol, given)
