@@ -13,6 +13,7 @@ from scdh.methods.declared import declared, method_names
 from scdh.runs.choices import Choices
 from scdh.runs.folder import RunFolder
 from scdh.training import trials as trials_module
+from scdh.training.collapse import CollapseWarning, CollapseWatch
 from scdh.training.defaults import suited_choices
 from scdh.training.plan import Plan, plan_run, resumed_plan
 from scdh.training.run import train
@@ -207,3 +208,13 @@ def test_validation_rows_search_the_training_rows_only_where_queries_do(source):
     plan = plan_run({"data.source": "made-up"}, source=apart)
     assert plan.protocol.searched_counts == (0, 15)
     assert plan.config.train.validation_database == "validation"
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_trial_whose_codes_collapse_does_not_warn_of_the_run(source, monkeypatch):
+    monkeypatch.setattr(CollapseWatch, "_centre_problem", lambda *_: "The centres are collapsing")
+    plan = plan_run(GIVEN, source=source)
+    config = plan.finish(None, quiet=True)
+    assert plan.choices.trials
+    with pytest.raises(CollapseWarning):
+        train(config, None, source=source, quiet=True)
