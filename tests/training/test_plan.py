@@ -7,7 +7,7 @@ import pytest
 
 from scdh.config import load_config
 from scdh.data.arrays.memory import ArraySource
-from scdh.errors import ConfigError
+from scdh.errors import ConfigError, TrainingError
 from scdh.hasher import Hasher
 from scdh.methods.declared import declared, method_names
 from scdh.runs.choices import Choices
@@ -218,3 +218,19 @@ def test_a_trial_whose_codes_collapse_does_not_warn_of_the_run(source, monkeypat
     assert plan.choices.trials
     with pytest.raises(CollapseWarning):
         train(config, None, source=source, quiet=True)
+
+
+def test_trials_on_other_data_do_not_count(source, tmp_path, monkeypatch):
+    plan_run(GIVEN, source=source).finish(tmp_path, quiet=True)
+    changed = ArraySource(source.features, np.roll(source.labels, 1), name="made-up")
+    done = []
+    run_trial = trials_module.TrialRunner.run
+    monkeypatch.setattr(
+        trials_module.TrialRunner, "run", lambda runner, values: done.append(values) or run_trial(runner, values)
+    )
+    plan = plan_run(GIVEN, source=changed)
+    plan.finish(tmp_path, quiet=True)
+    assert len(done) == len(plan.choices.trials) > 0
+    monkeypatch.setattr("scdh.training.plan.source_of", lambda _: source)
+    with pytest.raises(TrainingError, match=r"^The data have changed since the run in .* tried settings on them"):
+        resumed_plan(tmp_path)

@@ -55,8 +55,8 @@ def own_rates(
         file.parent.mkdir(parents=True, exist_ok=True)
         with locked(file.with_suffix(".lock"), wait=True):  # another process may be at the same comparison
             choices = Choices.load(file)
-            if choices is None or choices.config != cell.config:
-                choices = Choices(cell.config, to_try)
+            if choices is None or not choices.are_for(cell.config, protocol.fingerprint):
+                choices = Choices(cell.config, to_try, protocol=protocol.fingerprint)
             with warnings_named(f"trials of {cell.name}"):
                 choose_by_trials(choices, source, protocol, file=file, feature_cache=cache, quiet=True, rates=RATES)
         rate = choices.made[0].value
