@@ -60,3 +60,12 @@ def test_marks_that_are_numbers_can_be_named(words: tuple[Any, ...], named: tupl
     data = ArraySource(np.eye(30), np.arange(30) % 2, name="mine", split=np.repeat(words, [20, 10]))
     p = protocol_of(load_config(overrides=[f"data.train={named[0]}", f"data.query={named[1]}"]), data)
     assert counts(p) == (20, 0, 10, 20, 0)
+
+
+def test_validation_rows_train_beside_the_rows_that_keep_a_label() -> None:
+    data = source(("train", 60), ("val", 20), ("test", 20))
+    few = split(data, labelled_per_class=5)
+    all_ = split(data, labelled_per_class=5, train_on_validation=True)
+    assert np.array_equal(all_.train, np.union1d(few.train, few.validation))
+    assert np.array_equal(all_.unlabelled, few.unlabelled)
+    assert counts(all_) == (30, 0, 20, 60, 50)

@@ -39,11 +39,11 @@ def protocol_of(config: RunConfig, source: Source) -> Protocol:
         return _without_labels(config, source)
     plan = _given(config, source) if _takes_marks(config, source) else _drawn(config, source)
     protocol = plan.protocol(config, source)
-    if config.data.train_on_validation and len(protocol.validation):
+    if labels_per_class is not None:
+        protocol = protocol.keep_labels(source.labels, labels_per_class, seed=config.seed)
+    if config.data.train_on_validation and len(protocol.validation):  # with their labels, and beside the same rows
         protocol = protocol.without_validation()
-    if labels_per_class is None:
-        return protocol
-    return protocol.keep_labels(source.labels, labels_per_class, seed=config.seed)
+    return protocol
 
 
 @dataclass
