@@ -1,9 +1,9 @@
 """Defaults alone against the best of a grid: ``python -m benchmarks.defaults digits groceries photos/``.
 
-For each data set: a plain run (``--no-trials``), the run that ``scdh train`` makes, and 30 runs with every combination of
-learning rate, length and α. The best of the 30 is taken by validation MAP. Queries are scored once each, after the grid
-is complete: for the plain run, the default run and the best of the grid, with the floats behind the codes beside them.
-Runs can be stopped and started again: a finished one is not repeated.
+For each data set: a plain run (``--no-trials``), the run that ``scdh train`` makes, and 30 runs with every combination
+of learning rate, length and α. The best of the 30 is taken by validation MAP. Queries are scored once each, after the
+grid is complete: for the plain run, the default run and the best of the grid, with the floats behind the codes beside
+them. Runs can be stopped and started again: a finished one is not repeated.
 """
 
 import argparse
@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from scdh.cli.options import read_settings
 from scdh.config import RunConfig
 from scdh.data.source import Source
 from scdh.files import replacing
@@ -114,10 +115,11 @@ def main() -> None:
     parser.add_argument("data", nargs="+", help="data sets; NAME=PATH gives the root of a named one")
     parser.add_argument("--out", type=Path, default=Path("runs/defaults"))
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a setting of all runs")
     chosen = parser.parse_args()
     for item in chosen.data:
         data, _, root = item.partition("=")
-        settings = {"data.root": root} if root else {}
+        settings = {**read_settings(chosen.set), **({"data.root": root} if root else {})}
         place = chosen.out / f"{Path(data).name}-{chosen.seed}"
         row = run(data, settings, place, seed=chosen.seed)
         with replacing(place / "result.json") as temporary:

@@ -37,12 +37,13 @@ def test_a_line_says_how_much_how_fast_and_how_long():
     ((_, line),) = lines_of(60_000, 60, seconds=10 / 59, size=200)
     assert line == "encoding: 12,000 of 60,000, 1,180 items/s, 41 s left"
     ((_, line),) = lines_of(100, 3, seconds=10.0, unit="runs")
-    assert line == "encoding: 1 of 100, 0.1 runs/s, 16 min left"
+    assert line == "encoding: 1 of 100, 10 s each, 16 min left"
     assert lines_of(10_000, 1, seconds=20.0)[0][1].endswith("55.5 h left")
 
 
 def test_work_of_unknown_length_has_no_end():
-    assert lines_of(0, 1, seconds=20.0, size=100) == [(20.0, "encoding: 100, 5 items/s")]
+    assert lines_of(0, 1, seconds=20.0, size=100) == [(20.0, "encoding: 100 items, 5 items/s")]
+    assert lines_of(0, 1, seconds=37.0, unit="trials") == [(37.0, "encoding: 1 trials, 37 s each")]
 
 
 @pytest.mark.parametrize(("steps", "seconds"), [(9, 1.0), (1, 60.0)])

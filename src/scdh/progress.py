@@ -75,11 +75,13 @@ class ProgressLines:
 
     def _line(self, seconds: float) -> str:
         rate = self.done / max(seconds, 1e-9)
-        speed = f"{rate:,.0f}" if rate >= 10 else f"{rate:.2g}"
+        speed = f"{rate:,.0f} {self.unit}/s" if rate >= 10 else f"{rate:.2g} {self.unit}/s"
+        if 0 < rate < 0.5:  # of a few long ones the time of each says more
+            speed = f"{_duration(1 / rate)} each"
         if not self.total:
-            return f"{self.description}: {self.done:,}, {speed} {self.unit}/s"
+            return f"{self.description}: {self.done:,} {self.unit}, {speed}"
         left = f", {_duration((self.total - self.done) / rate)} left" if self.done else ""
-        return f"{self.description}: {self.done:,} of {self.total:,}, {speed} {self.unit}/s{left}"
+        return f"{self.description}: {self.done:,} of {self.total:,}, {speed}{left}"
 
 
 def _duration(seconds: float) -> str:

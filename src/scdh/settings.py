@@ -63,6 +63,11 @@ class DataSettings(Settings):
     def _read_none_as_name(cls, value: Any) -> Any:
         return "none" if value is None else value  # in an override "none" means no value; here cells stay whole
 
+    @field_validator("train", "query", "validation", "database", mode="before")
+    @classmethod
+    def _read_numbers_as_words(cls, value: Any) -> Any:
+        return str(value) if isinstance(value, int | float) else value  # a split may be marked by 0, 1 or true
+
 
 class NetSettings(Settings):
     """The trunk below the hash layer (see :mod:`scdh.nets`)."""

@@ -63,3 +63,16 @@ def test_a_run_without_queries_is_not_sent_to_be_evaluated(tmp_path: Path) -> No
     assert "train 30 · validation 0 · query 0 · database 30" in out
     assert "no queries to evaluate with" in out
     assert "scdh evaluate" not in out
+
+
+@pytest.mark.parametrize(("method", "advised"), [("scdh", "--method itq"), ("itq", "try more bits")])
+def test_labels_of_one_row_each_are_not_blamed_on_settings(tmp_path: Path, method: str, advised: str) -> None:
+    rng = np.random.default_rng(0)
+    vectors = np.repeat(rng.normal(size=(40, 16)), 2, axis=0) + 0.1 * rng.normal(size=(80, 16))
+    np.savez(tmp_path / "pairs.npz", X=vectors, y=np.repeat(np.arange(40), 2))
+    quick = QUICK if method == "scdh" else ""
+    must(f"train --data {tmp_path}/pairs.npz {quick} --method {method} --bits 4 --out {tmp_path}/run")
+    advice = run_json(f"evaluate {tmp_path}/run --json")["advice"]
+    assert "1.0 items a label" in advice
+    assert advised in advice
+    assert "--method scdh" not in advice

@@ -169,11 +169,23 @@ def test_defaults_are_found_told_and_kept(small_vectors: Path, tmp_path: Path) -
 def test_refit_trains_on_the_validation_rows_too(small_vectors: Path, tmp_path: Path) -> None:
     command = f"train --data {small_vectors} --bits 16 --set net.hidden=[16] --epochs 2 --no-trials"
     held_out = run_json(f"{command} --out {tmp_path}/a --json")["split_counts"]
-    must(f"{command} --refit --out {tmp_path}/b")
+    counts = run_json(f"{command} --refit --out {tmp_path}/b --json")["split_counts"]
     refitted = Protocol.load(tmp_path / "b/protocol.json")
+    assert counts == refitted.counts
     assert held_out["validation"] >= 5
     assert len(refitted.train) == held_out["train"] + held_out["validation"]
     assert len(refitted.validation) == 0
     assert len(refitted.query) == held_out["query"]
     must(f"evaluate {tmp_path}/b")
     must(f"train --resume --out {tmp_path}/b")
+
+
+@pytest.mark.slow
+def test_a_value_that_was_given_later_has_no_reason_of_the_earlier_one(small_vectors: Path, tmp_path: Path) -> None:
+    must(f"train --data {small_vectors} --bits 8 --set train.batch_size=256 --no-trials --out {tmp_path}/run")
+    show = f"train --resume --out {tmp_path}/run --show-config"
+    line = next(line for line in must(show).splitlines() if line.startswith("epochs = "))
+    epochs, _, reason = line.removeprefix("epochs = ").partition("  # ")
+    assert "training rows" in reason
+    must(f"train --resume --epochs {int(epochs) + 1} --out {tmp_path}/run")
+    assert f"epochs = {int(epochs) + 1}" in must(show).splitlines()

@@ -34,8 +34,8 @@ def test_train_says_what_comes_next(shop: Path, tmp_path: Path, method: str) -> 
     printed = must(["train", "--data", data, *options, "--method", method, "--bits", "8", "--out", str(tmp_path / "r")])
     assert "8 bits, no labels" in printed
     commands = [line.strip() for line in printed.splitlines() if line.startswith("  scdh ")]
-    assert [command.split()[1] for command in commands] == ["encode", "index", "search"]  # no labels, no scores
-    assert "--vector-column vec --label-column none --id-column asin" in commands[0]
+    assert [command.split()[1] for command in commands] == ["report", "encode", "index", "search"]
+    assert "--vector-column vec --label-column none --id-column asin" in commands[1]
 
 
 def test_a_run_without_labels_is_described_and_not_scored(shop: Path) -> None:

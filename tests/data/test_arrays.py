@@ -63,7 +63,7 @@ def test_numbers_too_large_for_float32_count_as_infinite() -> None:
         (X[0], None, "must be numbers"),
         (X[:0], None, "are empty"),
         (X.astype(str), None, "must be numbers"),
-        (X, np.array([0.5] * 6), "fractions or NaN"),
+        (X, np.array([0.5] * 6), "fractions or NaN; -1 means no label"),
         (X, np.full((6, 2), 3), "only 0 and 1"),
         (X, np.zeros((6, 2, 2), int), r"shape \[n\] or \[n, C\]"),
         (X, np.array([1j] * 6), "not of type complex128"),
@@ -72,6 +72,16 @@ def test_numbers_too_large_for_float32_count_as_infinite() -> None:
 def test_unusable_arrays(data: np.ndarray, labels: np.ndarray | None, message: str) -> None:
     with pytest.raises(DataError, match=message):
         ArraySource(data, labels)
+
+
+def test_arrays_of_an_archive_are_found_in_any_capitals(tmp_path: Path) -> None:
+    np.savez(tmp_path / "v.npz", x=X, Y=np.array([0, 1] * 3), Label_Names=["a", "b"], IDS=np.arange(6))
+    source = open_source(str(tmp_path / "v.npz"))
+    assert source.label_names == ["a", "b"]
+    assert source.labels.tolist() == [0, 1] * 3
+    assert source.item_name(3) == "3"
+    np.savez(tmp_path / "both.npz", Y=np.zeros(6, int), y=np.arange(6), X=X)
+    assert open_source(str(tmp_path / "both.npz")).labels.tolist() == list(range(6))
 
 
 def test_label_names_given() -> None:

@@ -77,6 +77,36 @@ def test_a_part_with_an_unknown_name_keeps_it(tmp_path: Path) -> None:
     assert parts_of(tmp_path / "three") == {"1.png": "train", "2.png": "test", "3.png": "extra"}
 
 
+def test_parts_below_the_classes(tmp_path: Path) -> None:
+    paths = [f"{label}/{part}/{label}{part}.png" for label in "ab" for part in ("Train", "dev", "TEST")]
+    write_pictures(tmp_path / "all", [*paths, "unlabelled/1.png"])
+    source = open_source(str(tmp_path / "all"))
+    assert source.label_names == ["a", "b"]
+    assert source.split_origin == "sub-folders of the classes of all"
+    protocol = protocol_of(load_config(), source)
+    assert [Path(source.item_name(row)).name for row in protocol.query] == ["aTEST.png", "bTEST.png"]
+    assert [Path(source.item_name(row)).name for row in protocol.train] == ["aTrain.png", "bTrain.png"]
+    assert [Path(source.item_name(row)).name for row in protocol.unlabelled] == ["1.png"]
+    write_pictures(tmp_path / "odd", ["a/train/1.png", "a/holdout/2.png", "b/train/3.png"])
+    with pytest.raises(DataError, match=r"'holdout' has no known meaning"):
+        protocol_of(load_config(), open_source(str(tmp_path / "odd")))
+
+
+@pytest.mark.parametrize(
+    "paths",
+    [
+        ["toy/train/1.png", "toy/bus/2.png", "pet/cat/3.png"],
+        ["a/train/1.png", "b/train/2.png"],
+        ["a/train/1.png", "a/test/2.png", "b/3.png"],
+        ["a/test/1.png", "b/val/2.png"],
+        ["vehicle/train/1.png", "vehicle/bus/2.png"],
+    ],
+)
+def test_folders_below_classes_that_are_no_parts(tmp_path: Path, paths: list[str]) -> None:
+    write_pictures(tmp_path, paths)
+    assert open_source(str(tmp_path)).split is None
+
+
 @pytest.mark.parametrize(
     ("paths", "note"),
     [

@@ -44,8 +44,13 @@ def test_rows_of_parts() -> None:
 
 def test_queries_whatever_else_is_marked() -> None:
     data = source("odd", "query", "Testing", "train")
-    assert marked_queries(data, PartSettings()).tolist() == [False, True, True, False]
-    assert not marked_queries(ArraySource(np.eye(3)), PartSettings()).any()
+    query, unused = marked_queries(data, PartSettings())
+    assert query.tolist() == [False, True, True, False]
+    assert not unused.any()
+    query, unused = marked_queries(data, PartSettings(query="odd"))
+    assert query.tolist() == [True, False, False, False]
+    assert unused.tolist() == [False, True, True, False]
+    assert not np.any(marked_queries(ArraySource(np.eye(3)), PartSettings()))
     with pytest.raises(DataError, match="'odd' has no known meaning"):
         read_marks(data, PartSettings())
 

@@ -3,7 +3,16 @@
 import numpy as np
 import pytest
 
-from scdh.data.split_words import is_part, named_words, part_name, part_names, part_of_file, split_column, word_key
+from scdh.data.split_words import (
+    is_part,
+    named_words,
+    part_name,
+    part_names,
+    part_of_file,
+    parts_of_files,
+    split_column,
+    word_key,
+)
 
 
 @pytest.mark.parametrize(
@@ -50,3 +59,18 @@ def test_columns_and_settings() -> None:
 )
 def test_file_names(file: str, part: str | None) -> None:
     assert part_of_file(file) == part
+
+
+@pytest.mark.parametrize(
+    ("files", "parts"),
+    [
+        (["flowers_train", "flowers_holdout", "flowers_extra-2"], ["train", "holdout", "extra"]),
+        (["test_bench-train", "test_bench-val"], ["train", "val"]),  # what all have in common is no part
+        (["TrainData", "testset"], ["train", "test"]),
+        (["train", "train_val"], ["train", "val"]),
+        (["train", "fold1", "fold2"], ["train", "fold1", "fold2"]),
+        (["photos", "database"], None),
+    ],
+)
+def test_names_of_several_files(files: list[str], parts: list[str] | None) -> None:
+    assert parts_of_files([f"{file}.parquet" for file in files]) == parts

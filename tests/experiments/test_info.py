@@ -46,6 +46,7 @@ def test_a_run(made):
     assert any("report" in command for command in facts["next"])
     text = must(["info", f"{made}/run"])
     assert "train 350, validation 50, query 200, database 1,597" in text
+    assert "drawn by seed 0" in text  # in words, not by the name of the split
 
 
 def test_a_run_that_was_stopped_in_its_trials(tmp_path):
@@ -149,6 +150,9 @@ def test_data_of_every_kind(tmp_path):
     assert (vectors["rows"], vectors["width"], vectors["with_a_label"]) == (3, 2, 2)
     assert f"scdh train --data '{tmp_path}/ph otos ü' --bits 32" in photos["next"]
     assert run_json("info digits --json")["rows"] == 1797
+    np.savez(tmp_path / "unlabelled.npz", X=np.zeros((3, 2), np.float32))
+    commands = describe(str(tmp_path / "unlabelled.npz")).to_dict()["next"]
+    assert f"scdh train --data {tmp_path}/unlabelled.npz --method itq --bits 32" in commands
 
 
 def test_failed_and_unfinished_runs(made, tmp_path):

@@ -15,7 +15,7 @@ from scdh.runs.choices import Choice, Choices
 from scdh.runs.folder import RunFolder
 from scdh.training.run import train
 from tests.cli.commands import must, run, run_json
-from tests.data.data_files import write_pictures
+from tests.data.data_files import encoded, write_parquet, write_pictures
 from tests.experiments.pages import Checked
 from tests.legacy.test_old_files import FILES
 from tests.methods.harness import digits
@@ -47,6 +47,8 @@ def test_a_run_with_a_teacher_has_curves_scores_and_confusions(runs):
     assert "codes of the student" in page.text
     assert "64 floats, cosine" in page.text
     assert "Validation MAP by epoch" in page.text
+    assert "ranked against each other" in page.text
+    assert "Drawn by seed 0" in page.text
     assert f"{contents.ranked.scores.scores.map:.3f}" in page.text
     assert page.pictures == []  # embeddings are shown by name
     assert "Queries with the lowest average precision" in page.text
@@ -92,6 +94,36 @@ def test_a_run_without_anything_to_score_shows_its_codes(runs):
     assert "there is nothing to score; its codes are described below" in page.text
     assert "bits" in page.ids
     assert "scores" not in page.ids
+
+
+def test_data_without_labels_are_the_reason_why_nothing_is_scored(tmp_path):
+    np.savez(tmp_path / "items.npz", X=np.random.default_rng(0).normal(size=(40, 8)).astype(np.float32))
+    must(f"train --data {tmp_path}/items.npz --method itq --bits 8 --out {tmp_path}/run")
+    page, _ = page_of(tmp_path / "run")
+    assert "items.npz has no labels, which tell what is right, so there is nothing to score" in page.text
+    assert "data.split=" not in page.text
+    assert "kB); open it in a browser." in must(f"report {tmp_path}/run --device cpu")
+
+
+def test_validation_rows_that_search_the_training_rows_are_said_to(tmp_path):
+    settings = {"data.validation_per_class": 5, "train.validation_database": "train"}
+    train(digits("scdh", 1, **settings), tmp_path / "run", quiet=True)
+    page, _ = page_of(tmp_path / "run")
+    assert "MAP of the validation rows, ranked against the training rows." in page.text
+
+
+def test_the_next_commands_have_the_options_of_the_data(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    cells = [{"bytes": encoded(i), "path": None} for i in range(24)]
+    write_parquet(tmp_path / "shop.parquet", {"image": cells, "kinds": [f"k{i % 2}, all" for i in range(24)]})
+    options = ["--label-column", "kinds", "--label-separator", ","]
+    settings = ["net.backbone=small_conv", "net.image_size=16", "train.workers=0", "data.query_per_class=3"]
+    extra = [part for setting in settings for part in ("--set", setting)]
+    must(["train", "--data", "shop.parquet", *options, "--bits", "8", "--epochs", "1", *extra, "--out", "run"])
+    page, _ = page_of(tmp_path / "run")
+    assert "encode" in page.text
+    assert "--label-column kinds --label-separator ," in page.text
+    assert "hits.html --data shop.parquet" in page.text
 
 
 @pytest.mark.slow

@@ -186,6 +186,15 @@ def test_the_module_learns_its_centres_and_can_be_warmed_up():
     assert loss.centres.grad.abs().sum() > 0
 
 
+def test_one_label_a_row_needs_no_matrix_of_labels():
+    u, y = torch.randn(4, 8, requires_grad=True), torch.tensor([2, -1, 0, 2])
+    centres = torch.randn(5, 8, requires_grad=True)
+    kept = []
+    with torch.autograd.graph.saved_tensors_hooks(lambda x: kept.append(x) or x, lambda x: x):
+        (losses.scul(u, y, centres, 0.005) + losses.softmax_loss(u, y)).backward()
+    assert not [x.shape for x in kept if x.dtype == torch.bool and x.ndim == 2]
+
+
 def test_wrong_labels_are_refused_in_one_sentence():
     u, centres = torch.randn(2, 4), torch.randn(3, 4)
     with pytest.raises(DataError, match="Label 3 is out of range; labels must be 0…2"):

@@ -257,6 +257,8 @@ def test_equal_codes_of_an_untrained_network_are_no_collapse(recwarn):
     method.build(net)
     watch, equal, labels = CollapseWatch(net, method), torch.ones(16, 6), torch.arange(16) % 3
     assert [watch.check(net, equal, labels) is None for _ in range(3)] == [True, True, False]
+    watch = CollapseWatch(net, method, steps_per_epoch=2)  # few rows: these are the first 50 steps
+    assert all(watch.check(net, equal, labels) is None for _ in range(24))
 
 
 def test_a_fitted_run_has_a_model_and_is_not_overwritten(tmp_path):

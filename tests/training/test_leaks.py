@@ -31,7 +31,7 @@ QUICK: dict[str, Any] = {
     "train.augmentation": "none",
 }
 PHOTOS = QUICK | {"net.backbone": "small_conv", "net.image_size": 16, "net.pretrained": False}
-VECTORS = QUICK | {"net.backbone": "features", "net.hidden": [8]}
+VECTORS = QUICK | {"net.backbone": "features", "net.hidden": [8], "net.standardise": True}
 
 
 def poison(part: str) -> tuple[np.ndarray, np.ndarray]:
@@ -91,10 +91,32 @@ def npz(root: Path, labels: np.ndarray, seeds: np.ndarray) -> dict[str, Any]:
     return VECTORS | {"data.source": str(root / "v.npz")}
 
 
+def vector_parquet(root: Path, labels: np.ndarray, seeds: np.ndarray) -> dict[str, Any]:
+    cells = pa.array(vectors(seeds).tolist(), pa.list_(pa.float32()))
+    write_parquet(root / "v.parquet", {"embedding": cells, "label": labels, "Subset": PARTS})
+    return VECTORS | {"data.source": str(root / "v.parquet")}
+
+
+def vector_csv(root: Path, labels: np.ndarray, seeds: np.ndarray) -> dict[str, Any]:
+    rows = zip(vectors(seeds), labels, PARTS, strict=True)
+    lines = [f'"{vector.tolist()}",{CLASSES[label]},{part}' for vector, label, part in rows]
+    (root / "v.csv").write_text("\n".join(["vector,label,split", *lines]))
+    return VECTORS | {"data.source": str(root / "v.csv")}
+
+
+def parts_below_classes(root: Path, labels: np.ndarray, seeds: np.ndarray) -> dict[str, Any]:
+    for row, (label, seed) in enumerate(zip(labels, seeds, strict=True)):
+        png(root / "photos" / CLASSES[label] / PARTS[row] / f"{row:02}.png", seed)
+    return PHOTOS | {"data.source": str(root / "photos")}
+
+
 def drawn(root: Path, labels: np.ndarray, seeds: np.ndarray) -> dict[str, Any]:
     np.save(root / "v.npy", vectors(seeds))
     np.save(root / "y.npy", labels)
     return VECTORS | {"data.source": str(root / "v.npy"), "data.labels": str(root / "y.npy")}
+
+
+SOURCES = [folder, parts_below_classes, csv, parquet, parquet_files, npz, vector_parquet, vector_csv]
 
 
 def weights(make: Callable[..., dict[str, Any]], root: Path, part: str, **more: Any) -> str:
@@ -105,7 +127,7 @@ def weights(make: Callable[..., dict[str, Any]], root: Path, part: str, **more: 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("make", [folder, csv, parquet, parquet_files, npz], ids=lambda make: make.__name__)
+@pytest.mark.parametrize("make", SOURCES, ids=lambda make: make.__name__)
 def test_a_marked_query_changes_no_weight(make: Callable[..., dict[str, Any]], tmp_path: Path) -> None:
     clean = weights(make, tmp_path / "clean", "")
     assert weights(make, tmp_path / "queries", "test") == clean

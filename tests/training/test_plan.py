@@ -7,12 +7,13 @@ import pytest
 
 from scdh.config import load_config
 from scdh.data.arrays.memory import ArraySource
-from scdh.errors import ConfigError
+from scdh.errors import ConfigError, TrainingError
 from scdh.hasher import Hasher
 from scdh.methods.declared import declared, method_names
 from scdh.runs.choices import Choices
 from scdh.runs.folder import RunFolder
 from scdh.training import trials as trials_module
+from scdh.training.collapse import CollapseWarning, CollapseWatch
 from scdh.training.defaults import suited_choices
 from scdh.training.plan import Plan, plan_run, resumed_plan
 from scdh.training.run import train
@@ -197,3 +198,39 @@ def test_a_method_without_alpha_is_tried_too(source):
     assert plan.choices.to_try == [RATE, EPOCHS, TRUNK_RATE]
     plan.finish(None, quiet=True)
     assert all(ALPHA not in trial.values for trial in plan.choices.trials)
+
+
+def test_validation_rows_search_the_training_rows_only_where_queries_do(source):
+    drawn = {choice.setting: choice for choice in plan_run(GIVEN, source=source).choices.made}
+    assert drawn["train.validation_database"].reason == "66 of the 78 rows that queries search are training rows"
+    words = np.repeat(["train", "val", "query", "gallery"], [45, 15, 15, 15])
+    apart = ArraySource(source.features, source.labels, name="made-up", split=words)
+    plan = plan_run({"data.source": "made-up"}, source=apart)
+    assert plan.protocol.searched_counts == (0, 15)
+    assert plan.config.train.validation_database == "validation"
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_trial_whose_codes_collapse_does_not_warn_of_the_run(source, monkeypatch):
+    monkeypatch.setattr(CollapseWatch, "_centre_problem", lambda *_: "The centres are collapsing")
+    plan = plan_run(GIVEN, source=source)
+    config = plan.finish(None, quiet=True)
+    assert plan.choices.trials
+    with pytest.raises(CollapseWarning):
+        train(config, None, source=source, quiet=True)
+
+
+def test_trials_on_other_data_do_not_count(source, tmp_path, monkeypatch):
+    plan_run(GIVEN, source=source).finish(tmp_path, quiet=True)
+    changed = ArraySource(source.features, np.roll(source.labels, 1), name="made-up")
+    done = []
+    run_trial = trials_module.TrialRunner.run
+    monkeypatch.setattr(
+        trials_module.TrialRunner, "run", lambda runner, values: done.append(values) or run_trial(runner, values)
+    )
+    plan = plan_run(GIVEN, source=changed)
+    plan.finish(tmp_path, quiet=True)
+    assert len(done) == len(plan.choices.trials) > 0
+    monkeypatch.setattr("scdh.training.plan.source_of", lambda _: source)
+    with pytest.raises(TrainingError, match=r"^The data have changed since the run in .* tried settings on them"):
+        resumed_plan(tmp_path)

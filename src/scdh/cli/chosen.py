@@ -24,13 +24,17 @@ def choices_of(plan: "Plan | None", folder: Path | None) -> "Choices | None":
 
 
 def print_settings(run: "RunConfig", choices: "Choices | None", as_json: bool) -> None:
+    from scdh.runs.choices import flat_settings
+
     made = [] if choices is None else choices.made
     to_try = [] if choices is None else choices.to_try
     if as_json:
         document = run.model_dump(mode="json")
         print_json({**document, "choices": [asdict(choice) for choice in made], "to_try": to_try})
         return
-    reasons = {choice.setting: choice.reason for choice in made}
+    values = flat_settings(run.model_dump(mode="json"))
+    # A run that was made longer has another value than was chosen, and not for that reason.
+    reasons = {choice.setting: choice.reason for choice in made if values.get(choice.setting) == choice.value}
     reasons |= dict.fromkeys(to_try, "where trials begin; they find the value when the run starts")
     print_line(to_toml(run, reasons))
 

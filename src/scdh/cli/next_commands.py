@@ -16,8 +16,9 @@ def next_commands(run: "RunConfig", folder: Path, ranking: str, has_queries: boo
     data = run.data
     given = data_options(data.model_dump())
     codes, index = str(folder / "all.codes"), str(folder / "all.index")
-    commands = [["evaluate", str(folder)], ["report", str(folder)]] if has_queries else []
-    commands += [
+    commands = [
+        *([["evaluate", str(folder)]] if has_queries else []),
+        ["report", str(folder)],
         ["encode", str(folder), data.source, *given, "--out", codes],
         *([] if ranking != HAMMING else [["index", codes, "--out", index], ["search", index, "--row", "0"]]),
     ]

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from scdh.cli.options import Json
+from scdh.cli.options import Device, Json, use_device
 from scdh.cli.output import print_json, print_line
 from scdh.errors import ConfigError
 
@@ -25,6 +25,7 @@ def report(
         bool,
         typer.Option("--no-floats", metavar="", help="Leave out the scores of the float vectors behind the codes."),
     ] = False,
+    device: Device = None,
     as_json: Json = False,
 ) -> None:
     """Write one HTML page about a run: scores, curves, bits, hits as pictures (failures first), confused labels.
@@ -33,6 +34,7 @@ def report(
     read, not computed again; scores are written as by `scdh evaluate`. A run without queries shows its validation rows,
     or only its codes.
     """
+    use_device(device)
     from importlib.util import find_spec
 
     if find_spec("jinja2") is None:
@@ -56,4 +58,8 @@ def report(
             }
         )
         return
-    print_line(f"{path} ({path.stat().st_size / 1e6:.1f} MB).")
+    print_line(f"The report is {path} ({_size(path.stat().st_size)}); open it in a browser.")
+
+
+def _size(count: int) -> str:
+    return f"{count / 1e6:.1f} MB" if count >= 1e6 else f"{count / 1e3:.0f} kB"

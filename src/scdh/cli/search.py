@@ -43,7 +43,7 @@ def search(
     ] = None,
     codes: Annotated[Path | None, typer.Option(help="File of codes to take as queries.")] = None,
     row: Annotated[
-        str | None,
+        list[str] | None,
         typer.Option(help="Take this item as query, by its id or its name; it is left out of the hits."),
     ] = None,
     k: Annotated[int | None, typer.Option("-k", help="Nearest items to show (10, or all within --radius).")] = None,
@@ -72,6 +72,8 @@ def search(
     use_device(device)
     index_name, inputs = _split_arguments(index, arguments or [])
     _check_query(inputs, model, codes, row)
+    if row and len(row) > 1:
+        raise ConfigError(f"--row takes one item, got {' and '.join(map(repr, row))}; --codes takes many queries.")
     if k is not None and k < 1:
         raise ConfigError(f"k must be a whole number of at least 1, got {k}.")
     _check_page(html, data)
@@ -80,7 +82,7 @@ def search(
 
     searched, row_names = _open_index(index_name, names)
     positions = {} if row_names is None else {row_id: n for n, row_id in enumerate(row_names.ids.tolist())}
-    row_id = None if row is None else id_of_row(row, row_names, positions, index_name)
+    row_id = None if not row else id_of_row(row[0], row_names, positions, index_name)
     if row_id is not None:
         queries = query_of_index(searched, row_id, row_names, positions.get(row_id))
     elif codes is not None:
@@ -139,8 +141,9 @@ def _split_arguments(index: str | None, arguments: list[str]) -> tuple[str, list
     return arguments[0], arguments[1:]
 
 
-def _check_query(inputs: list[str], model: str | None, codes: Path | None, row: str | None) -> None:
-    given = [name for name, value in (("--model", model), ("--codes", codes), ("--row", row)) if value is not None]
+def _check_query(inputs: list[str], model: str | None, codes: Path | None, row: list[str] | None) -> None:
+    queries = ("--model", model), ("--codes", codes), ("--row", row or None)
+    given = [name for name, value in queries if value is not None]
     if inputs and not given:
         raise ConfigError(f"{inputs[0]!r} needs --model, the model that made the index, to encode it.")
     if len(given) != 1:

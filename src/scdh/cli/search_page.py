@@ -50,8 +50,10 @@ def write_hits(
             name = f"id {row_id}" if known is None else known.names[position or 0]
             own = [] if known is None else known.label_list(position or 0)
             right = bool(labels & set(own)) if labels and own else None
-            away = f"{distance} bit{'' if distance == 1 else 's'} away · {Path(name).name}"
             image = pictures.of_item(row_id, name, is_named=known is not None)
+            away = f"{distance} bit{'' if distance == 1 else 's'} away"
+            if image is not None:  # else the name stands in the place of the picture
+                away += f" · {Path(name).name}"
             hits.append(ShownHit(image, name, label_text(own), right, away))
         note = search.note(queries.codes[n : n + 1], distances)
         image = _query_picture(queries, n, pictures)

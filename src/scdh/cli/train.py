@@ -29,7 +29,7 @@ from scdh.cli.options import (
     use_device,
 )
 from scdh.cli.output import Stopped, print_json, print_line
-from scdh.cli.split_counts import print_split
+from scdh.cli.split_counts import print_split, split_json
 from scdh.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -165,7 +165,7 @@ def train(
                 "labels": len(model.label_names),
                 "seconds": round(seconds, 3),
                 "info": model.info,
-                **split,
+                **split_json(RunFolder(folder).protocol(source)),  # with --refit other rows than before the trials
                 "choices": [] if choices is None else [asdict(choice) for choice in choices.made],
                 "config": run.model_dump(mode="json"),
             }

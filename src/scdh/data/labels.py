@@ -68,7 +68,9 @@ def encode_array(y: np.ndarray, names: list[str] | None = None, *, what: str = "
         raise DataError(f"{what} must have the shape [n] or [n, C], not {list(y.shape)}.")
     if y.dtype.kind == "f":
         if not (np.isfinite(y).all() and (y == np.floor(y)).all()):
-            raise DataError(f"{what} must be whole numbers, names or 0/1 rows, but hold fractions or NaN.")
+            raise DataError(
+                f"{what} must be whole numbers, names or 0/1 rows, but hold fractions or NaN; -1 means no label."
+            )
         y = y.astype(np.int64)
     if y.dtype.kind not in "iubUS":
         raise DataError(f"{what} must be whole numbers, names or 0/1 rows, not of type {y.dtype}.")

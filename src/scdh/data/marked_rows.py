@@ -93,19 +93,11 @@ def read_marks(source: Source, settings: PartSettings) -> MarkedRows:
         DataError: the source has no split, a named part is missing, or a word has no known meaning.
     """
     words = settings.words()
-    if source.split is None:
-        raise DataError(
-            f"{source.name} does not come divided into parts, so data.split=given, data.train, data.query, "
-            "data.validation and data.database have no meaning for it; leave them out."
-        )
-    spellings, numbers = np.unique(np.asarray(source.split, dtype=str), return_inverse=True)
+    split = _split_of(source)
+    spellings, numbers = np.unique(split, return_inverse=True)
     keys = [word_key(spelling) for spelling in spellings]
     for part, found in words.items():
-        given, usual = getattr(settings, part), getattr(PartSettings(), part)
-        missing = [word for word in found if word not in keys]
-        if missing and given is not None and given != usual:
-            parts = list_parts(source)
-            raise DataError(f"{source.name} has no part {missing[0]!r} (data.{part}); its parts are {parts}.")
+        _refuse_missing(source, settings, part, found, keys)
     known = {word for found in words.values() for word in found}
     unknown = [key for key in keys if not (key in known or is_part(key) or key == UNMARKED)]
     if unknown:
@@ -123,12 +115,41 @@ def read_marks(source: Source, settings: PartSettings) -> MarkedRows:
     )
 
 
-def marked_queries(source: Source, settings: PartSettings) -> np.ndarray:
-    """bool [n]: rows marked as queries, whatever the other marks say."""
+def marked_queries(source: Source, settings: PartSettings) -> tuple[np.ndarray, np.ndarray]:
+    """bool [n] twice, for a split that is not the data's own: rows marked as queries, and others that never train,
+    as they have a usual word of queries and ``settings.query`` names another.
+
+    Raises:
+        DataError: the named part is missing.
+    """
+    words, is_named = settings.words()["query"], settings.query != PartSettings().query
+    if source.split is None and not is_named:
+        return np.zeros(len(source), bool), np.zeros(len(source), bool)
+    spellings, numbers = np.unique(_split_of(source), return_inverse=True)
+    keys = [word_key(spelling) for spelling in spellings]
+    _refuse_missing(source, settings, "query", words, keys)
+    query, usual = (np.array([key in found for key in keys])[numbers.reshape(-1)] for found in (words, (TEST,)))
+    return query, usual & ~query
+
+
+def _split_of(source: Source) -> np.ndarray:
     if source.split is None:
-        return np.zeros(len(source), bool)
-    words = settings.words()["query"]
-    return np.array([word_key(word) in words for word in np.asarray(source.split, dtype=str)])
+        raise DataError(
+            f"{source.name} does not come divided into parts, so data.split=given, data.train, data.query, "
+            "data.validation and data.database have no meaning for it; leave them out."
+        )
+    return np.asarray(source.split, dtype=str)
+
+
+def _refuse_missing(
+    source: Source, settings: PartSettings, part: str, words: Sequence[str], keys: Sequence[str]
+) -> None:
+    """Refuse words that the settings name for a part and no row has; usual words may be missing."""
+    given, usual = getattr(settings, part), getattr(PartSettings(), part)
+    missing = [word for word in words if word not in keys]
+    if missing and given is not None and given != usual:
+        parts = list_parts(source)
+        raise DataError(f"{source.name} has no part {missing[0]!r} (data.{part}); its parts are {parts}.")
 
 
 def has_marks(source: Source) -> bool:

@@ -72,6 +72,11 @@ class Protocol:
         parts = ("train", "validation", "query", "database", "unlabelled")
         return {part: len(getattr(self, part)) for part in parts}
 
+    @property
+    def searched_counts(self) -> tuple[int, int]:
+        """How many rows of the database are training rows, and how many rows it has."""
+        return len(np.intersect1d(self.train, self.database)), len(self.database)
+
     def describe(self) -> str:
         """The counts and where the parts come from, in one line."""
         counted = " · ".join(f"{part} {count:,}" for part, count in self.counts.items())

@@ -69,8 +69,30 @@ def split_column(names: Iterable[str]) -> str | None:
 
 def part_of_file(name: str) -> str | None:
     """The part that a file's name tells ("train-00000-of-00005.parquet", "flowers_test2.parquet"), or None."""
-    words = [word for word in re.split(r"[^a-z]+", name.lower().rpartition(".")[0]) if is_part(word)]
-    parts = list(dict.fromkeys(part_name(word) for word in words))
+    return part_of_name(name.rpartition(".")[0])
+
+
+def part_of_name(name: str) -> str | None:
+    """The part that a word of a longer name tells ("train images", "TestSet", "shop_val"), or None."""
+    words = re.split(r"[^a-z]+", re.sub("(?<=[a-z])(?=[A-Z])", " ", name).lower())
+    words = [word if is_part(word) else re.sub("(set|data)$", "", word) for word in words]
+    parts = list(dict.fromkeys(part_name(word) for word in words if is_part(word)))
     if len(parts) > 1:  # "base-train": index and base are also names of other things
         parts = [part for part in parts if part != DATABASE]
     return parts[0] if parts else None
+
+
+def parts_of_files(names: list[str]) -> list[str] | None:
+    """The part that each of several files' names tells; None if they tell none.
+
+    What all names have in common tells nothing. Beside files that are clearly parts, another file's part is the first
+    word that not all names have: a setting must explain it.
+    """
+    pieces = [[piece for piece in re.split(r"[-_. ]+", name.rpartition(".")[0]) if piece] for name in names]
+    shared = set.intersection(*map(set, pieces)) if len(names) > 1 else set()
+    own = [[piece for piece in found if piece not in shared] for found in pieces]
+    parts = [part_of_name(" ".join(piece)) or part_of_file(name) for piece, name in zip(own, names, strict=True)]
+    if None in parts and not {TRAIN, VAL, TEST} & set(parts):
+        return None
+    words = [(piece or found or [name])[0] for piece, found, name in zip(own, pieces, names, strict=True)]
+    return [part or word for part, word in zip(parts, words, strict=True)]

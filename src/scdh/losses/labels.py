@@ -51,11 +51,32 @@ def label_mask(y: Tensor, num_classes: int) -> Tensor:
         if y.shape[1] != num_classes:
             raise DataError(f"Labels have {y.shape[1]} columns but there are {num_classes} centres or classes.")
         return y > 0
+    _check_range(y, num_classes)
+    return y.unsqueeze(1) == torch.arange(num_classes, device=y.device)
+
+
+def sum_over_labels(values: Tensor, y: Tensor) -> Tensor:
+    """Σ_{s∈Y_i} v_is: float [B], 0 for a row without label.
+
+    With one label a row it is looked up: with 20,000 classes, matrices [B, C] took a quarter of the losses' time.
+
+    Args:
+        values: float tensor [B, C].
+        y: int64 [B] with −1 for no label, or multi-hot [B, C].
+    """
+    if y.ndim == 2:
+        # `where`, not a product: a value of inf outside the label set times 0 would be NaN.
+        return torch.where(label_mask(y, values.shape[1]), values, 0).sum(1)
+    _check_range(y, values.shape[1])
+    own = values.gather(1, y.clamp(0, values.shape[1] - 1).long().unsqueeze(1)).squeeze(1)
+    return torch.where((y >= 0) & (y < values.shape[1]), own, 0)
+
+
+def _check_range(y: Tensor, num_classes: int) -> None:
     # Reading the values would make a GPU wait at every step; there only the check of the data source applies.
     if y.device.type == "cpu" and y.numel() and (int(y.max()) >= num_classes or int(y.min()) < NO_LABEL):
         wrong = int(y.max()) if int(y.max()) >= num_classes else int(y.min())
         raise DataError(f"Label {wrong} is out of range; labels must be 0…{num_classes - 1}, or −1 for none.")
-    return y.unsqueeze(1) == torch.arange(num_classes, device=y.device)
 
 
 def _check_kind(y: Tensor) -> None:

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from scdh.errors import ConfigError, unknown_name
 from scdh.losses.distances import euclidean_distances, full_precision, outputs, outputs_beside
-from scdh.losses.labels import has_label, label_mask, labels_of, mean_over_labelled
+from scdh.losses.labels import has_label, label_mask, labels_of, mean_over_labelled, sum_over_labels
 
 
 def softmax_loss(scores: Tensor, y: Tensor) -> Tensor:
@@ -34,8 +34,7 @@ def softmax_loss(scores: Tensor, y: Tensor) -> Tensor:
     y = labels_of(y, outputs(scores, "scores"))
     with torch.autocast(scores.device.type, enabled=False):
         scores = full_precision(scores)
-        mask = label_mask(y, scores.shape[1])
-        return mean_over_labelled(_mean_over_labels(-scores.log_softmax(1), mask), has_label(mask))
+        return mean_over_labelled(_mean_over_labels(-scores.log_softmax(1), y), has_label(y))
 
 
 def scul(u: Tensor, y: Tensor, centres: Tensor, lam: float) -> Tensor:
@@ -55,9 +54,8 @@ def scul(u: Tensor, y: Tensor, centres: Tensor, lam: float) -> Tensor:
     """
     y = labels_of(y, outputs_beside(u, centres, "centres"))
     distances = euclidean_distances(u, centres)
-    mask = label_mask(y, centres.shape[0])
-    cluster = _mean_over_labels(-(-distances).log_softmax(1), mask)
-    return mean_over_labelled(cluster + lam * _sum_over_labels(distances, mask), has_label(mask))
+    cluster = _mean_over_labels(-(-distances).log_softmax(1), y)
+    return mean_over_labelled(cluster + lam * sum_over_labels(distances, y), has_label(y))
 
 
 def scul_hinge(u: Tensor, y: Tensor, centres: Tensor, lam: float, margin: float = 1.0) -> Tensor:
@@ -88,17 +86,13 @@ def scul_hinge(u: Tensor, y: Tensor, centres: Tensor, lam: float, margin: float 
         violation = (margin + distances[:, s : s + 1] - distances).clamp(min=0)
         column = torch.where(mask, 0, violation).sum(1) / wrong
         cluster = cluster + column.unsqueeze(1) * (torch.arange(mask.shape[1], device=u.device) == s)
-    value = _mean_over_labels(cluster, mask) + lam * _sum_over_labels(distances, mask)
+    value = _mean_over_labels(cluster, mask) + lam * sum_over_labels(distances, mask)
     return mean_over_labelled(value, has_label(mask))
 
 
-def _sum_over_labels(values: Tensor, mask: Tensor) -> Tensor:
-    # `where`, not a product: a value of inf outside the label set times 0 would be NaN.
-    return torch.where(mask, values, 0).sum(1)
-
-
-def _mean_over_labels(values: Tensor, mask: Tensor) -> Tensor:
-    return _sum_over_labels(values, mask) / mask.sum(1).clamp(min=1)
+def _mean_over_labels(values: Tensor, y: Tensor) -> Tensor:
+    sums = sum_over_labels(values, y)
+    return sums if y.ndim == 1 else sums / (y > 0).sum(1).clamp(min=1)
 
 
 class SemanticClusterUnaryLoss(nn.Module):

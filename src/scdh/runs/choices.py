@@ -48,6 +48,7 @@ class Choices:
         made: the choices, in the order in which they were made.
         trials: what was tried.
         refit: whether the validation rows train too, once everything is chosen.
+        protocol: fingerprint of the split that trials train and validate on; "": not known.
     """
 
     config: RunConfig
@@ -55,6 +56,7 @@ class Choices:
     made: list[Choice] = field(default_factory=list)
     trials: list[Trial] = field(default_factory=list)
     refit: bool = False
+    protocol: str = ""
 
     def resolved(self) -> RunConfig:
         """The settings with every choice made so far."""
@@ -68,6 +70,10 @@ class Choices:
         """The trial of these values, if it was made already."""
         return next((trial for trial in self.trials if trial.values == values), None)
 
+    def are_for(self, config: RunConfig, protocol: str) -> bool:
+        """Whether the trials are those of a run with these settings and this split."""
+        return self.config == config and self.protocol in ("", protocol)
+
     def save(self, path: Path) -> None:
         content = {
             "format": FORMAT,
@@ -75,6 +81,7 @@ class Choices:
             "to_try": self.to_try,
             "trials": [asdict(trial) for trial in self.trials],
             "refit": self.refit,
+            "protocol": self.protocol,
             "config": self.config.model_dump(mode="json"),
         }
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -94,6 +101,7 @@ class Choices:
                 [Choice(**choice) for choice in content["choices"]],
                 [Trial(**trial) for trial in content["trials"]],
                 bool(content.get("refit", False)),
+                str(content.get("protocol", "")),
             )
         except (FileNotFoundError, NotADirectoryError):
             return None

@@ -18,6 +18,8 @@ from scdh.runs.source_features import has_untrained_trunk
 from scdh.runs.summary import summarise
 
 MOST_BYTES = 4 << 30  # of the database's vectors, which are all in memory while they are ranked
+# 600 classes with one training row each (32 bits, 64 floats of MAP 0.56): MAP of SCDH 0.05, of ITQ 0.21.
+FEW_ROWS = 2.0
 FeaturesOfRows = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 
 
@@ -97,12 +99,31 @@ def why_no_floats(hasher: Hasher, items: int) -> str | None:
     return None
 
 
-def advice_below_floats(codes: RankingScores, floats: FloatScores, method: Method) -> str | None:
-    """One sentence of what to try where codes score below their floats; None where they do not."""
+def advice_below_floats(codes: RankingScores, floats: FloatScores, method: Method, labels: np.ndarray) -> str | None:
+    """One sentence of what to try where codes score below their floats; None where they do not.
+
+    Args:
+        codes: scores of the codes.
+        floats: scores of the vectors behind them.
+        method: what the codes were learned by.
+        labels: int64 [n] or multi-hot [n, C] of the items that were searched.
+    """
     if codes.map >= floats.scores.map:
         return None
+    rows = _rows_per_label(labels)
+    few = f"with {rows:.1f} items a label there is little to learn from labels"
     if not method.learns_by_gradient:
         advice = f"{method.about.title} does not learn from labels; try --method scdh, or more bits"
+        if rows < FEW_ROWS:
+            advice = f"try more bits (--bits), as {few}"
+    elif rows < FEW_ROWS:
+        advice = f"{few}; try more bits (--bits), or --method itq, which learns without them"
     else:
         advice = "try more bits (--bits), more epochs (--epochs) or another learning rate (--set train.lr_head=…)"
     return f"These codes score below the {floats.name} they were made of: {advice}."
+
+
+def _rows_per_label(labels: np.ndarray) -> float:
+    """Mean over the labels that occur."""
+    counts = labels.sum(axis=0, dtype=np.int64) if labels.ndim == 2 else np.bincount(labels[labels >= 0])
+    return float(counts[counts > 0].mean()) if counts.any() else 0.0

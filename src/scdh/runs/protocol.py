@@ -39,11 +39,11 @@ def protocol_of(config: RunConfig, source: Source) -> Protocol:
         return _without_labels(config, source)
     plan = _given(config, source) if _takes_marks(config, source) else _drawn(config, source)
     protocol = plan.protocol(config, source)
-    if config.data.train_on_validation and len(protocol.validation):
+    if labels_per_class is not None:
+        protocol = protocol.keep_labels(source.labels, labels_per_class, seed=config.seed)
+    if config.data.train_on_validation and len(protocol.validation):  # with their labels, and beside the same rows
         protocol = protocol.without_validation()
-    if labels_per_class is None:
-        return protocol
-    return protocol.keep_labels(source.labels, labels_per_class, seed=config.seed)
+    return protocol
 
 
 @dataclass
@@ -161,10 +161,11 @@ def _drawn(config: RunConfig, source: Source) -> _Plan:
             f"data.train_per_class is for a drawn split, but {source.name} is divided as a whole; add data.split=draw "
             "or leave it out."
         )
-    marked = np.zeros(len(source), bool)
+    _refuse_named_parts(data)
+    marked = unused = np.zeros(len(source), bool)
     if is_whole or not (data.source == source.name and _is_drawn_from_all_rows(source.name)):
-        marked = marked_queries(source, _part_settings(data))
-    query = marked & source.labelled
+        marked, unused = marked_queries(source, _part_settings(data))
+    query, stays_out = marked & source.labelled, marked | unused
     query_per_class, validation_per_class = data.query_per_class, data.validation_per_class
     notes = [f"drawn by seed {config.seed}"]
     if source.split_note:
@@ -173,24 +174,36 @@ def _drawn(config: RunConfig, source: Source) -> _Plan:
     if is_whole:
         name, notes[0], query_per_class = f"{source.name} whole", "data.split=all: every labelled row trains", 0
         validation_per_class = validation_per_class or 0
-    if marked.any():
+    if query.any():
         name, query_per_class = f"{name}, queries as marked", 0
         notes.append("rows marked as queries are the queries and never train")
-        notes += _without_part(marked & ~query, "marked as queries have no label")
     elif query_per_class is None:
         notes.append(f"queries: a fifth of each class, at most {QUERY_MOST_OF_CLASS}")
-    if not is_whole or marked.any():
+    notes += _without_part(marked & ~query, "marked as queries have no label")
+    notes += _without_part(unused, "are of a part that is not used")
+    if not is_whole or query.any():
         notes.append("database: all but the queries")
     return _Plan(
         name=name,
-        candidates=source.labelled & ~marked,
-        searched=~marked,
+        candidates=source.labelled & ~stays_out,
+        searched=~stays_out,
         query=query,
         validation=np.zeros(len(source), bool),
         query_per_class=query_per_class,
         validation_per_class=validation_per_class,
         notes=notes,
     )
+
+
+def _refuse_named_parts(data: DataSettings) -> None:
+    """Of the data's own split, a split that is drawn takes the queries only."""
+    usual = PartSettings()
+    for part in ("train", "validation", "database"):
+        if getattr(data, part) != getattr(usual, part):
+            raise ConfigError(
+                f"data.{part} names rows of the data's own split, which data.split={data.split} does not follow; leave "
+                "one of the two out."
+            )
 
 
 def _is_drawn_from_all_rows(name: str) -> bool:
@@ -207,8 +220,8 @@ def _without_labels(config: RunConfig, source: Source) -> Protocol:
             f"{source.name} has no labels, and {method} learns from them; learn codes without labels with "
             f"--method {' or '.join(others)}, or give labels with --label-column or --labels."
         )
-    marked = marked_queries(source, _part_settings(config.data))
-    trains = searched = ~marked
+    marked, unused = marked_queries(source, _part_settings(config.data))
+    trains = searched = ~(marked | unused)
     if config.data.split in ("auto", "given") and _takes_marks(config, source):
         marks = read_marks(source, _part_settings(config.data))
         searched = marks.searched

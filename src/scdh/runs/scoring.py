@@ -162,7 +162,8 @@ def _with_floats(
         leave_one_out=result.part == "validation",
         progress=True,
     )
-    return replace(result, floats=floats, advice=advice_below_floats(result.scores, floats, hasher.method))
+    advice = advice_below_floats(result.scores, floats, hasher.method, source.labels[database_rows])
+    return replace(result, floats=floats, advice=advice)
 
 
 def _encode_or_reuse(

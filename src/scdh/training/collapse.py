@@ -10,6 +10,7 @@ from scdh.methods.base import Method
 from scdh.nets.network import Network
 
 PATIENCE = 3  # checks
+LEAST_STEPS = 50  # before codes are judged: an epoch of few rows is one or two steps
 
 
 class CollapseWarning(UserWarning):
@@ -21,10 +22,16 @@ class CollapseWatch:
 
     Codes of an untrained network are often all equal, since fc7 is positive and the hash layer small: that is no
     collapse unless they have differed before, or still do not after ``PATIENCE`` checks.
+
+    Args:
+        net: the network before training.
+        method: says where the centres are, and what helps.
+        steps_per_epoch: steps between two checks.
     """
 
-    def __init__(self, net: Network, method: Method) -> None:
+    def __init__(self, net: Network, method: Method, steps_per_epoch: int = LEAST_STEPS) -> None:
         self.method = method
+        self.steps_per_epoch, self.steps = steps_per_epoch, 0
         self.first_norm = self._centre_norm(net)
         self.has_warned, self.have_differed, self.equal_checks = False, False, 0
 
@@ -36,7 +43,10 @@ class CollapseWatch:
         """Look at ``u`` [B, r] and labels of a batch; returns the sentence of the warning, if there is one."""
         if self.has_warned:
             return None
-        problem = self._centre_problem(net) or self._code_problem(net, u, labels)
+        self.steps += self.steps_per_epoch
+        problem = self._centre_problem(net)
+        if problem is None and self.steps >= LEAST_STEPS:
+            problem = self._code_problem(net, u, labels)
         if problem is None:
             return None
         self.has_warned = True

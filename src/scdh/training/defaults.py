@@ -70,7 +70,7 @@ def suited_choices(
     rows: int,
     given: Mapping[str, Any],
     unlabelled: int = 0,
-    searched: int | None = None,
+    searched: tuple[int, int] | None = None,
 ) -> list[Choice]:
     """Settings for this source, without those that the user gave.
 
@@ -80,7 +80,7 @@ def suited_choices(
         rows: number of labelled training rows.
         given: what the user gave, by dotted key.
         unlabelled: number of rows that an epoch passes over without their labels.
-        searched: number of database rows; None where it is not known.
+        searched: how many database rows are training rows, and how many there are; None where it is not known.
     """
     method = declared(config.method.name)
     kind = data_kind(config, source, given)
@@ -93,8 +93,8 @@ def suited_choices(
         made = [Choice(key, value, f"suits {kind}") for key, value in SETTINGS_OF_KINDS[kind].items()]
         if kind != "tuned images":
             made += _by_rows(config, kind, rows, given, unlabelled)
-            if searched is not None and 2 * rows >= searched:
-                reason = f"{rows:,} of the {searched:,} rows that queries search are training rows"
+            if searched is not None and 2 * searched[0] >= searched[1] > 0:
+                reason = f"{searched[0]:,} of the {searched[1]:,} rows that queries search are training rows"
                 made.append(Choice("train.validation_database", "train", reason))
         made += _of_method(config, source, kind)
     return [choice for choice in made if choice.setting not in given]

@@ -90,7 +90,7 @@ def train_epochs(
     # In the order of earlier versions, as their sum of squares rounds by it: a run of theirs goes on to the same bits.
     named = sorted(net.named_parameters(), key=lambda entry: "." in older_name(net, entry[0]))
     clipped = [*(parameter for _, parameter in named), *method.parameters()]
-    collapse_watch = CollapseWatch(net, method)
+    collapse_watch = CollapseWatch(net, method, steps_per_epoch)
     modules: dict[str, nn.Module] = {"net": net, "method": method}
     if average is not None:
         modules["average"] = average.net

@@ -8,7 +8,7 @@ from typing import Any
 from scdh.config import RunConfig, load_config
 from scdh.data.protocol import Protocol
 from scdh.data.source import Source
-from scdh.errors import ConfigError
+from scdh.errors import ConfigError, TrainingError
 from scdh.methods.declared import declared
 from scdh.runs.choices import Choices
 from scdh.runs.folder import RunFolder
@@ -44,7 +44,7 @@ class Plan:
         file = None if run is None else run.choices_file
         if file is not None:
             earlier = Choices.load(file)
-            if earlier is not None and earlier.config == self.choices.config:  # trials of a run that was stopped
+            if earlier is not None and earlier.are_for(self.choices.config, self.choices.protocol):  # it was stopped
                 self.choices.trials[:] = earlier.trials
             self.choices.save(file)
         choose_by_trials(self.choices, self.source, self.protocol, file=file, feature_cache=cache, quiet=quiet)
@@ -66,7 +66,7 @@ def plan_run(
     source = source_of(config) if source is None else source
     protocol = protocol_of(config, source)
     unlabelled = len(protocol.unlabelled) if declared(config.method.name).learns_from_unlabelled else 0
-    made = suited_choices(config, source, len(protocol.train), given, unlabelled, len(protocol.database))
+    made = suited_choices(config, source, len(protocol.train), given, unlabelled, protocol.searched_counts)
     choices = Choices(config, made=made)
     choices = Choices(choices.resolved(), made=made)
     to_try, why_not = settings_to_try(choices.config, source, protocol, given)
@@ -74,7 +74,7 @@ def plan_run(
         to_try, why_not = [], "none were asked for"
     if to_try and process_count() > 1:
         to_try, why_not = [], f"trials run in one process, and there are {process_count()}"
-    choices.to_try, choices.refit = to_try, refit
+    choices.to_try, choices.refit, choices.protocol = to_try, refit, protocol.fingerprint
     return Plan(source, protocol, choices, why_not)
 
 
@@ -89,4 +89,10 @@ def resumed_plan(folder: Path) -> Plan | None:
             "without torchrun until training begins."
         )
     source = source_of(choices.config)
-    return Plan(source, protocol_of(choices.config, source), choices)
+    protocol = protocol_of(choices.config, source)
+    if not choices.are_for(choices.config, protocol.fingerprint):
+        raise TrainingError(
+            f"The data have changed since the run in {str(folder)!r} tried settings on them (its split was "
+            f"{choices.protocol}, now it would be {protocol.fingerprint}); start a new run."
+        )
+    return Plan(source, protocol, choices)

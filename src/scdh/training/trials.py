@@ -5,6 +5,7 @@ rows. Queries are never looked at.
 import copy
 import math
 import time
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from scdh.methods.declared import declared
 from scdh.methods.registry import make_method
 from scdh.progress import count_progress
 from scdh.runs.choices import Choice, Choices, Trial, with_values
+from scdh.training.collapse import CollapseWarning
 from scdh.training.data import TrainingData
 from scdh.training.device import make_accelerator
 from scdh.training.loop import train_epochs
@@ -148,7 +150,9 @@ class TrialRunner:
         config = with_values(self.config, {**values, **self.rates(values[RATE]), "train.epoch_steps": self.epoch_steps})
         data = self.data.with_config(config)
         started = time.perf_counter()
-        with torch.random.fork_rng(devices=[]):
+        with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
+            # Not the run's codes: values with which they collapse score low, and are not taken.
+            warnings.simplefilter("ignore", CollapseWarning)
             torch.manual_seed(config.seed)
             net, method = copy.deepcopy(self.first_network), self._method(config)
             method.to(self.accelerator.device)

@@ -11,7 +11,8 @@ from scdh.errors import DataError
 
 VECTORS = ("X", "features", "embeddings")
 IDS = ("ids", "names")
-LABELS = ("y", "labels")
+LABELS = ("y", "labels", "label")
+LABEL_NAMES = ("label_names",)
 
 
 def open_embeddings(path: Path, labels: Path | None = None) -> ArraySource:
@@ -19,7 +20,7 @@ def open_embeddings(path: Path, labels: Path | None = None) -> ArraySource:
 
     Args:
         path: ``.npy`` with an array [n, d], or ``.npz`` with the arrays ``X`` [n, d] and optionally ``y`` (labels),
-            ``label_names``, ``split`` [n] and ``ids`` [n] (what rows are called).
+            ``label_names``, ``split`` [n] and ``ids`` [n] (what rows are called), in any capitals.
         labels: ``.npy`` file with one label [n] or a 0/1 row [n, C] for each vector.
     """
     if path.suffix.lower() == ".npy":
@@ -60,7 +61,8 @@ def _read_npz(
                     f"expected the vectors under one of {', '.join(VECTORS)}."
                 )
             label_key = _first_of(LABELS, archive.files)
-            names = archive["label_names"].astype(str).tolist() if "label_names" in archive.files else None
+            name_key = _first_of(LABEL_NAMES, archive.files)
+            names = None if name_key is None else archive[name_key].astype(str).tolist()
             split_key = split_column(archive.files)
             labels, split = (None if k is None else archive[k] for k in (label_key, split_key))
             id_key = _first_of(IDS, archive.files)
@@ -82,7 +84,10 @@ def _ids(values: np.ndarray, key: str, name: str) -> list[str]:
 
 
 def _first_of(keys: tuple[str, ...], available: list[str]) -> str | None:
-    return next((key for key in keys if key in available), None)
+    """The first array of these names; an exact one goes before one with other capitals."""
+    in_small = {name.lower(): name for name in reversed(available)}
+    exact = next((key for key in keys if key in available), None)
+    return exact or next((in_small[key.lower()] for key in keys if key.lower() in in_small), None)
 
 
 def _first_line(error: Exception) -> str:

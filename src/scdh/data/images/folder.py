@@ -10,7 +10,7 @@ from PIL import Image
 
 from scdh.data.images.decode import EXTENSIONS, decode
 from scdh.data.source import Source, file_stamps
-from scdh.data.split_words import DATABASE, TRAIN, UNLABELLED, is_part, part_name
+from scdh.data.split_words import DATABASE, TRAIN, UNLABELLED, UNMARKED, is_part, part_name
 from scdh.errors import DataError
 from scdh.label_arrays import NO_LABEL
 
@@ -67,6 +67,7 @@ class _ImageFile(NamedTuple):
 
 def open_folder(root: Path, *, name: str | None = None, parts: frozenset[str] | None = None) -> FolderSource:
     """A folder with a sub-folder for each class, or with ``train``, ``val``, ``test`` … that have such sub-folders.
+    They may also be below the classes.
 
     A folder of images without sub-folders is unlabelled; so is a sub-folder ``unlabelled`` in the place of a class, or
     beside ``train``, ``val`` and ``test``. Capitals do not matter (:mod:`scdh.data.split_words`).
@@ -78,7 +79,7 @@ def open_folder(root: Path, *, name: str | None = None, parts: frozenset[str] | 
     """
     name = name or root.name or str(root)
     folders = _sub_folders(root)
-    divided = _are_parts(root, folders)
+    divided, divided_classes = _are_parts(root, folders), False
     files: list[_ImageFile] = []
     if divided:
         for folder in folders:
@@ -89,13 +90,18 @@ def open_folder(root: Path, *, name: str | None = None, parts: frozenset[str] | 
                 files += _class_files(root, folder, part)
     else:
         files = _class_files(root, "", "")
+        divided = divided_classes = _have_parts(folders, files)
+    if divided_classes:
+        files = [file._replace(part=_inner_part(file)) for file in files]
+        files = [file for file in files if parts is None or file.part in parts]
     if not files:
         raise DataError(f"The folder {root} holds no images ({', '.join(sorted(EXTENSIONS))}).")
     label_names = sorted({file.label for file in files if file.label is not None})
     numbers = {label: i for i, label in enumerate(label_names)}
     labels = np.array([NO_LABEL if file.label is None else numbers[file.label] for file in files], dtype=np.int64)
     split = np.array([file.part for file in files]) if divided else None
-    paths, origin = [file.path for file in files], f"sub-folders of {name}"
+    paths = [file.path for file in files]
+    origin = f"sub-folders of {'the classes of ' if divided_classes else ''}{name}"
     source = FolderSource(root, paths, labels, label_names, name=name, split=split, split_origin=origin)
     source.split_note = "" if divided else _note_on_classes(folders)
     return source
@@ -117,6 +123,26 @@ def _are_parts(root: Path, folders: list[str]) -> bool:
         return bool(set.intersection(*parts))
     others = [inner for folder, inner in classes.items() if not is_part(folder)]
     return len(parts) == len(others) == 1 and bool(others[0]) and others[0] <= parts[0]
+
+
+def _have_parts(folders: list[str], files: list[_ImageFile]) -> bool:
+    """Whether the classes are divided by sub-folders of their own, as ``cat/train`` and ``cat/test``: every image is in
+    one with a name of a part, train or database among them; or each of several classes has train and only sub-folders.
+    """
+    words = {(file.label, _inner_part(file)) for file in files if file.label is not None}
+    parts = {part for _, part in words}
+    if len(parts) < 2 or UNMARKED in parts:
+        return False
+    if all(map(is_part, parts)):
+        return bool({TRAIN, DATABASE} & parts)
+    classes = [folder for folder in folders if part_name(folder) != UNLABELLED]
+    return len(classes) > 1 and all((folder, TRAIN) in words for folder in classes)
+
+
+def _inner_part(file: _ImageFile) -> str:
+    """The part that the sub-folder of its class tells; ``UNMARKED`` if the image is in the class folder itself."""
+    folders = Path(file.path).parts[1:-1]
+    return part_name(folders[0]) if folders else UNLABELLED if file.label is None else UNMARKED
 
 
 def _note_on_classes(folders: list[str]) -> str:

@@ -1,7 +1,6 @@
 """Open parquet files, CSV files and Hugging Face data sets as one Arrow table."""
 
 import csv
-import re
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from scdh.data.source import Source
-from scdh.data.split_words import TEST, TRAIN, VAL, part_name, part_of_file
+from scdh.data.split_words import part_name, parts_of_files
 from scdh.data.tables.columns import (
     VECTOR_COLUMNS,
     choose_split_column,
@@ -115,15 +114,9 @@ def _refuse_other_class_names(files: list[Path], tables: list[pa.Table]) -> None
 
 
 def _split_from_file_names(parts: list[tuple[str, int]]) -> np.ndarray | None:
-    """str [n], the part that each row's file name tells; None if they do not.
-
-    Beside files that are clearly parts, another file's part is the first word of its name: a setting must explain it.
-    """
-    names = [part_of_file(file) for file, _ in parts]
-    if None in names and not {TRAIN, VAL, TEST} & set(names):
-        return None
-    words = [part or re.split(r"[-_.]", file)[0] for part, (file, _) in zip(names, parts, strict=True)]
-    return np.repeat(words, [rows for _, rows in parts])
+    """str [n], the part that each row's file name tells; None if they do not."""
+    words = parts_of_files([file for file, _ in parts])
+    return None if words is None else np.repeat(words, [rows for _, rows in parts])
 
 
 def _arrow_table(dataset: Any) -> pa.Table:

@@ -8,6 +8,7 @@ from scdh.config import RunConfig
 from scdh.data.source import Source
 from scdh.errors import TrainingError
 from scdh.experiments.compare.grid import Grid
+from scdh.experiments.compare.named_warnings import warnings_named
 from scdh.files import locked, replacing
 from scdh.methods.declared import declared
 from scdh.progress import track
@@ -46,7 +47,8 @@ def epochs_within(grid: Grid, source: Source, out: Path, seconds: float, cache: 
             key, settings = f"{name}-{bits}", grid.cell(source, name, bits, grid.seeds[0]).config.train
             if key not in step_seconds:
                 try:
-                    step_seconds[key] = seconds_per_step(_timed_config(grid, source, name, bits), source, cache)
+                    with warnings_named(f"timing of {key}"):
+                        step_seconds[key] = seconds_per_step(_timed_config(grid, source, name, bits), source, cache)
                 except TrainingError:
                     epochs[name, bits] = settings.epochs
                     continue

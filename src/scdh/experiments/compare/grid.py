@@ -135,18 +135,18 @@ class Grid:
 
 
 class RowCounts:
-    """Numbers of labelled training rows and of database rows by split; cells share a few splits, and drawing one takes
-    a while.
+    """Numbers of labelled training rows, and of training and all rows in the database, by split; cells share a few
+    splits, and drawing one takes a while.
     """
 
     def __init__(self) -> None:
-        self._counts: dict[str, tuple[int, int]] = {}
+        self._counts: dict[str, tuple[int, tuple[int, int]]] = {}
 
-    def count(self, config: RunConfig, source: Source) -> tuple[int, int]:
+    def count(self, config: RunConfig, source: Source) -> tuple[int, tuple[int, int]]:
         key = f"{config.seed} {config.data.model_dump_json()}"
         if key not in self._counts:
             protocol = protocol_of(config, source)
-            self._counts[key] = len(protocol.train), len(protocol.database)
+            self._counts[key] = len(protocol.train), protocol.searched_counts
         return self._counts[key]
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from scdh.data.source import Source
 from scdh.experiments.compare.grid import Grid
+from scdh.experiments.compare.named_warnings import warnings_named
 from scdh.experiments.compare.results import Trial, TuningResult
 from scdh.files import locked
 from scdh.methods.declared import declared
@@ -54,9 +55,10 @@ def own_rates(
         file.parent.mkdir(parents=True, exist_ok=True)
         with locked(file.with_suffix(".lock"), wait=True):  # another process may be at the same comparison
             choices = Choices.load(file)
-            if choices is None or choices.config != cell.config:
-                choices = Choices(cell.config, to_try)
-            choose_by_trials(choices, source, protocol, file=file, feature_cache=cache, quiet=True, rates=RATES)
+            if choices is None or not choices.are_for(cell.config, protocol.fingerprint):
+                choices = Choices(cell.config, to_try, protocol=protocol.fingerprint)
+            with warnings_named(f"trials of {cell.name}"):
+                choose_by_trials(choices, source, protocol, file=file, feature_cache=cache, quiet=True, rates=RATES)
         rate = choices.made[0].value
         found = {choice.setting: choice.value for choice in choices.made}
         method_settings[name] = {**method_settings.get(name, {}), **found}

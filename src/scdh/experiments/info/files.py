@@ -84,6 +84,7 @@ def describe_split(path: Path) -> Described:
     counts = {part: len(getattr(protocol, part)) for part in ("train", "validation", "query", "database")}
     counts["unlabelled"] = len(protocol.unlabelled)
     described = Described("split", f"{path}: the split {protocol.name!r}")
+    described.add("made of", protocol.about or None)
     described.add("rows", counts, counts_text(counts))
     described.add("seed", protocol.seed)
     described.add("split fingerprint", protocol.fingerprint)
@@ -153,5 +154,6 @@ def describe_data(source: "Source", name: str) -> Described:
         described.add("split", counts, counts_text(counts))
     described.add("data fingerprint", source.fingerprint())
     described.suggest("datasets", name)
-    described.suggest("train", "--data", name, "--bits", 32)
+    needs = () if source.labelled.any() else ("--method", "itq")  # the default learns from labels
+    described.suggest("train", "--data", name, *needs, "--bits", 32)
     return described

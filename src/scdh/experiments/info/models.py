@@ -100,7 +100,7 @@ def _add_training(described: Described, info: dict[str, Any]) -> None:
 
 def _add_split(described: Described, protocol: Protocol) -> None:
     counts = {part: len(getattr(protocol, part)) for part in ("train", "validation", "query", "database")}
-    described.add("split", protocol.name)
+    described.add("split", protocol.name, protocol.about or None)
     described.add("rows", counts, counts_text(counts))
     described.add("split fingerprint", protocol.fingerprint)
 

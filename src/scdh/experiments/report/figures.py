@@ -64,8 +64,13 @@ def draw_curves(ranked: Ranked) -> Curves:
     )
 
 
-def draw_training(epochs: dict[str, list[float]]) -> list[tuple[str, str]]:
-    """Charts and captions of what the log of epochs holds: the loss and its parts, and validation MAP."""
+def draw_training(epochs: dict[str, list[float]], validation_database: str) -> list[tuple[str, str]]:
+    """Charts and captions of what the log of epochs holds: the loss and its parts, and validation MAP.
+
+    Args:
+        epochs: columns of the log.
+        validation_database: what validation rows were ranked against, in words.
+    """
     if not epochs.get("epoch"):
         return []
     xs, charts = epochs["epoch"], []
@@ -76,7 +81,7 @@ def draw_training(epochs: dict[str, list[float]]) -> list[tuple[str, str]]:
     scored = [("validation_map", "validation MAP", CODES), ("validation_map_student", "of the student", STUDENT)]
     lines = [Line(title, xs, epochs[name], colour) for name, title, colour in scored if name in epochs]
     if chart := line_chart("Validation MAP by epoch", lines, x_label="epoch", y_label="validation MAP"):
-        charts.append((chart, "MAP of the validation rows among themselves."))
+        charts.append((chart, f"MAP of the validation rows, ranked against {validation_database}."))
     return charts
 
 

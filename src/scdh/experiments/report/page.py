@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from scdh.data.protocol import Protocol
 from scdh.experiments.pages.labels import short_names
 from scdh.experiments.pages.pictures import ShownHit, pictures_of_source
 from scdh.experiments.pages.template import load_template
@@ -14,6 +15,7 @@ from scdh.experiments.report.figures import draw_bits, draw_buckets, draw_confus
 from scdh.experiments.report.queries import RULES, choose_queries
 from scdh.files import replacing
 from scdh.metrics.statistics import bucket_sizes, code_statistics
+from scdh.runs.data_options import data_options
 from scdh.runs.folder import RunFolder
 from scdh.runs.run_scores import RunScores
 from scdh.runs.summary import summarise
@@ -77,7 +79,9 @@ def to_html(contents: RunContents) -> str:
         "ranked": ranked,
         "items": "photos" if contents.source.kind == "images" else "items",
         "counts": _counts(contents),
-        "training": draw_training(read_epochs(contents.run)),
+        "split_words": _split_words(contents.protocol),
+        "has_labels": bool(contents.source.labelled.any()),
+        "training": draw_training(read_epochs(contents.run), _validation_database(contents)),
         "statistics": code_statistics(database, contents.database_labels if has_labels else None),
         "buckets": bucket_sizes(database),
         "bits_chart": draw_bits(database),
@@ -122,6 +126,19 @@ def _counts(contents: RunContents) -> dict[str, int]:
         "database": len(protocol.database),
         "unlabelled": len(protocol.unlabelled),
     }
+
+
+def _split_words(protocol: Protocol) -> str:
+    """Where the split comes from, as a sentence begins; splits of earlier versions have only a name."""
+    words = protocol.about or protocol.name
+    return words[:1].upper() + words[1:] if protocol.about else words
+
+
+def _validation_database(contents: RunContents) -> str:
+    """What validation rows were ranked against while the run was trained."""
+    is_of_vectors = contents.source.kind != "images" or contents.config.net.freeze
+    among_training_rows = contents.config.train.validation_database == "train" and is_of_vectors
+    return "the training rows" if among_training_rows else "each other"
 
 
 def _score_rows(ranked: Ranked) -> list[ScoreRow]:
@@ -188,10 +205,12 @@ def _settings(contents: RunContents) -> list[tuple[str, str]]:
 
 
 def _next_commands(contents: RunContents) -> list[str]:
-    run, data = str(contents.run), contents.config.data.source
+    run, data, source = str(contents.run), contents.config.data, contents.source
     codes, index = f"{run}/all.codes", f"{run}/all.index"
-    commands = [["encode", run, data, "--out", codes]]
+    commands = [["encode", run, data.source, *data_options(data.model_dump()), "--out", codes]]
     if contents.ranked is None or contents.ranked.index is not None:
-        html = f"{run}/hits.html"
-        commands += [["index", codes, "--out", index], ["search", index, "--row", "0", "--html", html]]
+        search = ["search", index, "--row", "0", "--html", f"{run}/hits.html"]
+        if source.kind == "images" and not Path(source.item_name(0)).is_file():
+            search += ["--data", data.source]  # where names are no files, the pictures are those of the data
+        commands += [["index", codes, "--out", index], search]
     return [shlex.join(["scdh", *command]) for command in commands]
