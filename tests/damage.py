@@ -1,5 +1,8 @@
 """What happens to files: flipped bits, a kill at a rename, a disk that is full. Used by tests of all kinds of files."""
 
+import builtins
+import errno
+import io
 import os
 import resource
 import signal
@@ -7,10 +10,11 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-KILLED = 77
+KILLED, NOT_REACHED = 77, 78
 STEPS = ("replace", "rename", "unlink", "remove")  # of os: what makes the change of a file final
 
 
@@ -87,6 +91,60 @@ def killed_at(action: Callable[[], object], step: int, *, after: bool) -> bool:
     if code not in (0, KILLED):
         raise RuntimeError(f"the action ended with {code} before step {step}")
     return code == KILLED
+
+
+def full_at(action: Callable[[], object], call: int) -> int | None:
+    """Exit code of an action in a fork in which the disk is full at the ``call``-th write, sync or rename.
+
+    None: the action has fewer of them, and ended.
+    """
+
+    def limited() -> None:
+        count = 0
+
+        def failing(function: Callable[..., Any]) -> Callable[..., Any]:
+            def call_or_fail(*arguments: Any, **options: Any) -> Any:
+                nonlocal count
+                count += 1
+                if count == call:
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+                return function(*arguments, **options)
+
+            return call_or_fail
+
+        def opened(*arguments: Any, **options: Any) -> Any:
+            handle = plain_open(*arguments, **options)
+            return _FailingFile(handle, failing(handle.write)) if handle.writable() else handle
+
+        plain_open = builtins.open
+        builtins.open = io.open = opened  # type: ignore[assignment]
+        for name in ("write", "fsync", "replace"):
+            setattr(os, name, failing(getattr(os, name)))
+        try:
+            action()
+        except SystemExit as ending:
+            raise SystemExit(NOT_REACHED if count < call else ending.code) from None
+        if count < call:
+            raise SystemExit(NOT_REACHED)
+
+    code = in_child(limited)
+    return None if code == NOT_REACHED else code
+
+
+class _FailingFile:
+    """A file whose writes may fail."""
+
+    def __init__(self, handle: Any, write: Callable[..., Any]) -> None:
+        self._handle, self.write = handle, write
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._handle, name)
+
+    def __enter__(self) -> "_FailingFile":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._handle.close()
 
 
 def full_after(action: Callable[[], object], size: int) -> int:

@@ -9,6 +9,7 @@ import json
 import math
 import os
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from io import FileIO
 from pathlib import Path
@@ -52,19 +53,15 @@ def write_tensors(
     order = sorted(tensors, key=lambda name: (-tensors[name].dtype.itemsize, name))
     dense = {name: _stored_array(tensors[name]) for name in order}
     text = {**metadata, "format": format_name, "version": _VERSION}
-    of_tensors = {name: array_checksum({name: array}, {}) for name, array in dense.items()}
-    checksums = {"header": _header_checksum(text, of_tensors), "tensors": of_tensors}
-    header: dict[str, Any] = {"__metadata__": {**text, CHECKSUMS: json.dumps(checksums)}}
-    end = 0
-    for name, array in dense.items():
-        begin, end = end, end + array.nbytes
-        header[name] = {"dtype": _STORED_TYPES[array.dtype], "shape": array.shape, "data_offsets": [begin, end]}
-    start = json.dumps(header).encode()
-    start += b" " * (-len(start) % 8)
-    with replacing(path) as temporary, open(temporary, "wb") as handle:
-        handle.write(len(start).to_bytes(8, "little") + start)
+    # Checksums are all of one length, so there is room for them before they are known.
+    room = len(_packed_header(text, dense, dict.fromkeys(dense, array_checksum({}, {}))))
+    with replacing(path) as temporary, open(temporary, "wb") as handle, ThreadPoolExecutor(1) as other_thread:
+        checksums = other_thread.map(lambda name: array_checksum({name: dense[name]}, {}), dense)
+        handle.seek(room)
         for array in dense.values():
             handle.write(array.reshape(-1).view(np.uint8).data)
+        handle.seek(0)
+        handle.write(_packed_header(text, dense, dict(zip(dense, checksums, strict=True))))
     remove_abandoned(Path(os.path.realpath(path)))
 
 
@@ -180,6 +177,19 @@ def read_metadata(path: str | os.PathLike[str], format_name: str) -> dict[str, s
 def _stored_array(array: NDArray[Any]) -> NDArray[Any]:
     """Contiguous, because memory is written in its order, and with the lowest byte first."""
     return np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
+
+
+def _packed_header(text: Mapping[str, str], tensors: Mapping[str, NDArray[Any]], of_tensors: dict[str, str]) -> bytes:
+    """The start of the file, up to the first array."""
+    checksums = {"header": _header_checksum(text, of_tensors), "tensors": of_tensors}
+    header: dict[str, Any] = {"__metadata__": {**text, CHECKSUMS: json.dumps(checksums)}}
+    end = 0
+    for name, array in tensors.items():
+        begin, end = end, end + array.nbytes
+        header[name] = {"dtype": _STORED_TYPES[array.dtype], "shape": array.shape, "data_offsets": [begin, end]}
+    start = json.dumps(header).encode()
+    start += b" " * (-len(start) % 8)
+    return len(start).to_bytes(8, "little") + start
 
 
 def _header_checksum(text: Mapping[str, str], of_tensors: Mapping[str, str]) -> str:

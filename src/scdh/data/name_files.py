@@ -137,8 +137,12 @@ def save_named_index(path: Path, index: "HammingIndex", row_names: RowNames | No
             _write_names(row_names, file)
         index.save(path)
     except BaseException:
-        with suppress(OSError):
-            file.unlink(missing_ok=True)
+        # The new index may be there already, if only the folder could not be synced.
+        if path.exists():
+            remove_other_names(path)
+        else:
+            with suppress(OSError):
+                file.unlink(missing_ok=True)
         raise
     if row_names is not None and not file.exists():  # another process that wrote this index removed it
         _write_names(row_names, file)
