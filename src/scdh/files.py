@@ -4,8 +4,9 @@ import os
 import re
 import secrets
 import shutil
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 try:
@@ -66,6 +67,14 @@ def leftovers(target: Path) -> list[Path]:
     """Temporary files that writers of ``target`` left when they were killed, or that they are writing now."""
     pattern = re.compile(rf"\.{re.escape(target.name)}\.[0-9]+-[0-9a-f]{{8}}\.(tmp|old)")
     return [path for path in target.parent.iterdir() if pattern.fullmatch(path.name)] if target.parent.is_dir() else []
+
+
+def remove_abandoned(target: Path) -> None:
+    """Remove temporary files that killed writers of ``target`` left; those of the last hour may be in use."""
+    for leftover in leftovers(target):
+        with suppress(OSError):
+            if time.time() - leftover.stat().st_mtime > 3600:
+                leftover.unlink()
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """The attack on everything that is stored: ``python -m tests.attack [--seconds N] [--seed S] [--only WORDS]``.
 
-Prints trials by kind and how they ended. Ends with 1 where one failed: a wrong answer without a word, a trace, something
-lost, too much memory.
+Prints trials by kind and how they ended. Ends with 1 where one failed: a wrong answer without a word, a trace,
+something lost, too much memory.
 """
 
 import argparse

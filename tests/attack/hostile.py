@@ -1,4 +1,4 @@
-"""Files made to hurt: models that ask for memory, pictures that start programs or swell, names that write to a terminal."""
+"""Files made to hurt: models that ask for memory, pictures that start programs or swell, names that move a cursor."""
 
 import io
 import json

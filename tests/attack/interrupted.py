@@ -1,7 +1,7 @@
 """Writers that are killed, or find the disk full, at every call that changes the file system.
 
-A child process does the work and ends at the n-th such call, as by ``kill -9``, or gets "no space left" from it and from
-all later ones. Afterwards what it wrote to must hold the old contents or the new ones, whole.
+A child process does the work and ends at the n-th such call, as by ``kill -9``, or gets "no space left" from it and
+from all later ones. Afterwards what it wrote to must hold the old contents or the new ones, whole.
 """
 
 import errno

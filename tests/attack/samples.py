@@ -1,4 +1,4 @@
-"""One small file of every kind that scdh stores, with a function that reads all of it; and the work that writes them."""
+"""One small file of every kind that scdh stores, with a function that reads all of it; and the work that writes it."""
 
 import hashlib
 import json
@@ -131,7 +131,12 @@ def works(d: Path) -> list[Work]:
             lambda place: must(f"index {d}/other.codes --out {place}/run.index --replace"),
             lambda place: read_index(place / "run.index"),
         ),
-        Work("Hasher.save", d, lambda place: new_model.save(place / "run/model"), lambda p: read_model(p / "run/model")),
+        Work(
+            "Hasher.save",
+            d,
+            lambda place: new_model.save(place / "run/model"),
+            lambda place: read_model(place / "run/model"),
+        ),
         Work(
             "Codes.save",
             d,

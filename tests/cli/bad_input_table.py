@@ -191,7 +191,7 @@ CASES = (
     Case("Milvus collection not there", "search --index milvus:{d}/no.db/x --row 0", ("no.db/x",)),
     Case("label that nothing has", "search {d}/labelled16.index --row 0 --label evn", ("evn", "did you mean 'even'")),
     Case("label without labels", "search {d}/16.index --row 0 --label pear", ("--label", "16.index")),
-    Case("names that are not there", "search {d}/16.index --row 0 --names {d}/x.codes", ("x.codes.items.json",)),
+    Case("names that are not there", "search {d}/16.index --row 0 --names {d}/x.codes", ("x.codes is missing",)),
     Case("no index", "search --row 0", ("index", "milvus://")),
     Case("curves of an unknown kind", "evaluate {d}/run --curves {d}/x.bmp", (".png", "x.bmp")),
     Case("truncated index", "search {d}/short.index --row 0", ("short.index", "cut short", "bytes")),

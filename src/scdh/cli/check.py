@@ -15,7 +15,7 @@ EXAMPLES = (
 
 
 def check(
-    thing: Annotated[str, typer.Argument(help="Run, model, codes file, index, comparison, or folder of kept features.")],
+    thing: Annotated[str, typer.Argument(help="Run, model, codes, index, comparison, or folder of kept features.")],
     as_json: Json = False,
 ) -> None:
     """Read all of a run, model, codes file, index, comparison or cache, and compare it with its checksums.

@@ -29,7 +29,7 @@ def check_run(folder: Path) -> Iterator[Finding]:
         if model.is_dir():
             yield _with_remedy(check_model(model), again)
     if run.checkpoint.exists():
-        yield find(run.checkpoint, "checkpoint", lambda: _checkpoint(run), "Delete it; a finished run does not need it.")
+        yield find(run.checkpoint, "checkpoint", lambda: _checkpoint(run), "Delete it, if the run is finished.")
     for codes in sorted(folder.glob("codes/*.codes")):
         yield _with_remedy(check_codes(codes), _EVALUATE)
     for scores in sorted(folder.glob("scores*.json")):

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from scdh.codes import Codes
+from scdh.data.name_files import for_new_index, save_named_index
 from scdh.data.row_names import RowNames
 from scdh.experiments.demo.data import DemoData
 from scdh.experiments.demo.neighbours import draw_queries
@@ -96,8 +97,8 @@ def _save_models(data: DemoData, rankings: Sequence[Ranking], out: Path) -> None
         hasher.save(out / f"model-{ranking.bits}")
         file = out / f"database-{ranking.bits}.index"
         metadata = {"model": hasher.fingerprint()}
-        HammingIndex(Codes(database.packed, database.bits, database.ids, metadata)).save(file)
-        RowNames.from_source(data.source, data.protocol.database).save(file)
+        index = HammingIndex(for_new_index(Codes(database.packed, database.bits, database.ids, metadata)))
+        save_named_index(file, index, RowNames.from_source(data.source, data.protocol.database))
 
 
 def _print_progress(text: str) -> None:

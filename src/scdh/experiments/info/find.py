@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from scdh.data.name_files import owner_of_names
 from scdh.errors import DataError, ModelError, ScdhError
 from scdh.experiments.info.described import Described, read_json
 from scdh.experiments.info.files import (
@@ -62,6 +63,8 @@ def _file(path: Path, name: str) -> Described:
         start = handle.read(1 << 12)
     if start.startswith(b"scdh-index"):
         return describe_index(path)
+    if b'"scdh-items"' in start and (owner := owner_of_names(path)) is not None:
+        return _file(owner, str(path))
     if path.name == WEIGHTS and (path.parent / DESCRIPTION).is_file():
         return describe_model(path.parent, str(path.parent))
     if b'"scdh-codes"' in start or path.suffix == ".codes":
@@ -80,8 +83,9 @@ def _json(path: Path) -> Described:
             return describe_comparison(path)
         if path.name == DESCRIPTION and (is_model(path.parent) or is_run(path.parent)):
             return _folder(path.parent, str(path.parent))
-        if str(content.get("format", "")).startswith("scdh items"):
-            return _file(path.with_name(path.name.removesuffix(".items.json")), str(path))
+        owner = owner_of_names(path)
+        if owner is not None and str(content.get("format", "")).startswith("scdh items"):
+            return _file(owner, str(path))
         if path.name == RunFolder(path.parent).choices_file.name and is_run(path.parent):
             return describe_run(path.parent)
         if "run" in content and is_run(path.parent):  # scores
