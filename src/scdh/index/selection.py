@@ -1,5 +1,6 @@
 """Choosing rows of segments by id."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -31,7 +32,7 @@ def select_rows(segments: tuple[Segment, ...], only: ArrayLike | None) -> list[S
         allowed = np.zeros(segment.rows, np.bool_)
         allowed[rows[rows >= 0]] = True
         if allowed.any():
-            selected.append(Segment(segment.words, segment.ids, allowed))
+            selected.append(replace(segment, alive=allowed))
     return selected
 
 
@@ -42,13 +43,20 @@ def gather_words(segments: tuple[Segment, ...], ids: NDArray[np.int64], bits: in
     for segment in segments:
         rows = segment.rows_of(ids)
         in_segment = rows >= 0
+        segment.check_words(rows[in_segment])
         words[:, in_segment] = segment.words[:, rows[in_segment]]
         known |= in_segment
     if not known.all():
-        held = all_ids(segments)
-        span = f"its {len(held)} ids go from {held[0]} to {held[-1]}" if len(held) else "it is empty"
-        raise CodesError(f"The index holds no id {ids[~known][0]}; {span}.")
+        raise CodesError(f"The index holds no id {ids[~known][0]}; {_span(segments)}.")
     return words
+
+
+def _span(segments: tuple[Segment, ...]) -> str:
+    held = [segment for segment in segments if len(segment)]
+    if not held:
+        return "it is empty"
+    smallest, largest = min(one.smallest_id() for one in held), max(one.largest_id() for one in held)
+    return f"its {sum(map(len, held))} ids go from {smallest} to {largest}"
 
 
 def _wanted_ids(segments: tuple[Segment, ...], only: NDArray[Any]) -> NDArray[np.int64]:
