@@ -127,14 +127,11 @@ class Manifest:
         return sum(extent.bytes for entry in self.entries for _, extent in entry.extents())
 
     def encode(self) -> bytes:
-        content = {
-            "bits": self.bits,
-            "word": empty_words(self.bits).dtype.name,
-            "metadata": self.metadata,
-            "segments": [entry.encode() for entry in self.entries],
-            "block_bytes": BLOCK_BYTES,
-        }
-        return json.dumps(content).encode()
+        segments = [entry.encode() for entry in self.entries]
+        word = empty_words(self.bits).dtype.name
+        content = {"bits": self.bits, "word": word, "metadata": self.metadata, "segments": segments}
+        blocks = {"block_bytes": BLOCK_BYTES} if any("sums" in segment for segment in segments) else {}
+        return json.dumps(content | blocks).encode()
 
 
 def empty_words(bits: int, metadata: dict[str, str] | None = None) -> NDArray[Any]:
