@@ -173,7 +173,7 @@ def test_damage_is_found_when_a_block_is_first_read(large):
             index.search(queries, 5)
         with pytest.raises(CodesError, match="do not match"):
             index.codes_of([2 * row])
-        # The first and the second number of a row are in different blocks; a row none of whose blocks is damaged is read.
+        # A row has two words, in different blocks; it can be read if neither block is damaged.
         block = at // BLOCK_BYTES
         healthy = [r for r in range(0, rows, 997) if block not in (8 * r // BLOCK_BYTES, 8 * (rows + r) // BLOCK_BYTES)]
         index.codes_of([2 * r for r in healthy[:50]])

@@ -59,9 +59,7 @@ def nearest(
         return rows, distances
     query_rows, mask = np.ascontiguousarray(queries.T), row_mask(allowed)
     groups, spans = _divide(words, count, min(_QUERIES, _CANDIDATE_BYTES // (24 * width)))
-    tasks = [
-        partial(_nearest_task, words, query_rows[group], span, width, mask) for group in groups for span in spans
-    ]
+    tasks = [partial(_nearest_task, words, query_rows[group], span, width, mask) for group in groups for span in spans]
     results = run(tasks)
     for group in groups:
         parts = [next(results) for _ in spans]

@@ -12,9 +12,9 @@ committed end of the file, the manifest's place and its bytes; 4 spare bytes and
 may change what is in between, but keeps the magic, the version, the 64 bytes and their CRC. The manifest is JSON:
 ``bits``, the type of a ``word``, ``metadata``, and for each segment its ``rows``, ``words`` [words, rows], ``ids`` (the
 first id, or an int64 array) and ``removed`` (null; or the removed rows as int64 where that is shorter than one bit a
-row; or else those bits, packed). An array is written as [place, bytes, CRC-32]. Beside them a segment may have ``sums``,
-which versions before ignore: by name of the array the XXH3 (64 bits, little endian, hexadecimal) of each of its blocks
-of ``block_bytes``, so that a part of a large array can be checked without reading the rest.
+row; or else those bits, packed). An array is written as [place, bytes, CRC-32]. Beside them a segment may have
+``sums``, which earlier versions ignore: by name of the array the XXH3 (64 bits, little endian, hexadecimal) of each of
+its blocks of ``block_bytes``, so that a part of a large array can be checked without reading the rest.
 
 Why two slots and a twin. A commit of generation g makes arrays, manifest and twin durable first, then writes slot
 g % 2. The other slot and all that it points to are never touched, so there is always a whole state. A slot that does
@@ -22,6 +22,7 @@ not match its checksum was either torn by a power cut (the commit was not acknow
 go back to the other slot would lose a commit in the second case. In both cases the twin is durable, so it is taken.
 """
 
+import builtins
 import json
 import os
 import struct
@@ -62,7 +63,7 @@ class Extent(NamedTuple):
     at: int
     bytes: int
     crc: int
-    sums: bytes = b""
+    sums: builtins.bytes = b""
 
     def place(self) -> tuple[int, int, int]:
         """As it is written in the manifest."""
