@@ -241,13 +241,13 @@ class Pen:
     def put(self, data: NDArray[Any] | bytes) -> Extent:
         at, crc, sums = aligned(self._at), 0, []
         view = memoryview(data.data if isinstance(data, np.ndarray) else data).cast("B")
-        for start in range(0, len(view), 1 << 24):
-            part = view[start : start + (1 << 24)]
-            crc = zlib.crc32(part, crc)
+        # Block by block, so that both checksums and the write find the bytes in the cache.
+        for start in range(0, len(view), BLOCK_BYTES):
+            block = view[start : start + BLOCK_BYTES]
+            crc = zlib.crc32(block, crc)
             if len(view) >= _SUMMED_BYTES:
-                blocks = (part[first : first + BLOCK_BYTES] for first in range(0, len(part), BLOCK_BYTES))
-                sums += [xxhash.xxh3_64_intdigest(block).to_bytes(8, "little") for block in blocks]
-            write_at(self._handle, at + start, part)
+                sums.append(xxhash.xxh3_64_intdigest(block).to_bytes(8, "little"))
+            write_at(self._handle, at + start, block)
         self._at = at + len(view)
         return Extent(at, len(view), crc, b"".join(sums))
 
