@@ -137,6 +137,7 @@ class HammingIndex:
     def prepare(self) -> None:
         """Build the tables for near neighbours now, rather than after enough queries that gain by them."""
         for segment in self._segments:
+            segment.check_words()
             self._planner.prepare(segment.words, self.bits)
 
     def search(

@@ -176,7 +176,7 @@ class IndexWriter:
         self._interrupted = True
         write_at(handle, SLOTS_AT[slot.generation % 2], slot.pack())
         os.fsync(handle.fileno())
-        segments = self._arrays.load(handle, start, slot.end, manifest, self.path, verify=False)
+        segments = self._arrays.load(handle, start, slot, manifest, self.path, verify=False)
         self._state = StoredIndex(self.bits, self._state.metadata, segments, slot)
         self._interrupted = False
         self._current_handle()
