@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from PIL import Image
 
 from scdh.data.images.decode import decode
+from scdh.data.regular_files import problem_of_file
 from scdh.data.source import BadImage, Source, file_stamps
 from scdh.data.tables.titles import RowTitles, starts
 from scdh.data.tables.vectors import is_list
@@ -100,7 +101,7 @@ class ArrowSource(Source):
 
 
 def any_file(paths: Iterable[str | None], folder: Path) -> bool:
-    return any(path and (folder / path).is_file() for path in paths)
+    return any(path and not problem_of_file(folder / path) for path in paths)
 
 
 def _bytes_and_paths(chunk: pa.Array, name: str, column: str) -> tuple[pa.Array | None, pa.Array | None]:
