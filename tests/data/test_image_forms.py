@@ -52,6 +52,13 @@ def rgb(item: object, at: int = 0) -> np.ndarray:
     return np.asarray(ItemsSource([item]).image(at))
 
 
+def model() -> Hasher:
+    config = load_config(overrides={"net.backbone": "small_conv", "net.image_size": 16, "method.bits": 13})
+    hasher = Hasher.build(config, ["cat", "dog"], False, None)
+    hasher.network.eval()
+    return hasher
+
+
 @settings(max_examples=40, deadline=None)
 @given(st.sampled_from(MODES), st.integers(0, 99), st.integers(1, 40), st.integers(1, 40))
 def test_every_form_of_a_picture_has_the_same_pixels(
@@ -80,12 +87,12 @@ def test_every_form_of_a_picture_has_the_same_pixels(
 
 
 def test_every_form_has_the_same_code(tmp_path: Path) -> None:
-    hasher = Hasher.fresh(load_config(overrides={"net.backbone": "small_conv", "net.image_size": 16}), 2)
+    hasher = model()
     for mode in MODES:
         image = image_of_mode(mode, 5, (40, 30))
         image.save(tmp_path / "x.tif")
-        forms = [tmp_path / "x.tif", (tmp_path / "x.tif").read_bytes(), image]
-        forms += [] if mode.startswith("P") or mode == "CMYK" else [np.asarray(image)]
+        forms: list[object] = [tmp_path / "x.tif", (tmp_path / "x.tif").read_bytes(), image]
+        forms += [] if mode.startswith("P") or mode == "CMYK" else [[np.asarray(image)]]
         outputs = [hasher.hash_outputs(form) for form in forms]
         for other in outputs[1:]:
             np.testing.assert_array_equal(other, outputs[0], err_msg=mode)
@@ -115,10 +122,6 @@ def test_exif_turns_images_in_every_form(tmp_path: Path, orientation: int) -> No
         loaded.load()
         np.testing.assert_array_equal(rgb(loaded), expected)
         assert loaded.size == Image.open(tmp_path / name).size or name == "x.tif"  # the user's image stays as it is
-
-
-def model() -> Hasher:
-    return Hasher.fresh(load_config(overrides={"net.backbone": "small_conv", "net.image_size": 16}), 2)
 
 
 def test_one_array_is_one_image() -> None:

@@ -3,6 +3,8 @@
 import os
 import stat
 
+from scdh.errors import DataError
+
 _KINDS = ((stat.S_ISDIR, "a folder"), (stat.S_ISFIFO, "a pipe"), (stat.S_ISSOCK, "a socket"))
 
 
@@ -19,3 +21,9 @@ def problem_of_file(path: str | os.PathLike[str]) -> str:
         return ""
     kind = next((words for is_kind, words in _KINDS if is_kind(mode)), "a device")
     return f"it is {kind}, not a file"
+
+
+def refuse_unreadable(path: str | os.PathLike[str]) -> None:
+    """Refuse a file of data that is missing, or no file."""
+    if problem := problem_of_file(path):
+        raise DataError(f"{os.fspath(path)} cannot be read: {problem}.")

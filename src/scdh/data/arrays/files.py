@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from scdh.data.arrays.memory import ArraySource
+from scdh.data.regular_files import refuse_unreadable
 from scdh.data.split_words import split_column
 from scdh.errors import DataError
 
@@ -38,8 +39,7 @@ def open_embeddings(path: Path, labels: Path | None = None) -> ArraySource:
 
 
 def _read(path: Path) -> np.ndarray:
-    if not path.is_file():
-        raise DataError(f"There is no file {path}.")
+    refuse_unreadable(path)
     try:
         # Memory-mapped, so that rows of a large float32 file are read when they are needed.
         return np.load(path, mmap_mode="r", allow_pickle=False)
@@ -51,6 +51,7 @@ def _read_npz(
     path: Path,
 ) -> tuple[np.ndarray, np.ndarray | None, list[str] | None, np.ndarray | None, list[str] | None]:
     """Vectors, labels, names of the labels, split, and names of the rows."""
+    refuse_unreadable(path)
     try:
         with np.load(path, allow_pickle=False) as archive:
             key = _first_of(VECTORS, archive.files)

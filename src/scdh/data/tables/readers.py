@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
+from scdh.data.regular_files import refuse_unreadable
 from scdh.data.source import Source
 from scdh.data.split_words import TEST, TRAIN, VAL, part_name, part_of_file
 from scdh.data.tables.columns import (
@@ -36,6 +37,8 @@ def open_parquet(files: list[Path], *, folder: Path | None = None, **columns: An
         folder: what paths are relative to; None for the first file's folder.
         columns: further options of :func:`scdh.data.tables.table.open_table`.
     """
+    for file in files:
+        refuse_unreadable(file)
     try:
         parts = [(file.name, pq.ParquetFile(file).metadata.num_rows) for file in files]
         if sum(file.stat().st_size for file in files) > LARGE:
@@ -62,6 +65,7 @@ def open_csv(file: Path, *, folder: Path | None = None, vector_column: str | Non
         vector_column: as in :func:`scdh.data.open.open_source`.
         columns: further options of :func:`scdh.data.tables.table.open_table`.
     """
+    refuse_unreadable(file)
     try:
         with open(file, newline="", encoding="utf-8-sig") as handle:
             header = next(csv.reader(handle), [])
