@@ -16,6 +16,7 @@ from scdh.data.source import Source
 from scdh.errors import CodesError, DataError
 from scdh.files import replacing
 from scdh.label_arrays import is_labelled, multi_hot, renumbered
+from scdh.printable import json_text
 
 FORMAT = "scdh items 1"
 
@@ -110,7 +111,7 @@ class RowNames:
             "labels": [np.flatnonzero(row).tolist() for row in self.labels] if multi else self.labels.tolist(),
         }
         with replacing(row_names_file(path)) as temporary:
-            temporary.write_text(json.dumps(content, ensure_ascii=False), "utf-8")
+            temporary.write_text(json_text(content), "utf-8")
 
     @classmethod
     def load(cls, path: Path, ids: np.ndarray | None, count: int, *, may_have_more: bool = False) -> "RowNames | None":
