@@ -20,19 +20,19 @@ from scdh.progress import progress_bar
 from tests.cli.bad_files import SMALL
 from tests.cli.commands import run
 
-HOSTILE = (b"caf\xe9 \xff", b"[red]", b"\x1b[31m\x1b]0;title\x07", b"two\nlines\r", "\u202egnp.\x9b1m<b>&".encode(), b"%s {x}")
+HOSTILE = (
+    *(b"caf\xe9 \xff", b"[red]", b"\x1b[31m\x1b]0;title\x07", b"two\nlines\r", b"%s {x}"),
+    "\u202egnp.\x9b1m<b>&".encode(),
+)
 UNSAFE = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 @st.composite
 def folder_names(draw: st.DrawFn) -> bytes:
-    name = draw(st.one_of(st.sampled_from(HOSTILE), st.binary(min_size=1, max_size=40), st.text(max_size=30).map(_bytes)))
+    texts = st.text(max_size=30).map(lambda text: text.encode("utf-8", "surrogatepass"))
+    name = draw(st.one_of(st.sampled_from(HOSTILE), st.binary(min_size=1, max_size=40), texts))
     name = name.replace(b"/", b"").replace(b"\0", b"").lstrip(b".")
     return name if name and not is_part(os.fsdecode(name)) else b"x" + name
-
-
-def _bytes(text: str) -> bytes:
-    return text.encode("utf-8", "surrogatepass")
 
 
 def photos(root: Path, names: list[bytes], count: int = 6) -> Path:
@@ -57,7 +57,8 @@ def shown(command: list[str]) -> str:
 
 
 def use_all_commands(d: Path, names: list[bytes]) -> None:
-    data, out = str(photos(d / os.fsdecode(b"data" + names[0]), names)), str(d / f"run {printable(os.fsdecode(names[0]))}")
+    data = str(photos(d / os.fsdecode(b"data" + names[0]), names))
+    out = str(d / f"run {printable(os.fsdecode(names[0]))}")
     texts = [os.fsdecode(name) for name in names]
     assert set(json.loads(shown(["datasets", data, "--json"]))["classes"]) == set(texts)
     table = shown(["datasets", data])

@@ -66,7 +66,7 @@ def _read_npz(
                     f"expected the vectors under one of {', '.join(VECTORS)}."
                 )
             label_key = _first_of(LABELS, archive.files)
-            names = as_text(archive["label_names"]).tolist() if "label_names" in archive.files else None
+            names = _ids(archive["label_names"], "label_names", path.name) if "label_names" in archive.files else None
             split_key = split_column(archive.files)
             labels, split = (None if k is None else archive[k] for k in (label_key, split_key))
             id_key = _first_of(IDS, archive.files)
@@ -82,7 +82,7 @@ def _ids(values: np.ndarray, key: str, name: str) -> list[str]:
     """What rows are called, as text."""
     if values.ndim != 1 or values.dtype.kind not in "iuUS":
         raise DataError(
-            f"{name}: {key} must be one text or whole number a row, not {values.dtype} of shape {list(values.shape)}."
+            f"{name}: {key} must be a list of texts or whole numbers, not {values.dtype} of shape {list(values.shape)}."
         )
     return as_text(values).tolist()
 

@@ -198,8 +198,9 @@ def read_labels(
         elif is_list(kind):
             encoded[column] = encode_lists(values.to_pylist(), names, what=what)
         elif pa.types.is_integer(kind) or pa.types.is_boolean(kind):
-            numbers = [None if value is None else int(value) for value in values.to_pylist()]
-            encoded[column] = encode_single(numbers, names, what=what)
+            # As Python's numbers: those of 64 bits without a sign do not fit into Arrow's signed ones.
+            whole = [None if value is None else int(value) for value in values.to_pylist()]
+            encoded[column] = encode_single(whole, names, what=what)
         elif pa.types.is_floating(kind) and (numbers := _whole_numbers(values.to_pylist())) is not None:
             encoded[column] = encode_single(numbers, names, what=what)
         elif _is_text(kind) or pa.types.is_null(kind):
