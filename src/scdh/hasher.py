@@ -156,8 +156,10 @@ class Hasher:
         """Codes of images or embeddings.
 
         Args:
-            items: paths, PIL images or uint8 arrays (one, a sequence, or any iterator), or embeddings float [n, d].
-                An iterator is read a few batches at a time, so it may be longer than memory.
+            items: images (one, a sequence, or any iterator) as paths, bytes of image files, PIL images, or arrays
+                [H, W] or [H, W, C] of 8 or 16 bits or from 0 to 1; or embeddings float [n, d]. The same picture has
+                the same code in every form. An iterator is read a few batches at a time, so it may be longer than
+                memory.
             batch_size: items that are read at once; a GPU takes them in one pass, a CPU in pieces.
             workers: processes that decode images; None: chosen by the machine.
             on_bad_image: "fail", or "skip" to leave unreadable images out.

@@ -12,6 +12,7 @@ from typing import Any
 from scdh.config import RunConfig, load_config, parse_config
 from scdh.errors import ConfigError, DataError
 from scdh.files import replacing
+from scdh.printable import json_text
 
 FORMAT = "scdh choices 1"
 
@@ -86,7 +87,7 @@ class Choices:
         }
         path.parent.mkdir(parents=True, exist_ok=True)
         with replacing(path) as temporary:
-            temporary.write_text(json.dumps(content, indent=1, ensure_ascii=False), "utf-8")
+            temporary.write_text(json_text(content, indent=1), "utf-8")
 
     @classmethod
     def load(cls, path: Path) -> "Choices | None":

@@ -1,6 +1,5 @@
 """Scores of a run and everything they rest on, as the run's folder keeps them."""
 
-import json
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from scdh.config import RunConfig
 from scdh.data.protocol import Protocol
 from scdh.files import replacing
 from scdh.metrics.scores import RankingScores
+from scdh.printable import json_text
 from scdh.runs.floats import FloatScores
 from scdh.runs.folder import NetworkName, RunFolder
 from scdh.runs.summary import summarise
@@ -86,4 +86,4 @@ class RunScores:
             arrays: dict[str, Any] = {"rows": query_rows, **self.scores.per_query}
             np.savez(handle, **arrays)
         with replacing(self.file) as temporary:
-            temporary.write_text(json.dumps(self.to_dict(), indent=1, ensure_ascii=False), "utf-8")
+            temporary.write_text(json_text(self.to_dict(), indent=1), "utf-8")

@@ -7,6 +7,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 
 from scdh.files import replacing
+from scdh.printable import json_text
 
 RESULTS_FILE = "compare.json"
 
@@ -171,10 +172,11 @@ class ComparisonResults(Record):
     def write(self, folder: Path) -> Path:
         """Write ``compare.json`` into ``folder``; returns the path of the file."""
         with replacing(folder / RESULTS_FILE) as temporary:
-            temporary.write_text(json.dumps(self.to_json(), indent=1, ensure_ascii=False), "utf-8")
+            temporary.write_text(json_text(self.to_json(), indent=1), "utf-8")
         return folder / RESULTS_FILE
 
     @classmethod
     def read(cls, folder: Path) -> "ComparisonResults":
         """The results that :meth:`write` left in ``folder``."""
-        return cls.model_validate_json((folder / RESULTS_FILE).read_text("utf-8"))
+        # Not by pydantic's own reader, which refuses the escapes of names that are no UTF-8.
+        return cls.model_validate(json.loads((folder / RESULTS_FILE).read_text("utf-8")))
