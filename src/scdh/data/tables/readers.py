@@ -1,6 +1,7 @@
 """Open parquet files, CSV files and Hugging Face data sets as one Arrow table."""
 
 import csv
+import re
 from pathlib import Path
 from typing import Any
 
