@@ -258,8 +258,8 @@ class Hasher:
             name = description["config"]["method"].get("name")
             if name not in method_names():  # not a misspelling, so no near name is offered: a package is missing
                 raise ModelError(f"The model in {str(folder)!r} was made by method {name!r}, which is not installed.")
-            given = [description[entry] for entry in ("label_names", "multi_label", "feature_width")]
-            build = partial(cls.build, parse_config(description["config"]), *given, pretrained=False)
+            given = {entry: description[entry] for entry in ("label_names", "multi_label", "feature_width")}
+            build = partial(cls.build, parse_config(description["config"]), **given, pretrained=False)
             model = build_unallocated(build)
             stored.check_fits(model.network)  # before memory is taken for sizes that a stranger wrote
             is_whole = model._is_all_saved()

@@ -1,7 +1,6 @@
 """Small JSON files of runs, models and comparisons: written whole with a checksum; any damage is one sentence."""
 
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,9 +11,10 @@ from scdh.files import replacing
 
 
 def write_table(path: Path, content: Mapping[str, Any]) -> None:
-    """Write ``content`` with its checksum beside it, whole or not at all."""
+    """Write ``content`` with its checksum in it, whole or not at all."""
+    as_read = json.loads(json.dumps(content))  # keys become texts, which are sorted differently
     with replacing(path) as temporary:
-        temporary.write_text(json.dumps(with_checksum(content), indent=1, ensure_ascii=False), "utf-8")
+        temporary.write_text(json.dumps(with_checksum(as_read), indent=1, ensure_ascii=False), "utf-8")
 
 
 def read_table(path: Path, holds: str, remedy: str) -> dict[str, Any]:
@@ -67,5 +67,5 @@ def read_entries(path: Path, holds: str, remedy: str, *names: str) -> dict[str, 
     content = read_table(path, holds, remedy)
     for name in names:
         if name not in content:
-            raise DataError(f"{os.fspath(path)!r} does not hold {holds}: it has no entry {name!r}; {remedy}.")
+            raise DataError(f"{str(path)!r} does not hold {holds}: it has no entry {name!r}; {remedy}.")
     return content

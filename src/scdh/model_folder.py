@@ -13,10 +13,11 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from scdh.checksums import CHECKSUM, array_checksum, with_checksum
+from scdh.checksums import CHECKSUM, array_checksum
 from scdh.errors import ModelError
 from scdh.files import leftovers, replacing
 from scdh.hub import CARD, DESCRIPTION, WEIGHTS, model_card
+from scdh.json_files import write_table
 from scdh.model_description import EMBEDDED, FORMAT, VERSION, damaged_model, description_of
 from scdh.nets.network import Network, weights_fingerprint
 from scdh.versions import versions
@@ -62,13 +63,12 @@ def write_model(folder: str | Path, network: nn.Module, description: dict[str, A
         "fingerprint": weights_fingerprint(network),
         "versions": versions(),
     }
-    tensors = {name: _plain_copy(tensor) for name, tensor in network.state_dict().items()}
+    tensors = {name: plain_copy(tensor) for name, tensor in network.state_dict().items()}
     text = json.dumps(content)
-    header = {"format": "pt", EMBEDDED: text, CHECKSUM: _checksum(tensors, text)}
+    header = {"format": "pt", EMBEDDED: text, CHECKSUM: tensors_checksum(tensors, {EMBEDDED: text})}
     with replacing(target / WEIGHTS) as temporary:
         save_file(tensors, temporary, metadata=header)
-    with replacing(target / DESCRIPTION) as temporary:
-        temporary.write_text(json.dumps(with_checksum(content), indent=1), "utf-8")
+    write_table(target / DESCRIPTION, content)
     if not _has_text(target / CARD, card):
         with replacing(target / CARD) as temporary:
             temporary.write_text(card, "utf-8")
@@ -108,7 +108,7 @@ class StoredModel:
         self.check_fits(network)
         tensors = {name: self._read(name) for name in self.header.tensors}
         metadata = self.header.metadata
-        if EMBEDDED in metadata and metadata.get(CHECKSUM) != _checksum(tensors, metadata[EMBEDDED]):
+        if EMBEDDED in metadata and metadata.get(CHECKSUM) != tensors_checksum(tensors, {EMBEDDED: metadata[EMBEDDED]}):
             raise damaged_model(self.folder, f"{WEIGHTS} does not match its checksum; restore it from a copy")
         network.load_weights(tensors, take=take)
         fingerprint = self.description.get("fingerprint")  # models of the first versions have none
@@ -153,18 +153,19 @@ def _refuse_other_things(folder: Path) -> None:
     raise ModelError(f"{str(folder)!r} holds something else than a model; save into a new folder.")
 
 
-def _plain_copy(tensor: Tensor) -> Tensor:
+def plain_copy(tensor: Tensor) -> Tensor:
     """On the CPU and in row order; a copy, as safetensors refuses tensors that share memory."""
     plain = tensor.detach().cpu().contiguous()
     return plain.clone() if plain.data_ptr() == tensor.data_ptr() else plain
 
 
-def _checksum(tensors: Mapping[str, Tensor], description: str) -> str:
+def tensors_checksum(tensors: Mapping[str, Tensor], description: Mapping[str, str]) -> str:
+    """As :func:`array_checksum`, of tensors in row order on the CPU."""
     arrays: dict[str, np.ndarray] = {}
     for name, tensor in tensors.items():
         # numpy has no bfloat16: its bytes count instead.
         arrays[name] = (tensor.view(torch.int16) if tensor.dtype == torch.bfloat16 else tensor).numpy()
-    return array_checksum(arrays, {EMBEDDED: description})
+    return array_checksum(arrays, description)
 
 
 def _has_text(file: Path, text: str) -> bool:

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import nn
@@ -114,7 +114,7 @@ def _lite(name: str, settings: NetSettings, pretrained: bool) -> Backbone:
     if pretrained:
         _copy_in_order(_lite_weights(name), make(pretrained=False).state_dict(), trunk)
     preprocess = Preprocess(size=settings.image_size or LITE[name], mean=HALF, std=HALF, interpolation="bicubic")
-    width = trunk.num_features if is_unallocated() else width_at(name, trunk, preprocess.size)
+    width = cast(int, trunk.num_features) if is_unallocated() else width_at(name, trunk, preprocess.size)
     return Backbone(trunk, width, preprocess)
 
 
