@@ -9,8 +9,8 @@ import numpy as np
 from scdh.config import RunConfig
 from scdh.data.protocol import Protocol
 from scdh.files import replacing
+from scdh.json_files import write_table
 from scdh.metrics.scores import RankingScores
-from scdh.printable import json_text
 from scdh.runs.floats import FloatScores
 from scdh.runs.folder import NetworkName, RunFolder
 from scdh.runs.summary import summarise
@@ -85,5 +85,4 @@ class RunScores:
         with replacing(self.per_query_file) as temporary, open(temporary, "wb") as handle:
             arrays: dict[str, Any] = {"rows": query_rows, **self.scores.per_query}
             np.savez(handle, **arrays)
-        with replacing(self.file) as temporary:
-            temporary.write_text(json_text(self.to_dict(), indent=1), "utf-8")
+        write_table(self.file, self.to_dict())
