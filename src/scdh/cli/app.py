@@ -10,7 +10,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from scdh._version import __version__
-from scdh.cli import compare, datasets, demo, encode, evaluate, index, info, methods, report, search, train
+from scdh.cli import check, compare, datasets, demo, encode, evaluate, index, info, methods, report, search, train
 from scdh.cli.output import Stopped, help_examples, help_text, never_fail_to_print, process_rank
 from scdh.errors import ScdhError
 from scdh.printable import printable
@@ -26,6 +26,7 @@ COMMANDS: tuple[tuple[Any, tuple[str, ...]], ...] = (
     (report.report, report.EXAMPLES),
     (compare.compare, compare.EXAMPLES),
     (info.info, info.EXAMPLES),
+    (check.check, check.EXAMPLES),
     (methods.methods, methods.EXAMPLES),
     (datasets.datasets, datasets.EXAMPLES),
 )

@@ -23,6 +23,7 @@ from scdh.data.batches.loaders import OnBadImage, evaluation_batches
 from scdh.data.images.transforms import Preprocess
 from scdh.data.source import Source
 from scdh.encode import run_network
+from scdh.errors import DataError
 from scdh.files import replacing
 from scdh.hasher import Hasher
 from scdh.nets.network import weights_fingerprint
@@ -94,6 +95,21 @@ def has_features(hasher: Hasher, source: Source, folder: Path) -> bool:
     """Whether ``folder`` keeps plain features of any row of ``source`` by the trunk of ``hasher``."""
     shards = folder / _key(hasher, source, hasher.preprocess, "none", None)
     return next(shards.glob("*.safetensors"), None) is not None
+
+
+def check_shard(path: Path) -> str:
+    """Read a file of the cache in full; what is in it, in a few words.
+
+    Raises:
+        DataError: if it is damaged.
+    """
+    try:
+        with safe_open(path, framework="numpy") as shard:
+            rows = shard.get_tensor("rows")
+            values = _checked_features(shard, rows, shard.get_slice("features").get_shape()[1])
+    except (SafetensorError, ValueError, IndexError, TypeError, FileNotFoundError) as error:
+        raise DataError(f"{path} does not hold features as they were written: {error}.") from None
+    return f"{len(rows):,} rows of {values.shape[1]:,} numbers"
 
 
 def _in_shards(batches: Iterable[Rows]) -> Iterator[Rows]:

@@ -90,6 +90,19 @@ def load_checkpoint(
         raise _damaged(path, f"its state lacks or has another {_one_line(error)}") from None
 
 
+def check_checkpoint(path: Path) -> int:
+    """Read a checkpoint in full; the number of epochs that it has done.
+
+    Raises:
+        ModelError: if it is damaged.
+    """
+    _, state, _ = _read(path)
+    try:
+        return int(state["progress"]["epochs_done"])
+    except (KeyError, TypeError, ValueError):
+        raise _damaged(path, "it does not say how many epochs are done") from None
+
+
 def _restore(
     path: Path,
     tensors: dict[str, Tensor],

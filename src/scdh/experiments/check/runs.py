@@ -54,4 +54,4 @@ def _split(run: RunFolder) -> str:
 def _checkpoint(run: RunFolder) -> str:
     from scdh.training.checkpoint import check_checkpoint
 
-    return f"{check_checkpoint(run.checkpoint)} epochs"
+    return f"after epoch {check_checkpoint(run.checkpoint)}"
