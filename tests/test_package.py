@@ -53,7 +53,7 @@ def test_public_names_are_there():
 
 # The layers of the package, lowest first; a module imports only from its own layer and from those before it.
 LAYERS = [
-    ["_version", "errors", "extras", "files", "label_arrays", "progress", "versions"],
+    ["_version", "errors", "extras", "files", "label_arrays", "printable", "progress", "versions"],
     ["tensor_files", "hub", "code_advice", "code_arguments", "settings"],
     ["codes", "code_checks", "config"],
     ["losses", "index", "metrics"],
