@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from scdh.printable import printable
-
 T = TypeVar("T")
 FIRST_LINE, FIRST_GAP, LONGEST_GAP = 10.0, 30.0, 300.0  # seconds; work that is done before the first line prints none
 
@@ -100,7 +98,6 @@ def count_progress(
     if not visible:
         yield lambda _: None
         return
-    description = printable(description)
     bar = progress_bar(unit) if _may_be_terminal() else None
     if bar is None or bar.disable:
         yield ProgressLines(total, description, unit).advance

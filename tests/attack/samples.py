@@ -9,14 +9,16 @@ from typing import Any
 
 import numpy as np
 
+from scdh.cli.app import USER_ERROR
 from scdh.codes import Codes
 from scdh.data.row_names import RowNames
+from scdh.errors import ScdhError
 from scdh.hasher import Hasher
 from scdh.index import HammingIndex
 from scdh.runs.choices import Choices
 from scdh.runs.folder import RunFolder
 from scdh.runs.protocol import source_of
-from tests.cli.commands import must
+from tests.cli.commands import must, run
 
 QUERIES = Codes.from_signs(np.random.default_rng(5).normal(size=(3, 32)))
 
@@ -102,17 +104,26 @@ def prepare(d: Path) -> None:
 
 def stored(d: Path) -> list[Stored]:
     """Every kind of file below ``d``."""
-    run = RunFolder(d / "run")
+    folder = RunFolder(d / "run")
     names = next((d.glob("run.index.items*")), None)
     files = [
         Stored("codes", d / "run.codes", lambda: read_codes(d / "run.codes")),
         Stored("index", d / "run.index", lambda: read_index(d / "run.index")),
-        Stored("weights", run.model / "model.safetensors", lambda: read_model(run.model)),
-        Stored("model's config.json", run.model / "config.json", lambda: read_model(run.model)),
-        Stored("run's config.json", run.config_file, lambda: read_run(run.path)),
-        Stored("split", run.protocol_file, lambda: read_run(run.path)),
+        Stored("weights", folder.model / "model.safetensors", lambda: read_model(folder.model)),
+        Stored("model's config.json", folder.model / "config.json", lambda: read_model(folder.model)),
+        Stored("run's config.json", folder.config_file, lambda: read_run(folder.path)),
+        Stored("split", folder.protocol_file, lambda: read_run(folder.path)),
     ]
     return files + ([Stored("names of an index", names, lambda: read_index(d / "run.index"))] if names else [])
+
+
+def _command(text: str) -> None:
+    """A command; its own refusal is an error of scdh, as in Python."""
+    code, _, err = run(text)
+    if code == USER_ERROR:
+        raise ScdhError(err.strip().splitlines()[-1])
+    if code:
+        raise RuntimeError(f"scdh {text} ended with {code}: {err}")
 
 
 def works(d: Path) -> list[Work]:
@@ -122,13 +133,13 @@ def works(d: Path) -> list[Work]:
         Work(
             "encode --replace",
             d,
-            lambda place: must(f"encode {d}/other digits --part query --out {place}/run.codes --replace"),
+            lambda place: _command(f"encode {d}/other digits --part query --out {place}/run.codes --replace"),
             lambda place: read_codes(place / "run.codes"),
         ),
         Work(
             "index --replace",
             d,
-            lambda place: must(f"index {d}/other.codes --out {place}/run.index --replace"),
+            lambda place: _command(f"index {d}/other.codes --out {place}/run.index --replace"),
             lambda place: read_index(place / "run.index"),
         ),
         Work(
