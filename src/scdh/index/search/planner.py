@@ -155,7 +155,7 @@ class Planner:
         allowed: NDArray[np.bool_] | None,
     ) -> tuple[Rows, Distances]:
         """The result of the tables; what they have not answered is scanned, as their output is empty memory there."""
-        if not done.all():
+        if np.count_nonzero(done) < len(done):  # faster than all(), which would be a tenth of one near query
             rows[~done], distances[~done] = scan.nearest(words, queries[:, ~done], k, allowed)
         return rows, distances
 
