@@ -3,7 +3,6 @@
 import os
 import re
 import secrets
-import shutil
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -75,35 +74,6 @@ def remove_abandoned(target: Path) -> None:
         with suppress(OSError):
             if time.time() - leftover.stat().st_mtime > 3600:
                 leftover.unlink()
-
-
-@contextmanager
-def replacing_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Yield a temporary folder to fill; on success it replaces ``path``.
-
-    A folder cannot be replaced in one step, so the old one is renamed first and removed last: a kill in between leaves
-    either the old folder, or the complete new one under a name that ends in ``.tmp``.
-    """
-    target = Path(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    temporary = target.with_name(f".{target.name}.{_unique_name()}.tmp")
-    old = temporary.with_suffix(".old")
-    shutil.rmtree(temporary, ignore_errors=True)
-    temporary.mkdir()
-    try:
-        yield temporary
-        for file in temporary.iterdir():
-            set_default_mode(file)
-        if target.exists():
-            os.replace(target, old)
-        os.replace(temporary, target)
-    except BaseException:
-        if old.exists() and not target.exists():
-            os.replace(old, target)
-        raise
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
-        shutil.rmtree(old, ignore_errors=True)
 
 
 def set_default_mode(file: Path) -> None:
