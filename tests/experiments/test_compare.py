@@ -11,7 +11,6 @@ import pytest
 
 from scdh import Codes, Hasher
 from scdh.data.open import open_source
-from scdh.hasher import Hasher
 from scdh.runs import features as trunk_features
 from scdh.training.collapse import CollapseWatch
 from tests.cli.commands import must, run
