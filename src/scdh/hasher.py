@@ -192,7 +192,11 @@ class Hasher:
         return Codes.concatenate(pieces)
 
     def hash_outputs(self, items: Any, *, batch_size: int = 128, workers: int | None = None) -> np.ndarray:
-        """u float32 [n, r], the real outputs whose signs are the codes; arguments as for :meth:`encode`."""
+        """u float32 [n, r], the real outputs whose signs are the codes.
+
+        Args:
+            items, batch_size, workers: as for :meth:`encode`.
+        """
         batches = self._batches(items, batch_size, workers, "fail")
         pieces = [u for _, u in run_network(self.encoder(), batches, self.method.hash_outputs)]
         return np.concatenate(pieces) if pieces else np.zeros((0, self.bits), np.float32)

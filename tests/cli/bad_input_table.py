@@ -167,7 +167,7 @@ CASES = (
     Case("missing image file", "encode {d}/photo_run nowhere.jpg --out {d}/x.codes", ("nowhere.jpg",)),
     Case("missing data file", "encode {d}/run {d}/nowhere.npz --out {d}/x.codes", ("nowhere.npz",)),
     Case("missing model", "encode {d}/nowhere digits --out {d}/x.codes", ("nowhere", "model")),
-    Case("not a model folder", "encode {d}/corrupt digits --out {d}/x.codes", ("corrupt", "config.json")),
+    Case("not a model folder", "encode {d}/corrupt digits --out {d}/x.codes", ("corrupt", "model.safetensors")),
     Case("broken model weights", "encode {d}/broken_model digits --out {d}/x.codes", ("broken_model", "broken")),
     Case("part of no split", "encode {d}/lone_model digits --part query --out {d}/x.codes", ("protocol.json",)),
     Case("output below a file", "encode {d}/run digits --out {d}/nan.npz/x.codes", ("nan.npz",)),

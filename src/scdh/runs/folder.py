@@ -124,10 +124,8 @@ class RunFolder:
             try:
                 # Through the same check: a setting that came with a newer version has its default in an older run.
                 earlier = self.config().model_dump(mode="json")
-            except (DataError, ConfigError):
-                raise TrainingError(
-                    f"{str(self.config_file)!r} does not hold the settings of a run; choose another folder."
-                ) from None
+            except (DataError, ConfigError) as error:
+                raise TrainingError(f"{str(error).rstrip('.')}; or choose another folder.") from None
             if may_be_longer and settings["train"]["epochs"] > earlier["train"]["epochs"]:
                 earlier["train"]["epochs"] = settings["train"]["epochs"]
             if resume and (difference := _first_difference(earlier, settings)):
