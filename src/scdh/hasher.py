@@ -159,10 +159,9 @@ class Hasher:
         """Codes of images or embeddings.
 
         Args:
-            items: images (one, a sequence, or any iterator) as paths, bytes of image files, PIL images, or arrays
-                [H, W] or [H, W, C] of 8 or 16 bits or from 0 to 1; or embeddings float [n, d]. The same picture has
-                the same code in every form. An iterator is read a few batches at a time, so it may be longer than
-                memory.
+            items: images (one, a sequence, or any iterator, which may be longer than memory) as paths, bytes of image
+                files, PIL images, or arrays [H, W] or [H, W, C] of 8 or 16 bits or from 0 to 1; or embeddings float
+                [n, d]. The same picture has the same code in every form.
             batch_size: items that are read at once; a GPU takes them in one pass, a CPU in pieces.
             workers: processes that decode images; None: chosen by the machine.
             on_bad_image: "fail", or "skip" to leave unreadable images out.
@@ -195,11 +194,13 @@ class Hasher:
         """u float32 [n, r], the real outputs whose signs are the codes.
 
         Args:
-            items, batch_size, workers: as for :meth:`encode`.
+            items: as for :meth:`encode`.
+            batch_size: as for :meth:`encode`.
+            workers: as for :meth:`encode`.
         """
         batches = self._batches(items, batch_size, workers, "fail")
-        pieces = [u for _, u in run_network(self.encoder(), batches, self.method.hash_outputs)]
-        return np.concatenate(pieces) if pieces else np.zeros((0, self.bits), np.float32)
+        empty = np.zeros((0, self.bits), np.float32)
+        return np.concatenate([empty, *(u for _, u in run_network(self.encoder(), batches, self.method.hash_outputs))])
 
     def check_fits(self, source: Source) -> None:
         """Refuse ``source`` with a DataError if it is of the wrong kind or width, before any work is done."""
@@ -232,11 +233,9 @@ class Hasher:
         """Write a model folder: weights as safetensors, everything else as JSON, and a model card.
 
         Args:
-            folder: a new folder, or one with an older model, which is replaced in one step while other files there
-                stay; a folder (or file) with anything else and no model is refused.
+            folder: a new one, or one with an older model, which is replaced in one step; others without are refused.
         """
-        title = f"{self.bits}-bit codes by {self.method.about.title}"
-        write_model(folder, self.network, self._description(), title)
+        write_model(folder, self.network, self._description(), f"{self.bits}-bit codes by {self.method.about.title}")
 
     def _description(self) -> dict[str, Any]:
         return {
@@ -254,8 +253,7 @@ class Hasher:
         """Read a model; weights are safetensors and the rest is JSON, so loading never unpickles.
 
         Args:
-            folder_or_hub_id: a folder that :meth:`save` wrote, a run's folder, or ``hf:owner/name`` for a model on the
-                Hugging Face hub.
+            folder_or_hub_id: a folder that :meth:`save` wrote, a run's folder, or ``hf:owner/name`` on the hub.
             device: "cpu", "cuda", "cuda:1" … or "mps"; None or "auto": a GPU where there is one.
         """
         target, folder = find_device(device), find_model_folder(folder_or_hub_id)

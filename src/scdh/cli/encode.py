@@ -32,12 +32,12 @@ EXAMPLES = (
     "scdh encode runs/taught digits --from student --out student.codes",
     "scdh encode runs/shop photos/ --out photos.codes --on-bad-image skip",
     "scdh encode runs/items items.parquet --vector-column embedding --id-column asin --out items.codes",
-    "scdh encode owner/model-on-the-hub one.jpg two.jpg --out two.codes",
+    "scdh encode hf:owner/model-on-the-hub one.jpg two.jpg --out two.codes",
 )
 
 
 def encode(
-    model: Annotated[str, typer.Argument(help="Model or run folder, or the id of a model on the hub.")],
+    model: Annotated[str, typer.Argument(help="Model or run folder, or hf:owner/name on the hub.")],
     data: Annotated[
         list[str],
         typer.Argument(help="Data as for `scdh train`, or image files.", autocompletion=complete_data),
