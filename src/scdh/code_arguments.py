@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from scdh.code_advice import advice, describe, is_bits, to_array
 from scdh.errors import CodesError
-from scdh.tensor_files import RESERVED
+from scdh.tensor_files import CHECKSUMS, RESERVED
 
 
 def check_ids(ids: ArrayLike, count: int) -> NDArray[np.int64]:
@@ -106,6 +106,6 @@ def check_metadata(metadata: Mapping[str, str] | None) -> dict[str, str]:
     for key, value in checked.items():
         if not isinstance(key, str) or not isinstance(value, str):
             raise CodesError(f"Metadata keys and values must be text, got {key!r}: {value!r}.")
-        if key in RESERVED:
+        if key in (*RESERVED, CHECKSUMS):
             raise CodesError(f"The metadata key {key!r} is reserved for the file format; choose another name.")
     return checked

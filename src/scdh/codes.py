@@ -6,6 +6,7 @@ the end of a row are 0, so zero padding to 16, 64, … bits never changes a Hamm
 """
 
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -23,11 +24,12 @@ from scdh.code_arguments import (
     two_dimensional,
 )
 from scdh.errors import CodesError
-from scdh.tensor_files import read_tensors, write_tensors
+from scdh.tensor_files import StoredTensors, open_tensors, write_tensors
 
 # The metadata key that names the distance by which these codes rank items; without it, Hamming distance.
 RANKING = "ranking"
 HAMMING = "Hamming distance"
+FORMAT = "scdh-codes"
 
 
 class Codes:
@@ -231,10 +233,7 @@ class Codes:
             path: the file, which is replaced if it exists.
             metadata: text by name to save beside what the codes carry; the same name replaces a value.
         """
-        tensors: dict[str, NDArray[Any]] = {"packed": self._packed}
-        if self._ids is not None:
-            tensors["ids"] = self._ids
-        write_tensors(path, tensors, "scdh-codes", self._bits, {**self._metadata, **check_metadata(metadata)})
+        write_codes(path, self, {}, check_metadata(metadata))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Codes":
@@ -243,5 +242,24 @@ class Codes:
         Raises:
             CodesError: if there is no such file, or it is damaged, cut short or of another format.
         """
-        tensors, bits, metadata = read_tensors(path, "scdh-codes", required=("packed",))
-        return cls(tensors["packed"], bits, tensors.get("ids"), metadata)
+        with open_tensors(path, FORMAT) as stored:
+            return read_codes(stored)
+
+
+def write_codes(
+    path: str | os.PathLike[str], codes: Codes, more: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]
+) -> None:
+    """Write a codes file that holds ``more`` arrays, such as names, which ``Codes.load`` leaves alone."""
+    tensors: dict[str, NDArray[Any]] = {**more, "packed": codes.packed}
+    if codes.ids is not None:
+        tensors["ids"] = codes.ids
+    write_tensors(path, tensors, FORMAT, {**codes.metadata, **metadata, "bits": str(codes.bits)})
+
+
+def read_codes(stored: StoredTensors) -> Codes:
+    """The codes of an open codes file."""
+    bits = stored.text("bits")
+    if not re.fullmatch("[0-9]{1,9}", bits):
+        raise CodesError(f"{stored.path} says it is a {FORMAT} file, but the number of bits is missing from it.")
+    packed = stored.read("packed")
+    return Codes(packed, int(bits), stored.read("ids") if "ids" in stored else None, stored.metadata)

@@ -1,10 +1,11 @@
 """Files appear whole or not at all: written under a temporary name beside the target, then renamed."""
 
 import os
+import re
 import secrets
-import shutil
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 try:
@@ -23,53 +24,59 @@ def _unique_name() -> str:
 
 @contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Yield a temporary path to write a file to; on success it replaces ``path``, on failure it is removed."""
-    target = Path(path)
+    """Yield a temporary path to write a file to; on success it replaces ``path``, on failure it is removed.
+
+    When this returns, the file survives a power cut: its bytes and the folder's entry are on disk. A symbolic link
+    stays one, and the file that it points to is replaced.
+    """
+    target = Path(os.path.realpath(path))
     target.parent.mkdir(parents=True, exist_ok=True)
     temporary = target.with_name(f".{target.name}.{_unique_name()}.tmp")
     try:
         yield temporary
-        with open(temporary, "rb") as handle:
-            os.fsync(handle.fileno())
+        sync_file(temporary)
         if target.exists():
             temporary.chmod(target.stat().st_mode & 0o7777)
         else:
-            _set_default_mode(temporary)
+            set_default_mode(temporary)
         os.replace(temporary, target)
+        sync_folder(target.parent)
     finally:
         temporary.unlink(missing_ok=True)
 
 
-@contextmanager
-def replacing_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Yield a temporary folder to fill; on success it replaces ``path``.
+def sync_file(file: Path) -> None:
+    """Wait until the bytes of a file are on disk."""
+    with open(file, "rb") as handle:
+        os.fsync(handle.fileno())
 
-    A folder cannot be replaced in one step, so the old one is renamed first and removed last: a kill in between leaves
-    either the old folder, or the complete new one under a name that ends in ``.tmp``.
-    """
-    target = Path(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    temporary = target.with_name(f".{target.name}.{_unique_name()}.tmp")
-    old = temporary.with_suffix(".old")
-    shutil.rmtree(temporary, ignore_errors=True)
-    temporary.mkdir()
+
+def sync_folder(folder: Path) -> None:
+    """Wait until the names in a folder are on disk: without it a power cut may undo a rename."""
+    if os.name == "nt":  # folders cannot be opened there
+        return
+    handle = os.open(folder, os.O_RDONLY)
     try:
-        yield temporary
-        for file in temporary.iterdir():
-            _set_default_mode(file)
-        if target.exists():
-            os.replace(target, old)
-        os.replace(temporary, target)
-    except BaseException:
-        if old.exists() and not target.exists():
-            os.replace(old, target)
-        raise
+        os.fsync(handle)
     finally:
-        shutil.rmtree(temporary, ignore_errors=True)
-        shutil.rmtree(old, ignore_errors=True)
+        os.close(handle)
 
 
-def _set_default_mode(file: Path) -> None:
+def leftovers(target: Path) -> list[Path]:
+    """Temporary files that writers of ``target`` left when they were killed, or that they are writing now."""
+    pattern = re.compile(rf"\.{re.escape(target.name)}\.[0-9]+-[0-9a-f]{{8}}\.(tmp|old)")
+    return [path for path in target.parent.iterdir() if pattern.fullmatch(path.name)] if target.parent.is_dir() else []
+
+
+def remove_abandoned(target: Path) -> None:
+    """Remove temporary files that killed writers of ``target`` left; those of the last hour may be in use."""
+    for leftover in leftovers(target):
+        with suppress(OSError):
+            if time.time() - leftover.stat().st_mtime > 3600:
+                leftover.unlink()
+
+
+def set_default_mode(file: Path) -> None:
     """safetensors creates files that only their owner may read; others must be able to read a model."""
     file.chmod(0o666 & ~_UMASK)
 

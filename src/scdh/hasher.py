@@ -3,6 +3,7 @@
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,16 +17,18 @@ from scdh.data.images.transforms import Preprocess
 from scdh.data.source import Source
 from scdh.encode import run_network
 from scdh.errors import DataError, ModelError
-from scdh.hub import find_model_folder, upload_folder
+from scdh.hub import HUB, find_model_folder, upload_folder
 from scdh.methods.base import Method
 from scdh.methods.declared import method_names
 from scdh.methods.registry import make_method
-from scdh.model_folder import model_errors, read_description, read_weights, write_model
+from scdh.model_description import without_folders
+from scdh.model_folder import open_model, write_model
 from scdh.nets.build import build_network
 from scdh.nets.device import find_device, on_device
 from scdh.nets.folding import fold_batch_norm
 from scdh.nets.network import Network, weights_fingerprint, weights_state
 from scdh.nets.small import FeatureTrunk
+from scdh.nets.unallocated import build_unallocated, has_unsaved_tensors
 from scdh.progress import track
 
 _KINDS = {"images": "images", "features": "embeddings"}  # as users call them
@@ -156,8 +159,9 @@ class Hasher:
         """Codes of images or embeddings.
 
         Args:
-            items: paths, PIL images or uint8 arrays (one, a sequence, or any iterator), or embeddings float [n, d].
-                An iterator is read a few batches at a time, so it may be longer than memory.
+            items: images (one, a sequence, or any iterator, which may be longer than memory) as paths, bytes of image
+                files, PIL images, or arrays [H, W] or [H, W, C] of 8 or 16 bits or from 0 to 1; or embeddings float
+                [n, d]. The same picture has the same code in every form.
             batch_size: items that are read at once; a GPU takes them in one pass, a CPU in pieces.
             workers: processes that decode images; None: chosen by the machine.
             on_bad_image: "fail", or "skip" to leave unreadable images out.
@@ -190,11 +194,13 @@ class Hasher:
         """u float32 [n, r], the real outputs whose signs are the codes.
 
         Args:
-            items, batch_size, workers: as for :meth:`encode`.
+            items: as for :meth:`encode`.
+            batch_size: as for :meth:`encode`.
+            workers: as for :meth:`encode`.
         """
         batches = self._batches(items, batch_size, workers, "fail")
-        pieces = [u for _, u in run_network(self.encoder(), batches, self.method.hash_outputs)]
-        return np.concatenate(pieces) if pieces else np.zeros((0, self.bits), np.float32)
+        empty = np.zeros((0, self.bits), np.float32)
+        return np.concatenate([empty, *(u for _, u in run_network(self.encoder(), batches, self.method.hash_outputs))])
 
     def check_fits(self, source: Source) -> None:
         """Refuse ``source`` with a DataError if it is of the wrong kind or width, before any work is done."""
@@ -227,11 +233,9 @@ class Hasher:
         """Write a model folder: weights as safetensors, everything else as JSON, and a model card.
 
         Args:
-            folder: is written whole or not at all. An older model there is replaced; a folder (or file) with anything
-                else in it is refused, not emptied.
+            folder: a new one, or one with an older model, which is replaced in one step; others without are refused.
         """
-        title = f"{self.bits}-bit codes by {self.method.about.title}"
-        write_model(folder, self.network, self._description(), title)
+        write_model(folder, self.network, self._description(), f"{self.bits}-bit codes by {self.method.about.title}")
 
     def _description(self) -> dict[str, Any]:
         return {
@@ -240,7 +244,7 @@ class Hasher:
             "multi_label": self.multi_label,
             "preprocess": None if self.preprocess is None else self.preprocess.to_dict(),
             "feature_width": self.feature_width,
-            "config": self.config.model_dump(mode="json"),
+            "config": without_folders(self.config.model_dump(mode="json")),
             "info": self.info,
         }
 
@@ -249,24 +253,22 @@ class Hasher:
         """Read a model; weights are safetensors and the rest is JSON, so loading never unpickles.
 
         Args:
-            folder_or_hub_id: a folder that :meth:`save` wrote, a run's folder, or the id of a model on the Hugging
-                Face hub.
+            folder_or_hub_id: a folder that :meth:`save` wrote, a run's folder, or ``hf:owner/name`` on the hub.
             device: "cpu", "cuda", "cuda:1" … or "mps"; None or "auto": a GPU where there is one.
         """
         target, folder = find_device(device), find_model_folder(folder_or_hub_id)
-        with model_errors(folder):
-            description = read_description(folder)
-            name = description["config"]["method"]["name"]
+        with open_model(folder) as stored:
+            description = stored.description
+            name = description["config"]["method"].get("name")
             if name not in method_names():  # not a misspelling, so no near name is offered: a package is missing
                 raise ModelError(f"The model in {str(folder)!r} was made by method {name!r}, which is not installed.")
-            model = cls.build(
-                parse_config(description["config"]),
-                description["label_names"],
-                description["multi_label"],
-                description["feature_width"],
-                pretrained=False,
-            )
-            model.network.load_weights(read_weights(folder))
+            given = {entry: description[entry] for entry in ("label_names", "multi_label", "feature_width")}
+            build = partial(cls.build, parse_config(description["config"]), **given, pretrained=False)
+            model = build_unallocated(build)
+            stored.check_fits(model.network)  # before memory is taken for sizes that a stranger wrote
+            is_whole = model._is_all_saved()
+            model = model if is_whole else build()
+            stored.load_into(model.network, take=is_whole)
             preprocess = description["preprocess"]
             model.preprocess = None if preprocess is None else Preprocess.from_dict(preprocess)
             model.info = description["info"]
@@ -274,14 +276,19 @@ class Hasher:
         model.network.eval()
         return model
 
+    def _is_all_saved(self) -> bool:
+        """Whether the weights that are saved are all tensors of the network and the method."""
+        parts = (self.network.trunk, self.network.fc7, self.network.head, self.method)
+        return not self.method.state_dict() and not any(part and has_unsaved_tensors(part) for part in parts)
+
     save_pretrained = save
     from_pretrained = load
 
     def push_to_hub(self, repo_id: str, *, private: bool = False, token: str | None = None) -> str:
-        """Upload the model folder to the Hugging Face hub; ``Hasher.load(repo_id)`` reads it back.
+        """Upload the model folder to the Hugging Face hub; ``Hasher.load("hf:owner/name")`` reads it back.
 
         Args:
-            repo_id: "owner/name" of the repository.
+            repo_id: "owner/name" of the repository, with or without ``hf:``.
             private: whether a new repository is private.
             token: of the hub account; None: the one that is logged in.
 
@@ -290,4 +297,4 @@ class Hasher:
         """
         with tempfile.TemporaryDirectory() as scratch:
             self.save(Path(scratch) / "model")
-            return upload_folder(Path(scratch) / "model", repo_id, private, token)
+            return upload_folder(Path(scratch) / "model", repo_id.removeprefix(HUB), private, token)

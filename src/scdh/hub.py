@@ -6,26 +6,40 @@ from scdh.errors import ModelError
 
 WEIGHTS, DESCRIPTION, CARD = "model.safetensors", "config.json", "README.md"
 MODEL_OF_RUN = "model"  # folder of the model within a run's folder
+HUB = "hf:"  # before the id of a model on the hub: a mistyped folder must not become a stranger's model
+
+
+def has_model(folder: Path) -> bool:
+    """Whether a model was saved in ``folder``: its weights are the first file that is complete."""
+    return (folder / WEIGHTS).is_file()
 
 
 def find_model_folder(folder_or_hub_id: str | Path) -> Path:
-    folder = Path(folder_or_hub_id)
-    if (folder / MODEL_OF_RUN / DESCRIPTION).exists():
+    """The folder with the files of a model; one of the hub is downloaded."""
+    folder, text = Path(folder_or_hub_id), str(folder_or_hub_id)
+    if has_model(folder / MODEL_OF_RUN) or (folder / MODEL_OF_RUN / DESCRIPTION).exists():
         return folder / MODEL_OF_RUN
     if folder.exists():
         return folder
-    text = str(folder_or_hub_id)
-    if text.count("/") != 1 or text.startswith((".", "/", "~")):
-        raise ModelError(f"There is no model folder {text!r}.")
+    if not text.startswith(HUB):
+        hint = f"; a model of the hub would be {HUB + text!r}" if looks_like_hub_id(text) else ""
+        raise ModelError(f"There is no model folder {text!r}{hint}.")
     from huggingface_hub import snapshot_download
 
+    repo_id = text.removeprefix(HUB)
     try:
-        return Path(snapshot_download(text, allow_patterns=[WEIGHTS, DESCRIPTION]))
+        return Path(snapshot_download(repo_id, allow_patterns=[WEIGHTS, DESCRIPTION]))
     except Exception as error:  # the hub's client has many kinds of errors; all mean that it cannot be had
-        reason = type(error).__name__
-        raise ModelError(
-            f"There is no folder {text!r}, and the hub did not give a model of that name ({reason})."
-        ) from error
+        raise ModelError(f"The hub did not give a model {repo_id!r} ({type(error).__name__}).") from error
+
+
+def looks_like_hub_id(text: str) -> bool:
+    """Whether it could be ``owner/name``.
+
+    >>> looks_like_hub_id("owner/name"), looks_like_hub_id("./name"), looks_like_hub_id("a/b/c")
+    (True, False, False)
+    """
+    return text.count("/") == 1 and not text.startswith((".", "/", "~")) and not text.endswith("/")
 
 
 def model_card(title: str, encodes: str, backbone: str, labels: int) -> str:
@@ -34,7 +48,8 @@ def model_card(title: str, encodes: str, backbone: str, labels: int) -> str:
     return (
         "---\nlibrary_name: scdh\ntags: [hashing, image-retrieval]\n---\n\n"
         f"# {title}\n\nEncodes {encodes} with `{backbone}`; {learned}.\n\n"
-        "```python\nimport scdh\nhasher = scdh.Hasher.load('folder or hub id')\ncodes = hasher.encode(items)\n```\n"
+        "```python\nimport scdh\nhasher = scdh.Hasher.load('folder, or hf:owner/name')\ncodes = hasher.encode(items)\n"
+        "```\n"
     )
 
 

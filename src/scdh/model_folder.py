@@ -1,36 +1,57 @@
 """The files of a model folder: weights as safetensors, a description as JSON, and a card for people."""
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+import numpy as np
+import torch
+from safetensors.torch import save_file
 from torch import Tensor, nn
 
+from scdh.checksums import CHECKSUM, array_checksum
 from scdh.errors import ModelError
-from scdh.files import replacing_folder
+from scdh.files import leftovers, replacing
 from scdh.hub import CARD, DESCRIPTION, WEIGHTS, model_card
-from scdh.nets.network import weights_fingerprint
+from scdh.json_files import write_table
+from scdh.model_description import EMBEDDED, FORMAT, VERSION, damaged_model, description_of
+from scdh.nets.network import Network, weights_fingerprint
 from scdh.versions import versions
+from scdh.weights_file import WeightsHeader, read_bytes, read_header, short
 
-FORMAT, VERSION = "scdh-model", 1
+DTYPES = {
+    "BOOL": torch.bool,
+    "U8": torch.uint8,
+    "I8": torch.int8,
+    "I16": torch.int16,
+    "F16": torch.float16,
+    "BF16": torch.bfloat16,
+    "I32": torch.int32,
+    "F32": torch.float32,
+    "F64": torch.float64,
+    "I64": torch.int64,
+}
+SURELY_LEFT = 3600  # seconds after which a temporary file is no longer one that another process is writing
 
 
 def write_model(folder: str | Path, network: nn.Module, description: dict[str, Any], title: str) -> None:
-    """Write the folder whole or not at all.
+    """Write the model; a kill or a full disk at any moment leaves the earlier one or the new one.
+
+    The weights hold the description too, so their rename is the moment at which the new model is there. The other two
+    files are copies for people, written afterwards; nothing else in the folder is touched.
 
     Args:
-        folder: a new folder, or an older model's, which is replaced; anything else is refused.
+        folder: a new folder, or an older model's; one that holds other things and no model is refused.
         network: its weights are saved.
         description: what :meth:`Hasher.load` needs beside the weights, ready for JSON.
         title: heading of the model card.
     """
     target = Path(folder)
-    if target.exists() and (not target.is_dir() or (any(target.iterdir()) and not (target / WEIGHTS).exists())):
-        raise ModelError(f"{str(folder)!r} holds something else than a model; save into a new folder.")
+    _refuse_other_things(target)
     width = description["feature_width"]
     items = "images" if width is None else f"embeddings of width {width}"
     card = model_card(title, items, description["config"]["net"]["backbone"], len(description["label_names"]))
@@ -42,32 +63,113 @@ def write_model(folder: str | Path, network: nn.Module, description: dict[str, A
         "fingerprint": weights_fingerprint(network),
         "versions": versions(),
     }
-    with replacing_folder(folder) as temporary:
-        tensors = {name: t.detach().cpu().contiguous().clone() for name, t in network.state_dict().items()}
-        save_file(tensors, temporary / WEIGHTS, metadata={"format": "pt"})
-        (temporary / DESCRIPTION).write_text(json.dumps(content, indent=1), "utf-8")
-        (temporary / CARD).write_text(card, "utf-8")
+    tensors = {name: plain_copy(tensor) for name, tensor in network.state_dict().items()}
+    text = json.dumps(content)
+    header = {"format": "pt", EMBEDDED: text, CHECKSUM: tensors_checksum(tensors, {EMBEDDED: text})}
+    with replacing(target / WEIGHTS) as temporary:
+        save_file(tensors, temporary, metadata=header)
+    write_table(target / DESCRIPTION, content)
+    if not _has_text(target / CARD, card):
+        with replacing(target / CARD) as temporary:
+            temporary.write_text(card, "utf-8")
 
 
-def read_description(folder: Path) -> dict[str, Any]:
-    description = json.loads((folder / DESCRIPTION).read_text("utf-8"))
-    if not isinstance(description, dict) or description.get("format") != FORMAT:
-        raise ModelError(f"{str(folder)!r} does not hold a model of scdh.")
-    return description
+@dataclass(frozen=True)
+class StoredModel:
+    """A model folder that is open for reading: its description is known, its weights are still on disk."""
 
+    folder: Path
+    description: dict[str, Any]
+    header: WeightsHeader
+    handle: BinaryIO
 
-def read_weights(folder: Path) -> dict[str, Tensor]:
-    return load_file(folder / WEIGHTS)
+    def check_fits(self, network: Network) -> None:
+        """Refuse weights of other names, shapes or types than the network's; none of them is read."""
+        stored, expected = network.with_current_names(self.header.tensors), network.state_dict()
+        for name in [*(expected.keys() - stored.keys()), *(stored.keys() - expected.keys())]:
+            where = f"{WEIGHTS} lacks" if name in expected else "the network has no place for"
+            raise damaged_model(self.folder, f"{where} the tensor {short(name)}")
+        for name, tensor in expected.items():
+            shape, dtype = stored[name].shape, DTYPES.get(stored[name].dtype)
+            if (shape, dtype) != (tuple(tensor.shape), tensor.dtype):
+                raise damaged_model(
+                    self.folder,
+                    f"tensor {short(name)} is {list(shape)} of {stored[name].dtype} in {WEIGHTS}, but the network has "
+                    f"{list(tensor.shape)} of {tensor.dtype}",
+                )
+
+    def load_into(self, network: Network, *, take: bool = False) -> None:
+        """Read the weights into a network that they fit, and compare them with their checksum.
+
+        Args:
+            network: that the description describes.
+            take: it has no memory of its own yet, and takes the tensors that were read.
+        """
+        self.check_fits(network)
+        tensors = {name: self._read(name) for name in self.header.tensors}
+        metadata = self.header.metadata
+        if EMBEDDED in metadata and metadata.get(CHECKSUM) != tensors_checksum(tensors, {EMBEDDED: metadata[EMBEDDED]}):
+            raise damaged_model(self.folder, f"{WEIGHTS} does not match its checksum; restore it from a copy")
+        network.load_weights(tensors, take=take)
+        fingerprint = self.description.get("fingerprint")  # models of the first versions have none
+        if EMBEDDED not in metadata and fingerprint not in (None, weights_fingerprint(network)):
+            raise damaged_model(self.folder, f"{WEIGHTS} does not have the fingerprint {short(fingerprint)}")
+
+    def _read(self, name: str) -> Tensor:
+        """A tensor in memory of its own: a mapped file that someone else shortens would end the process."""
+        stored = self.header.tensors[name]
+        tensor = torch.empty(stored.shape, dtype=DTYPES[stored.dtype])
+        if tensor.numel():
+            read_bytes(self.handle, stored, tensor.reshape(-1).view(torch.uint8).numpy().data)
+        return tensor
 
 
 @contextmanager
-def model_errors(folder: Path) -> Iterator[None]:
-    """Whatever goes wrong while a model is read becomes one sentence."""
+def open_model(folder: Path) -> Iterator[StoredModel]:
+    """Open a model folder; whatever goes wrong until it is closed becomes one sentence."""
     try:
-        yield
-    except (FileNotFoundError, NotADirectoryError) as error:
-        name = Path(error.filename).name if error.filename else WEIGHTS  # safetensors gives no name
-        raise ModelError(f"The model folder {str(folder)!r} has no {name}.") from None
-    except (SafetensorError, json.JSONDecodeError, KeyError, TypeError, AttributeError, RuntimeError) as error:
-        reason = " ".join(str(error).split()).rstrip(".")  # torch lists tensors over many lines
-        raise ModelError(f"The model in {str(folder)!r} is broken or of another version: {reason}.") from None
+        with open(folder / WEIGHTS, "rb") as handle:
+            header = read_header(handle)
+            yield StoredModel(folder, description_of(folder, header), header, handle)
+    except (FileNotFoundError, NotADirectoryError):
+        raise ModelError(f"The model folder {str(folder)!r} has no {WEIGHTS}.") from None
+    except ModelError:
+        raise
+    except (ValueError, KeyError, TypeError, AttributeError, RuntimeError, OverflowError, RecursionError) as error:
+        raise damaged_model(folder, str(error)) from None
+
+
+def _refuse_other_things(folder: Path) -> None:
+    if not folder.exists():
+        return
+    if folder.is_dir():
+        ours = {left for name in (WEIGHTS, DESCRIPTION, CARD) for left in leftovers(folder / name)}
+        for left in ours:
+            with suppress(OSError):
+                if left.stat().st_mtime < time.time() - SURELY_LEFT:
+                    left.unlink()
+        if (folder / WEIGHTS).exists() or not set(folder.iterdir()) - ours:
+            return
+    raise ModelError(f"{str(folder)!r} holds something else than a model; save into a new folder.")
+
+
+def plain_copy(tensor: Tensor) -> Tensor:
+    """On the CPU and in row order; a copy, as safetensors refuses tensors that share memory."""
+    plain = tensor.detach().cpu().contiguous()
+    return plain.clone() if plain.data_ptr() == tensor.data_ptr() else plain
+
+
+def tensors_checksum(tensors: Mapping[str, Tensor], description: Mapping[str, str]) -> str:
+    """As :func:`array_checksum`, of tensors in row order on the CPU."""
+    arrays: dict[str, np.ndarray] = {}
+    for name, tensor in tensors.items():
+        # numpy has no bfloat16: its bytes count instead.
+        arrays[name] = (tensor.view(torch.int16) if tensor.dtype == torch.bfloat16 else tensor).numpy()
+    return array_checksum(arrays, description)
+
+
+def _has_text(file: Path, text: str) -> bool:
+    try:
+        return file.read_text("utf-8") == text
+    except (OSError, ValueError):
+        return False

@@ -26,7 +26,7 @@ def progress_bar(unit: str = "items") -> Any:
 
     console = Console(stderr=True)
     return Progress(
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),  # a folder may be called [red]
         BarColumn(),
         MofNCompleteColumn(),
         TextColumn(f"{{task.fields[rate]}} {unit}/s"),

@@ -6,9 +6,14 @@ import numpy as np
 import pytest
 
 from scdh import Codes, HammingIndex
+from scdh.data.name_files import index_names_file
 from scdh.data.row_names import RowNames
 from scdh.index.store import IndexWriter
 from tests.cli.commands import must, run, run_json
+
+
+def names_file(index: Path) -> Path:
+    return index_names_file(index, HammingIndex.load(index).metadata)
 
 
 def test_search_by_row_by_codes_and_by_model(work: Path) -> None:
@@ -54,23 +59,24 @@ def test_an_append_that_was_killed_half_way_is_done_again(work: Path) -> None:
     must(f"index {work}/queries.codes --out {work}/killed.index")
     must(f"index {work}/database.codes --out {work}/complete.index")
     must(f"index {work}/queries.codes --append --out {work}/complete.index")
-    (work / "killed.index.items.json").write_text((work / "complete.index.items.json").read_text())
+    names_file(work / "killed.index").write_bytes(names_file(work / "complete.index").read_bytes())
     content = run_json(f"search {work}/killed.index --row {Codes.load(work / 'queries.codes').ids[0]} -k 1 --json")
     assert content["items"] == 300
     must(f"index {work}/database.codes --append --out {work}/killed.index")
     assert HammingIndex.load(work / "killed.index").codes == HammingIndex.load(work / "complete.index").codes
-    assert (work / "killed.index.items.json").read_text() == (work / "complete.index.items.json").read_text()
+    assert names_file(work / "killed.index").read_bytes() == names_file(work / "complete.index").read_bytes()
 
 
 def test_an_index_never_gets_the_names_of_another(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     target_file = work / "names.index"
     must(f"index {work}/queries.codes --out {target_file}")
-    named = (work / "names.index.items.json").read_text()
+    named = names_file(target_file).read_bytes()
     with IndexWriter(target_file):
         code, _, err = run(f"index {work}/digits.codes --out {target_file} --replace")
     assert code == 2
     assert "names.index" in err
-    assert (work / "names.index.items.json").read_text() == named
+    assert names_file(target_file).read_bytes() == named
+    assert len([file for file in work.iterdir() if "names.index" in file.name]) == 2
     Codes.from_signs(np.ones((3, 32)), ids=np.arange(3)).save(work / "nameless.codes")
     must(f"index {work}/nameless.codes --out {target_file} --replace")
     assert "name" not in run_json(f"search {target_file} --row 0 --json")["queries"][0]["hits"][0]
@@ -138,6 +144,7 @@ def test_many_labels_and_loose_items(tmp_path: Path) -> None:
     labels = np.zeros((4, 3), np.uint8)
     labels[[0, 1, 1, 3], [0, 1, 2, 2]] = 1
     items = RowNames(np.arange(4), ["a", "b [x]", "c", "d"], labels, ["red", "green", "blue"])
+    Codes.from_signs(np.eye(4) - 0.5).save(tmp_path / "c")
     items.save(tmp_path / "c")
     again = RowNames.load(tmp_path / "c", None, 4)
     assert again is not None

@@ -89,9 +89,9 @@ def test_codes_with_a_ranking_of_their_own_are_refused(command: str, tmp_path: P
     """Hamming distances cannot rank them."""
     signs, labels = np.random.default_rng(0).normal(size=(6, 12)), np.arange(6) % 2
     Codes.from_signs(signs, metadata={RANKING: "weighted distance"}).save(tmp_path / "own.codes")
+    Codes.from_signs(signs).save(tmp_path / "plain.codes")
     for name in ("own", "plain"):
         RowNames(np.arange(6), list("abcdef"), labels, ["x", "y"]).save(tmp_path / f"{name}.codes")
-    Codes.from_signs(signs).save(tmp_path / "plain.codes")
     must(f"index {tmp_path}/plain.codes --out {tmp_path}/plain.index")
     before = (tmp_path / "plain.index").read_bytes()
     code, _, message = run(command.format(files=tmp_path))

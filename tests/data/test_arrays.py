@@ -39,7 +39,7 @@ def test_npy_with_labels_beside_it(tmp_path: Path) -> None:
     np.save(tmp_path / "short.npy", np.zeros(5, int))
     with pytest.raises(DataError, match="6 rows but 5 labels"):
         open_source(str(tmp_path / "e.npy"), labels=tmp_path / "short.npy")
-    with pytest.raises(DataError, match="There is no file"):
+    with pytest.raises(DataError, match="there is no such file"):
         open_source(str(tmp_path / "e.npy"), labels=tmp_path / "none.npy")
 
 

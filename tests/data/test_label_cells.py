@@ -148,6 +148,6 @@ def test_ids_in_npz(tmp_path: Path) -> None:
         open_source(tmp_path / "v.npz")
     np.savez(tmp_path / "v.npz", X=x, ids=x)
     with pytest.raises(
-        DataError, match=r"v.npz: ids must be one text or whole number a row, not float32 of shape \[3, 3\]"
+        DataError, match=r"v.npz: ids must be a list of texts or whole numbers, not float32 of shape \[3, 3\]"
     ):
         open_source(tmp_path / "v.npz")

@@ -5,7 +5,7 @@ import pytest
 
 from scdh.codes import Codes
 from scdh.data import RowNames
-from scdh.errors import DataError
+from scdh.errors import CodesError, DataError
 from scdh.index import HammingIndex
 
 ROWS = RowNames(np.array([7, 9, 2]), ["SKU-17", "SKU-4", "SKU-4"], np.array([-1, -1, -1]), [])
@@ -20,10 +20,14 @@ def test_names_of_hits(tmp_path):
     assert ROWS.names_of(7).item() == "SKU-17"
     with pytest.raises(DataError, match="Id 8 has no name; there are names of 3 other ids"):
         ROWS.names_of([7, 8])
+    with pytest.raises(CodesError, match=r"no codes or index file at .*a\.index to keep names with"):
+        ROWS.save(tmp_path / "a.index")
+    index.save(tmp_path / "a.index")
     ROWS.save(tmp_path / "a.index")
-    read = RowNames.read(str(tmp_path / "a.index.items.json"))
-    assert read is not None
-    assert read.names_of([2]).tolist() == ["SKU-4"]
+    for read in (RowNames.load(tmp_path / "a.index"), RowNames.read(str(tmp_path / "a.index.items"))):
+        assert read is not None
+        assert read.names_of([2]).tolist() == ["SKU-4"]
+    assert RowNames.read(tmp_path / "other.items") is None
 
 
 def test_ids_of_a_name():

@@ -13,7 +13,10 @@ CELLS = [f"{method}-{bits}-{seed}" for method in METHODS for bits in BITS for se
 
 
 def read_json(path: Path) -> Any:
-    return json.loads(path.read_text("utf-8"))
+    """The content of a file without its checksum, which what commands print does not have."""
+    content = json.loads(path.read_text("utf-8"))
+    content.pop("checksum", None)
+    return content
 
 
 def scores_by_file(out: Path) -> dict[str, Any]:

@@ -14,6 +14,7 @@ import scdh
 from scdh.codes import Codes
 from scdh.data.arrays.memory import ArraySource
 from scdh.data.open import open_source
+from scdh.data.row_names import RowNames
 from scdh.errors import ConfigError
 from scdh.experiments.demo.run import run_demo
 from scdh.experiments.seeds import run_seeds, to_markdown
@@ -129,8 +130,8 @@ def test_what_is_left_behind_can_be_searched(data: str, bits: int, request: pyte
     index = scdh.HammingIndex.load(out / f"database-{bits}.index")
     assert model.bits == index.bits == bits
     assert len(index) == results["counts"]["database"]
-    names = json.loads((out / f"database-{bits}.index.items.json").read_text("utf-8"))
-    assert names["ids"] == index.ids.tolist()
+    names = RowNames.load(out / f"database-{bits}.index")
+    assert names.ids.tolist() == index.ids.tolist()
     if data == "groceries":
         assert len(list((out / "queries").glob("*.jpg"))) == 8
         assert len(model.encode(sorted((out / "queries").glob("*.jpg"))[:2], workers=0)) == 2

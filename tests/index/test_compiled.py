@@ -3,6 +3,7 @@
 import ast
 import importlib
 import os
+import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -46,15 +47,16 @@ def write_package(folder, factor=2, power=2):
 
 def run_kernel(folder, cache="cache"):
     """The kernel's result in a new process, and how many times it came from the cache."""
+    return [int(value) for value in kernel_process(folder, cache).stdout.split()]
+
+
+def kernel_process(folder, cache="cache"):
     environment = {
         **os.environ,
         "NUMBA_CACHE_DIR": str(folder / cache),
         "PYTHONPATH": os.pathsep.join([str(folder), str(PACKAGE.parent)]),
     }
-    output = subprocess.run(
-        [sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True, check=True
-    )
-    return [int(value) for value in output.stdout.split()]
+    return subprocess.run([sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True, check=True)
 
 
 @pytest.mark.slow
@@ -79,6 +81,59 @@ def test_no_other_folder_is_used_if_the_cache_cannot_be_written(tmp_path):
     write_package(tmp_path, power=3)
     assert run_kernel(tmp_path, "file") == [54, 0]
     assert not list(tmp_path.rglob("*.nb?"))
+
+
+class Planted:
+    """What numba would unpickle, and by that call."""
+
+    def __init__(self, trace):
+        self.trace = trace
+
+    def __reduce__(self):
+        return Path.touch, (self.trace,)
+
+
+def shared_by_mode(base, _leaf):
+    base.chmod(0o777)
+
+
+def shared_inside(_base, leaf):
+    leaf.chmod(0o1777)
+
+
+def linked(base, leaf):
+    leaf.rename(base / "moved")
+    leaf.symlink_to(base / "moved")
+
+
+def of_another_user(_base, leaf):
+    if os.geteuid() != 0:
+        pytest.skip("only root can give a folder away")
+    os.chown(leaf, 65534, -1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("share", [shared_by_mode, shared_inside, linked, of_another_user])
+def test_a_file_planted_in_a_shared_cache_is_not_run(tmp_path, share):
+    write_package(tmp_path)
+    assert run_kernel(tmp_path) == [18, 0]
+    (leaf,) = (tmp_path / "cache" / "scdh").iterdir()
+    (index,) = leaf.rglob("*.nbi")
+    index.write_bytes(pickle.dumps(Planted(tmp_path / "trace")))
+    share(tmp_path / "cache", leaf)
+    process = kernel_process(tmp_path)
+    assert not (tmp_path / "trace").exists()
+    assert process.stdout.split() == ["18", "0"]
+    assert process.stderr.count("Compiled search loops are not kept: ") == 1
+
+
+@pytest.mark.slow
+def test_a_folder_below_a_sticky_one_is_used(tmp_path):
+    write_package(tmp_path)
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "cache").chmod(0o1777)
+    assert [run_kernel(tmp_path), run_kernel(tmp_path)] == [[18, 0], [18, 1]]
+    assert (tmp_path / "cache" / "scdh").stat().st_mode & 0o777 == 0o700
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from scdh.codes import Codes
 from scdh.errors import CodesError
 from scdh.index.segments import Segment, add_segment, make_segment, remove_ids
 from scdh.index.store import IndexWriter, is_newer, read_index, write_index
+from scdh.index.store import arrays as store_arrays
 from scdh.index.store import files as store_files
 from scdh.index.store import format as store_format
 from scdh.index.store import writer as store_writer
@@ -63,6 +64,7 @@ def refusal(path, **kwargs):
 @given(
     bits=st.sampled_from(LENGTHS),
     unused=st.sampled_from([0, 3000, 1 << 24]),
+    mapped_from=st.sampled_from([0, 2000, 1 << 24]),
     steps=st.lists(
         st.tuples(
             st.sampled_from(["add", "numbered", "several", "remove", "reopen", "refused"]), st.integers(0, 10**6)
@@ -70,11 +72,12 @@ def refusal(path, **kwargs):
         max_size=8,
     ),
 )
-def test_any_history_equals_a_dict(tmp_path_factory, bits, unused, steps):
+def test_any_history_equals_a_dict(tmp_path_factory, bits, unused, mapped_from, steps):
     path = tmp_path_factory.mktemp("store") / "index"
     model = {}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(store_writer, "UNUSED_BYTES", unused)
+        patch.setattr(store_arrays, "VERIFIED_BYTES", mapped_from)
         writer = IndexWriter(path, bits=bits)
         for kind, seed in steps:
             rng = np.random.default_rng(seed)
@@ -141,6 +144,7 @@ def test_whole_files(tmp_path, bits):
 
 def test_a_reader_keeps_its_state_while_the_writer_goes_on(tmp_path, monkeypatch):
     path = tmp_path / "index"
+    monkeypatch.setattr(store_arrays, "VERIFIED_BYTES", 0)  # mapped, as large files are
     snapshots = [(filled(path), read_index(path))]
     path.chmod(0o640)
     monkeypatch.setattr(store_writer, "UNUSED_BYTES", 0)
@@ -351,6 +355,7 @@ def test_what_is_on_disk_is_not_written_again(tmp_path):
 
 def test_damage_is_not_carried_into_a_new_file(tmp_path, monkeypatch):
     path = tmp_path / "index"
+    monkeypatch.setattr(store_arrays, "VERIFIED_BYTES", 0)  # a copy in memory would not be damaged
     with IndexWriter(path, bits=64) as writer:
         writer.add(some_codes(1000, 64))
         writer.commit((*writer.segments, make_segment(some_codes(2000, 64), np.arange(5000, 7000))))
@@ -361,7 +366,7 @@ def test_damage_is_not_carried_into_a_new_file(tmp_path, monkeypatch):
         monkeypatch.setattr(store_writer, "UNUSED_BYTES", 0)
         with pytest.raises(CodesError, match=f"array at byte {at} of the file"):
             writer.commit(writer.segments[:1])
-    assert "words of segment 0" in refusal(path)
+    assert "words of segment 0" in refusal(path, verify=True)
     assert [p.name for p in tmp_path.iterdir()] == ["index"]
 
 

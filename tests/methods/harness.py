@@ -18,6 +18,7 @@ import importlib.util
 
 import torch
 from safetensors import safe_open
+from safetensors.numpy import load_file
 
 from scdh.config import load_config
 from scdh.data.batches.batch import Batch
@@ -145,6 +146,14 @@ def checkpoint_tensors(run):
     """Everything in a run's checkpoint but its log, which holds times."""
     with safe_open(run / "last.safetensors", framework="numpy") as file:
         return {name: file.get_tensor(name).tobytes() for name in file.keys()}  # noqa: SIM118 (it is no dictionary)
+
+
+def same_results(one, other):
+    """Whether two files of runs hold the same: of weights the tensors count, as the description holds times."""
+    if one.suffix != ".safetensors":
+        return one.read_bytes() == other.read_bytes()
+    first, second = load_file(one), load_file(other)
+    return {name: t.tobytes() for name, t in first.items()} == {name: t.tobytes() for name, t in second.items()}
 
 
 def query_map(hasher):

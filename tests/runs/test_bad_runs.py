@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from safetensors.torch import load_file, save_file
 
 from scdh import SCDHTransformer, losses
 from scdh.config import load_config
@@ -164,13 +165,13 @@ def test_saving_never_empties_a_folder_of_other_things(tmp_path):
 def test_a_model_that_does_not_fit_is_one_line(tmp_path):
     hasher = Hasher.build(digits(), ["a", "b"], False, 4)
     hasher.save(tmp_path / "model")
-    file = tmp_path / "model" / "config.json"
-    description = json.loads(file.read_text())
-    file.write_text(json.dumps(description | {"label_names": ["a", "b", "c"]}))
-    with pytest.raises(ModelError, match="another version") as caught:
+    weights = tmp_path / "model" / "model.safetensors"
+    description = json.loads((tmp_path / "model" / "config.json").read_text()) | {"label_names": ["a", "b", "c"]}
+    save_file(load_file(weights), weights, metadata={"description": json.dumps(description), "checksum": "x"})
+    with pytest.raises(ModelError, match=r"another version: tensor 'head.* is \[2") as caught:
         Hasher.load(tmp_path / "model")
     assert "\n" not in str(caught.value)
-    file.write_text("[]")
+    save_file(load_file(weights), weights, metadata={"description": "[]", "checksum": "x"})
     with pytest.raises(ModelError, match="does not hold a model of scdh"):
         Hasher.load(tmp_path / "model")
 

@@ -1,6 +1,8 @@
 """Features of a frozen trunk are kept row by row, and training draws from their views."""
 
 import io
+import random
+import warnings
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -9,6 +11,7 @@ import pyarrow as pa
 import pytest
 import torch
 from PIL import Image
+from safetensors.numpy import load_file, save_file
 
 from scdh.config import RunConfig, load_config
 from scdh.data import BadImages, Source, ViewedFeatures
@@ -191,3 +194,31 @@ def png(shade):
     file = io.BytesIO()
     Image.new("RGB", (4, 4), (shade, 0, 0)).save(file, "PNG")
     return file.getvalue()
+
+
+def test_damaged_features_are_computed_again_with_a_warning(
+    photos: Path, tmp_path: Path, computed: list[list[int]]
+) -> None:
+    config = config_of(photos)
+    hasher, source, cache = model(config), source_of(config), tmp_path / "cache"
+    chosen: dict = {"folder": cache, "workers": 0, "batch_size": 24, "stores": True}
+    rows, expected = cached_trunk_features(hasher, source, np.arange(24), **chosen)
+    (file,) = cache.rglob("*.safetensors")
+    good, rng, noticed = file.read_bytes(), random.Random(0), 0
+    for _ in range(200):
+        bad = bytearray(good)
+        bad[rng.randrange(len(bad))] ^= 1 << rng.randrange(8)
+        for other in cache.rglob("*.safetensors"):
+            other.unlink()
+        file.write_bytes(bytes(bad))
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            again_rows, again = cached_trunk_features(hasher, source, np.arange(24), **chosen)
+        assert again_rows.tolist() == rows.tolist()
+        assert np.array_equal(again, expected)
+        noticed += any("were damaged, the first is" in str(warning.message) for warning in caught)
+    assert noticed > 180
+    computed.clear()
+    save_file(load_file(file), file)  # as an earlier version wrote it, without a checksum
+    assert np.array_equal(cached_trunk_features(hasher, source, np.arange(24), **chosen)[1], expected)
+    assert computed == []

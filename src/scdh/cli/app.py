@@ -10,9 +10,10 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from scdh._version import __version__
-from scdh.cli import compare, datasets, demo, encode, evaluate, index, info, methods, report, search, train
-from scdh.cli.output import Stopped, help_examples, help_text, process_rank
+from scdh.cli import check, compare, datasets, demo, encode, evaluate, index, info, methods, report, search, train
+from scdh.cli.output import Stopped, help_examples, help_text, never_fail_to_print, process_rank
 from scdh.errors import ScdhError
+from scdh.printable import printable
 
 USER_ERROR, BUG, STOPPED = 2, 1, 130
 COMMANDS: tuple[tuple[Any, tuple[str, ...]], ...] = (
@@ -25,6 +26,7 @@ COMMANDS: tuple[tuple[Any, tuple[str, ...]], ...] = (
     (report.report, report.EXAMPLES),
     (compare.compare, compare.EXAMPLES),
     (info.info, info.EXAMPLES),
+    (check.check, check.EXAMPLES),
     (methods.methods, methods.EXAMPLES),
     (datasets.datasets, datasets.EXAMPLES),
 )
@@ -74,26 +76,28 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     given = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in given
     given = [argument for argument in given if argument != "--debug"] or ["--help"]
+    never_fail_to_print()
+    # In a context of its own: the device and the rank that a command chooses are chosen for it alone.
+    context = copy_context()
     with warnings.catch_warnings():
         if not debug:
             _print_warnings_as_lines()
         try:
-            # In a context of its own: the device that a command chooses is chosen for it alone.
             run = partial(typer.main.get_command(app).main, prog_name="scdh", standalone_mode=False)
-            code = copy_context().run(run, args=given)
+            code = context.run(run, args=given)
             if code == STOPPED:  # typer turns Ctrl-C into this number
-                _print_message("Stopped.")
+                context.run(_print_message, "Stopped.")
         except Stopped as stopped:
-            _print_message(str(stopped))
+            context.run(_print_message, str(stopped))
             code = STOPPED
         except (KeyboardInterrupt, typer.Abort):
-            _print_message("Stopped.")
+            context.run(_print_message, "Stopped.")
             code = STOPPED
         except Exception as error:
             if debug:
                 raise
             code, message = explain(error)
-            _print_message(message)
+            context.run(_print_message, message)
     sys.exit(code if isinstance(code, int) else 0)
 
 
@@ -127,7 +131,7 @@ def _describe_os_error(error: OSError) -> str:
 
 def _print_message(message: str) -> None:
     """Print one line to standard error; processes other than the first add their number."""
-    line = " ".join(message.split())
+    line = printable(" ".join(message.split()))
     line += "" if line.endswith((".", "?", "!")) else "."
     print(line if process_rank() == 0 else f"[process {process_rank()}] {line}", file=sys.stderr, flush=True)
 

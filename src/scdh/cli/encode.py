@@ -1,4 +1,4 @@
-"""``scdh encode``: a model and data → a file of codes, with the names and labels of its rows beside it."""
+"""``scdh encode``: a model and data → a file of codes, with the names and labels of its rows."""
 
 import time
 from pathlib import Path
@@ -32,12 +32,12 @@ EXAMPLES = (
     "scdh encode runs/taught digits --from student --out student.codes",
     "scdh encode runs/shop photos/ --out photos.codes --on-bad-image skip",
     "scdh encode runs/items items.parquet --vector-column embedding --id-column asin --out items.codes",
-    "scdh encode owner/model-on-the-hub one.jpg two.jpg --out two.codes",
+    "scdh encode hf:owner/model-on-the-hub one.jpg two.jpg --out two.codes",
 )
 
 
 def encode(
-    model: Annotated[str, typer.Argument(help="Model or run folder, or the id of a model on the hub.")],
+    model: Annotated[str, typer.Argument(help="Model or run folder, or hf:owner/name on the hub.")],
     data: Annotated[
         list[str],
         typer.Argument(help="Data as for `scdh train`, or image files.", autocompletion=complete_data),
@@ -64,14 +64,15 @@ def encode(
 ) -> None:
     """Turn images or embeddings into binary codes.
 
-    The ids of the codes are the row numbers of the data. Names and labels of the rows go into OUT.items.json, where
-    `index`, `search` and `evaluate` read them. Features that a run with a frozen network kept of these data are read,
-    not computed again. An existing file is never replaced unless --replace says so.
+    The ids of the codes are the row numbers of the data. Names and labels of the rows go into OUT with the codes;
+    `index`, `search` and `evaluate` read them there. Features that a run with a frozen network kept of these data are
+    read, not computed again. An existing file is never replaced unless --replace says so.
     """
     import numpy as np
 
     from scdh.cli.inputs import check_file_writable, check_not_there, open_inputs
     from scdh.codes import HAMMING
+    from scdh.data.name_files import save_named_codes
     from scdh.runs.encoding import encode_rows
     from scdh.runs.folder import RunFolder
     from scdh.runs.source_features import SourceFeatures
@@ -104,8 +105,7 @@ def encode(
         hash_outputs=kept.hash_outputs,
     )
     seconds = time.perf_counter() - started
-    row_names.save(out)
-    codes.save(out)
+    save_named_codes(out, codes, row_names)
     if as_json:
         print_json(
             {

@@ -143,14 +143,12 @@ def _score_files(queries: Path, database: Path, options: dict[str, Any]) -> tupl
 
 
 def _load_labelled(path: Path) -> tuple["Codes", "RowNames"]:
-    """Codes of a file and the labels beside it."""
-    from scdh.codes import Codes
-    from scdh.data.row_names import RowNames, row_names_file
+    """Codes of a file and its labels."""
+    from scdh.data.name_files import load_named_codes
 
-    codes = Codes.load(path)
-    row_names = RowNames.load(path, codes.ids, len(codes))
+    codes, row_names = load_named_codes(path)
     if row_names is None:
-        raise DataError(f"The labels of {path} are missing: {row_names_file(path)} does not exist.")
+        raise DataError(f"The labels of {path} are missing: it holds codes only, as `Codes.save` writes them.")
     if not row_names.labelled:
         raise DataError(f"The rows of {path} have no labels, so nothing can be scored.")
     return codes, row_names

@@ -39,9 +39,9 @@ def index(
     """Put codes into an index file for `scdh search`, or into Milvus.
 
     An id may come only once. Codes of two data sets both count from 0, so putting them together needs --renumber, which
-    counts on from the largest id present. Names and labels go into OUT.items.json. Killed at any moment, --append
-    leaves the index as it was or with all of the new codes; a load into Milvus is continued by the same command. An
-    existing file is never replaced unless --replace says so.
+    counts on from the largest id present. Names and labels go into a file OUT.items-… beside OUT. Killed at any moment,
+    the command leaves the index as it was, or complete with its names; a load into Milvus is continued by the same
+    command. An existing file is never replaced unless --replace says so.
     """
     if check is not None:
         if codes or out or to or append or replace or renumber:
@@ -88,11 +88,11 @@ def _load_into_milvus(paths: list[Path], uri: str, renumber: bool, as_json: bool
     # Ids depend on the files alone, so the same command after an interruption sends the same ids.
     local = HammingIndex(first)
     ids = [local.ids if first.ids is None else first.ids]
-    ids += [add_codes(local, codes, path, renumber) for path, codes in loaded[1:]]
+    ids += [add_codes(local, codes, path, renumber) for path, codes, _ in loaded[1:]]
     with MilvusIndex.create_or_open(uri, first.bits, first.metadata) as collection:
         name = collection.shown
         check_same_model(collection.metadata, first.metadata, name, str(paths[0]))
-        sent = sum(collection.load(codes, numbers) for (_, codes), numbers in zip(loaded, ids, strict=True))
+        sent = sum(collection.load(codes, numbers) for (_, codes, _), numbers in zip(loaded, ids, strict=True))
         total = len(collection)
     if as_json:
         print_json({"index": name, "items": total, "bits": first.bits, "sent": sent})

@@ -1,25 +1,32 @@
 """Files of codes put together into one index file, with the names and labels of their rows beside it."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 
 from scdh.cli.same_model import check_same_model
 from scdh.codes import Codes
-from scdh.data.row_names import RowNames, joined, row_names_file
+from scdh.data.name_files import (
+    for_new_index,
+    load_named_codes,
+    remove_other_names,
+    save_named_index,
+    save_names_to_append,
+)
+from scdh.data.row_names import RowNames, joined
 from scdh.errors import CodesError
 from scdh.index import HammingIndex
 from scdh.index.store import IndexWriter
 from scdh.label_arrays import no_labels
 
+CodesFile = tuple[Path, Codes, RowNames | None]
 
-def load_codes(paths: list[Path]) -> list[tuple[Path, Codes]]:
-    """Codes of all files, which must have the same bits and model."""
-    loaded = [(path, Codes.load(path)) for path in paths]
-    first_path, first = loaded[0]
-    for path, codes in loaded[1:]:
+
+def load_codes(paths: list[Path]) -> list[CodesFile]:
+    """Codes of all files, which must have the same bits and model, and names where they have some."""
+    loaded: list[CodesFile] = [(path, *load_named_codes(path)) for path in paths]
+    first_path, first, _ = loaded[0]
+    for path, codes, _ in loaded[1:]:
         if codes.bits != first.bits:
             raise CodesError(f"{path} holds codes of {codes.bits} bits, but those before have {first.bits} bits.")
         check_same_model(first.metadata, codes.metadata, str(first_path), str(path))
@@ -43,19 +50,17 @@ def write_index(paths: list[Path], out: Path, *, append: bool, renumber: bool) -
     """
     loaded = load_codes(paths)
     if append:
-        _check_append(out, *loaded[0])
+        _check_append(out, *loaded[0][:2])
         with IndexWriter(out) as writer:
             index, added, names = _put_together(HammingIndex.load(out), loaded, out, renumber)
             # Names first: a search ignores names that the index does not have, but needs those that it has.
             if names is not None:
-                names.save(out)
+                save_names_to_append(out, writer.metadata, names)
             writer.add_all(added)
+            remove_other_names(out)
         return index
     index, _, names = _put_together(None, loaded, out, renumber)
-    with _names_put_aside(out):
-        index.save(out)
-    if names is not None:
-        names.save(out)
+    save_named_index(out, index, names)
     return index
 
 
@@ -67,25 +72,25 @@ def _check_append(out: Path, path: Path, codes: Codes) -> None:
 
 
 def _put_together(
-    index: HammingIndex | None, loaded: list[tuple[Path, Codes]], out: Path, renumber: bool
+    index: HammingIndex | None, loaded: list[CodesFile], out: Path, renumber: bool
 ) -> tuple[HammingIndex, list[tuple[Codes, np.ndarray]], RowNames | None]:
     """The index in memory with all codes, the codes that were added with their ids, and the names of all rows."""
     parts: list[tuple[Path, np.ndarray, RowNames | None]] = []
     if index is not None:
         parts.append((out, index.ids, RowNames.load(out, index.ids, len(index), may_have_more=True)))
     added = []
-    for path, codes in loaded:
+    for path, codes, names in loaded:
         if index is None:
-            index = HammingIndex(codes)
+            index = HammingIndex(for_new_index(codes))
             ids = index.ids if codes.ids is None else codes.ids
         else:
             ids = add_codes(index, codes, path, renumber)
         added.append((codes, ids))
-        parts.append((path, ids, RowNames.load(path, codes.ids, len(codes))))
+        parts.append((path, ids, names))
     assert index is not None  # there is at least one file
-    if all(names is None for _, _, names in parts):
+    if all(own is None for _, _, own in parts):
         return index, added, None
-    named = [_numbered_rows(path, len(ids)) if names is None else names for path, ids, names in parts]
+    named = [_numbered_rows(path, len(ids)) if own is None else own for path, ids, own in parts]
     return index, added, joined(named, np.concatenate([ids for _, ids, _ in parts]))
 
 
@@ -107,19 +112,3 @@ def _numbered_rows(path: Path, count: int) -> RowNames:
     """Names for the rows of a file that has none: the file and the number of the row."""
     names = [f"{path.name} row {row}" for row in range(count)]
     return RowNames(np.arange(count), names, no_labels(count), [])
-
-
-@contextmanager
-def _names_put_aside(out: Path) -> Iterator[None]:
-    """Rename the names of the old index meanwhile; at no moment may an index have the names of another one."""
-    names = row_names_file(out)
-    aside = names.with_name(f".{names.name}.old")
-    if names.exists():
-        names.replace(aside)
-    try:
-        yield
-    except BaseException:
-        if aside.exists():
-            aside.replace(names)
-        raise
-    aside.unlink(missing_ok=True)

@@ -12,12 +12,12 @@ EXAMPLES = (
     "scdh info digits.index",
     "scdh info photos/",
     "scdh info compared/ --json",
-    "scdh info owner/model-on-the-hub",
+    "scdh info hf:owner/model-on-the-hub",
 )
 
 
 def info(
-    thing: Annotated[str, typer.Argument(help="Folder, file, name of a data set, or id of a model on the hub.")],
+    thing: Annotated[str, typer.Argument(help="Folder, file, name of a data set, or hf:owner/name on the hub.")],
     as_json: Json = False,
 ) -> None:
     """Describe a run, model, codes file, index, comparison, split or data: sizes, labels, scores, and what is next.

@@ -42,6 +42,7 @@ def check_file_writable(path: Path, option: str = "--out") -> None:
     """Refuse an output file, the value of ``option``, that cannot be written before the work, not after it."""
     if path.is_dir():
         raise DataError(f"{path} is a folder; {option} needs the name of a file.")
+    _check_is_text(path)
     check_folder_writable(path.parent)
 
 
@@ -79,11 +80,20 @@ def _contents(path: Path) -> tuple[str, str]:
 
 def check_folder_writable(folder: Path) -> None:
     """Refuse a folder that cannot be made or written to."""
+    _check_is_text(folder)
     existing = next((parent for parent in (folder, *folder.parents) if parent.exists()), Path())
     if not existing.is_dir():
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(existing))
     if not os.access(existing, os.W_OK):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(existing))
+
+
+def _check_is_text(path: Path) -> None:
+    """Names of data may be any bytes; those of outputs may not, as the packages that write them need text."""
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        raise ConfigError(f"Output cannot be written to {path}, which is not UTF-8; choose another name.") from None
 
 
 def _is_image(name: str) -> bool:

@@ -1,38 +1,65 @@
-"""What commands print: results to standard output, notes to standard error, and only by the first of many processes."""
+"""What commands print: results to standard output, notes to standard error, and only by the first of the processes that
+train together. Whatever is printed is safe to show (:mod:`scdh.printable`): names of files and classes are in it.
+"""
 
 import json
 import os
 import sys
 from collections.abc import Iterable, Sequence
+from contextvars import ContextVar
 from typing import Any
+
+from scdh.printable import json_text, printable
+
+_rank: ContextVar[int] = ContextVar("rank", default=0)
 
 
 class Stopped(Exception):
     """The user pressed Ctrl-C; the message says how to go on."""
 
 
+def join_training() -> None:
+    """Say that this command trains together with the other processes of ``torchrun``, of which only the first prints.
+
+    Every other command is on its own, whatever the environment says: clusters set RANK for all that runs on a node.
+    """
+    rank, count = (os.environ.get(name, "") for name in ("RANK", "WORLD_SIZE"))
+    _rank.set(int(rank) if rank.isdecimal() and count.isdecimal() and int(count) > 1 else 0)
+
+
 def process_rank() -> int:
-    """Number of this process under ``torchrun``; 0 if there is only one."""
-    rank = os.environ.get("RANK", "0")
-    return int(rank) if rank.isdigit() else 0
+    """Number of this process among those that train together; 0 for any other command."""
+    return _rank.get()
+
+
+def never_fail_to_print() -> None:
+    """Letters that the terminal's encoding lacks are shown as escapes; they would else end a command after its work."""
+    for stream in (sys.stdout, sys.stderr):
+        if callable(reconfigure := getattr(stream, "reconfigure", None)):
+            reconfigure(errors="backslashreplace")
 
 
 def print_line(text: str = "") -> None:
     """Print a line of the result."""
     if process_rank() == 0:
-        print(text, flush=True)  # at once also into a pipe: work that takes hours may follow
+        print(printable(text, keep="\n"), flush=True)  # at once also into a pipe: work that takes hours may follow
 
 
 def print_json(content: Any) -> None:
     """Print the one JSON document that ``--json`` promises."""
     if process_rank() == 0:
-        print(json.dumps(content, indent=1, ensure_ascii=False))
+        text = json_text(content, indent=1)
+        try:
+            text.encode(getattr(sys.stdout, "encoding", None) or "utf-8")
+        except UnicodeEncodeError:
+            text = json.dumps(content, indent=1)
+        print(text)
 
 
 def print_note(text: str) -> None:
     """Print a line to standard error, where it does not mix with what a program reads from standard output."""
     if process_rank() == 0:
-        print(text, file=sys.stderr, flush=True)
+        print(printable(text, keep="\n"), file=sys.stderr, flush=True)
 
 
 def print_table(
@@ -49,12 +76,13 @@ def print_table(
     console = Console(highlight=False)
     if not console.is_terminal:
         console = Console(highlight=False, width=160)  # a file has no width; 80 would break long paths for nothing
-    table = Table(title=Text(title) if title else None, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    heading = Text(printable(title)) if title else None
+    table = Table(title=heading, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    # As Text, because rich would read [brackets] in a file's name as its own markup.
     for column in columns:
-        table.add_column(column, justify="right" if column in right else "left", overflow="fold")
+        table.add_column(Text(printable(column)), justify="right" if column in right else "left", overflow="fold")
     for row in rows:
-        # As Text, because rich would read [brackets] in a file's name as its own markup.
-        table.add_row(*(Text(str(cell)) for cell in row))
+        table.add_row(*(Text(printable(str(cell))) for cell in row))
     console.print(table)
 
 

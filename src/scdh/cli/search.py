@@ -81,10 +81,9 @@ def search(
     from scdh.cli.search_queries import encoded_queries, id_of_row, ids_with_labels, queries_of_file, query_of_index
 
     searched, row_names = _open_index(index_name, names)
-    positions = {} if row_names is None else {row_id: n for n, row_id in enumerate(row_names.ids.tolist())}
-    row_id = None if not row else id_of_row(row[0], row_names, positions, index_name)
+    row_id = None if not row else id_of_row(row[0], row_names, index_name)
     if row_id is not None:
-        queries = query_of_index(searched, row_id, row_names, positions.get(row_id))
+        queries = query_of_index(searched, row_id, row_names)
     elif codes is not None:
         queries = queries_of_file(codes, searched, index_name)
     else:
@@ -95,8 +94,8 @@ def search(
     if html is not None:
         from scdh.cli.search_page import write_hits
 
-        write_hits(html, index_name, search_for, queries, found, row_names, positions, data)
-    hits = [describe_hits(ids, distances, row_names, positions) for ids, distances in found]
+        write_hits(html, index_name, search_for, queries, found, row_names, data)
+    hits = [describe_hits(ids, distances, row_names) for ids, distances in found]
     if as_json:
         titled = zip(queries.names, hits, strict=True)
         print_json(
@@ -156,7 +155,7 @@ def _check_query(inputs: list[str], model: str | None, codes: Path | None, row: 
 
 def _open_index(name: str, names: Path | None) -> "tuple[HammingIndex | MilvusIndex, RowNames | None]":
     """The index, and the names of its rows if there are any."""
-    from scdh.data.row_names import RowNames, row_names_file
+    from scdh.data.name_files import load_names, names_of_index
     from scdh.index import HammingIndex
     from scdh.index.milvus.uri import is_milvus_uri
 
@@ -169,9 +168,10 @@ def _open_index(name: str, names: Path | None) -> "tuple[HammingIndex | MilvusIn
     else:
         index = HammingIndex.load(name)
         if names is None:
-            row_names = RowNames.load(Path(name), index.ids, len(index), may_have_more=True)
+            row_names = names_of_index(Path(name), index)
     if names is not None:
-        row_names = RowNames.read(row_names_file(names))
+        row_names = load_names(names)
         if row_names is None:
-            raise CodesError(f"There are no names beside {names}: {row_names_file(names)} is missing.")
+            missing = "holds none" if names.exists() else "is missing"
+            raise CodesError(f"There are no names for --names: {names} {missing}.")
     return index, row_names

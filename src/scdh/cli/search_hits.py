@@ -68,17 +68,16 @@ class Search:
         return tie_note(last, int((distances == last).sum()), at_last)
 
 
-def describe_hits(
-    ids: np.ndarray, distances: np.ndarray, row_names: RowNames | None, positions: dict[int, int]
-) -> list[dict[str, Any]]:
-    """Rank, distance, id and, if known, name and label of one query's hits; ``positions`` are those in row_names."""
+def describe_hits(ids: np.ndarray, distances: np.ndarray, row_names: RowNames | None) -> list[dict[str, Any]]:
+    """Rank, distance, id and, if known, name and label of one query's hits."""
     hits: list[dict[str, Any]] = []
+    labelled = row_names is not None and row_names.labelled
     for rank, (row_id, distance) in enumerate(zip(ids.tolist(), distances.tolist(), strict=True), start=1):
         hit: dict[str, Any] = {"rank": rank, "distance": distance, "id": row_id}
         if row_names is not None:
-            position = positions.get(row_id)
+            position = row_names.position(row_id)
             hit["name"] = "" if position is None else row_names.names[position]
-            if row_names.labelled:
+            if labelled:
                 hit["label"] = "" if position is None else row_names.label(position)
         hits.append(hit)
     return hits

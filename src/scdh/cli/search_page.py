@@ -25,7 +25,6 @@ def write_hits(
     queries: SearchQueries,
     found: list[tuple[np.ndarray, np.ndarray]],
     row_names: RowNames | None,
-    positions: dict[int, int],
     data: str | None,
 ) -> None:
     """Write the page of the hits.
@@ -37,7 +36,6 @@ def write_hits(
         queries: the queries.
         found: ids and distances of the hits of each query.
         row_names: names and labels of the items, where they are known.
-        positions: position of each id in ``row_names``.
         data: data whose rows are the items; None: pictures are those of items whose names are image files.
     """
     pictures = _Pictures(None if data is None else open_inputs([data]), index_name)
@@ -45,7 +43,7 @@ def write_hits(
     for n, (ids, distances) in enumerate(found[:MOST_QUERIES]):
         labels, hits = queries.labels(n), []
         for row_id, distance in list(zip(ids.tolist(), distances.tolist(), strict=True))[:MOST_HITS]:
-            position = positions.get(row_id)
+            position = None if row_names is None else row_names.position(row_id)
             known = row_names if position is not None else None
             name = f"id {row_id}" if known is None else known.names[position or 0]
             own = [] if known is None else known.label_list(position or 0)

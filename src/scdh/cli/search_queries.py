@@ -1,5 +1,6 @@
 """Queries of a search: an item of the index, a file of codes, or images and data that a model encodes."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,6 +10,7 @@ import numpy as np
 from scdh.cli.output import print_note
 from scdh.cli.same_model import check_same_model
 from scdh.codes import Codes
+from scdh.data.name_files import load_named_codes
 from scdh.data.row_names import RowNames
 from scdh.errors import ConfigError, unknown_name
 
@@ -34,7 +36,7 @@ class SearchQueries:
     """
 
     codes: Codes
-    names: list[str]
+    names: Sequence[str]
     row_names: RowNames | None = None
     source: "Source | None" = None
 
@@ -43,11 +45,12 @@ class SearchQueries:
         return set() if self.row_names is None else set(self.row_names.label_list(query))
 
 
-def id_of_row(row: str, row_names: RowNames | None, positions: dict[int, int], index_name: str) -> int:
+def id_of_row(row: str, row_names: RowNames | None, index_name: str) -> int:
     """The id of the item that --row gives: by number if there is such an id, or else by name."""
     number = int(row) if row.removeprefix("-").isdecimal() else None
     named = [] if row_names is None else row_names.ids_of(row)
-    if number is not None and (number in positions or not named):
+    has_number = number is not None and row_names is not None and row_names.position(number) is not None
+    if number is not None and (has_number or not named):
         others = [row_id for row_id in named if row_id != number]
         if others:
             print_note(f"--row {row} is the item with id {row}; the one called {row!r} has id {others[0]}.")
@@ -64,9 +67,10 @@ def id_of_row(row: str, row_names: RowNames | None, positions: dict[int, int], i
     return named[0]
 
 
-def query_of_index(index: "AnyIndex", row_id: int, row_names: RowNames | None, position: int | None) -> SearchQueries:
-    """The item of an id; ``position`` is its place in ``row_names``, None if it has no name."""
+def query_of_index(index: "AnyIndex", row_id: int, row_names: RowNames | None) -> SearchQueries:
+    """The item of an id."""
     codes = index.codes_of([row_id])
+    position = None if row_names is None else row_names.position(row_id)
     if row_names is None or position is None:
         return SearchQueries(codes, [f"id {row_id}"])
     own = row_names.take(np.array([position]))
@@ -75,9 +79,8 @@ def query_of_index(index: "AnyIndex", row_id: int, row_names: RowNames | None, p
 
 def queries_of_file(path: Path, index: "AnyIndex", index_name: str) -> SearchQueries:
     """All codes of a file."""
-    codes = Codes.load(path)
+    codes, row_names = load_named_codes(path)
     check_same_model(index.metadata, codes.metadata, index_name, str(path))
-    row_names = RowNames.load(path, codes.ids, len(codes))
     ids = range(len(codes)) if codes.ids is None else codes.ids
     return SearchQueries(codes, [f"id {row_id}" for row_id in ids] if row_names is None else row_names.names, row_names)
 

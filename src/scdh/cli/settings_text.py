@@ -1,8 +1,9 @@
 """The settings of a run as TOML text, with the reasons for what was chosen."""
 
-import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
+
+from scdh.printable import json_text
 
 if TYPE_CHECKING:
     from scdh.config import RunConfig
@@ -31,4 +32,4 @@ def _toml_line(key: str, value: Any, reason: str | None) -> str:
 
 def toml_value(value: Any) -> str:
     """Strings, numbers, truth values and lists of them are written as in JSON."""
-    return json.dumps(value, ensure_ascii=False)
+    return json_text(value)

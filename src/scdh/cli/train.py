@@ -28,7 +28,7 @@ from scdh.cli.options import (
     read_settings,
     use_device,
 )
-from scdh.cli.output import Stopped, print_json, print_line
+from scdh.cli.output import Stopped, join_training, print_json, print_line
 from scdh.cli.split_counts import print_split, split_json
 from scdh.errors import ConfigError
 
@@ -145,6 +145,7 @@ def train(
             run if plan is None else plan.choices.final(), choices_of(plan, out if resume else None), as_json
         )
         return
+    join_training()
     folder = out or default_folder(run)
     if not as_json:
         print_line(

@@ -19,6 +19,9 @@ def encode_single(values: Sequence[Any], names: list[str] | None = None, *, what
     """One value a row; None, "" and −1 mean no label. With ``names``, value i stands for ``names[i]``."""
     if names is not None:
         return _to_numbers([NO_LABEL if _is_missing(v) else v for v in values], names, what), list(names)
+    nested = next((v for v in values if isinstance(v, list | dict | set)), None)
+    if nested is not None:
+        raise DataError(f"{what} must be whole numbers or names, but hold {nested!r} in the place of one.")
     classes = _sort_values({v for v in values if not _is_missing(v)}, what)
     numbers = {value: i for i, value in enumerate(classes)}
     return np.array([numbers.get(v, NO_LABEL) for v in values], dtype=np.int64), [str(v) for v in classes]
@@ -75,13 +78,18 @@ def encode_array(y: np.ndarray, names: list[str] | None = None, *, what: str = "
     if y.dtype.kind not in "iubUS":
         raise DataError(f"{what} must be whole numbers, names or 0/1 rows, not of type {y.dtype}.")
     if y.ndim == 1:
-        return encode_single((y.astype(str) if y.dtype.kind == "S" else y).tolist(), names, what=what)
+        return encode_single((as_text(y) if y.dtype.kind == "S" else y).tolist(), names, what=what)
     if y.dtype.kind in "US" or not np.isin(y, (0, 1)).all():
         raise DataError(f"{what} with two dimensions must hold only 0 and 1 (one column a label).")
     names = [str(i) for i in range(y.shape[1])] if names is None else list(names)
     if len(names) != y.shape[1]:
         raise DataError(f"{what} have {y.shape[1]} columns but {len(names)} label names were given.")
     return y.astype(np.uint8), names
+
+
+def as_text(values: np.ndarray) -> np.ndarray:
+    """Text of an array of bytes, numbers or text; bytes that are no UTF-8 stay as they are in names of files."""
+    return np.char.decode(values, "utf-8", "surrogateescape") if values.dtype.kind == "S" else values.astype(str)
 
 
 def is_multi_hot(y: np.ndarray | None) -> bool:
@@ -99,7 +107,7 @@ def plain_labels(y: Any) -> np.ndarray:
     """
     y = np.asarray(y)
     if y.dtype.kind == "S":
-        return y.astype(str)
+        return as_text(y)
     if y.dtype.kind != "O" or y.ndim != 1:
         return y
     is_missing = np.array([value is None or value != value for value in y.tolist()], bool)
@@ -171,7 +179,9 @@ def _to_numbers(values: Any, names: list[str], what: str, rows: np.ndarray | Non
             raise DataError(f"{what} has the label {unknown!r}, which is not among the {len(names)} label names.")
         values = [number_of.get(v, v) for v in values]
     try:
-        numbers = np.asarray(values, dtype=np.int64).reshape(-1)
+        numbers = np.asarray(values, dtype=np.int64)
+        if numbers.ndim != 1:
+            raise ValueError("they are lists")
     except (ValueError, TypeError, OverflowError) as error:
         raise DataError(f"{what} must be numbers of the {len(names)} label names: {error}.") from error
     outside = np.flatnonzero((numbers < NO_LABEL) | (numbers >= len(names)))

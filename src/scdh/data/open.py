@@ -155,7 +155,7 @@ def _open_directory(folder: Path, options: Options) -> Source:
 def _find_files(spec: str) -> list[Path]:
     """The path itself if it exists, else the files of a glob."""
     path = Path(spec).expanduser()
-    if spec and path.exists():
+    if spec and os.path.exists(path):  # of Path it would raise for a name that is too long
         return [path]
     matches = sorted(glob.glob(str(path))) if any(sign in spec for sign in "*?[") else []
     if matches:

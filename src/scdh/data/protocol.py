@@ -170,7 +170,7 @@ class Protocol:
             protocol = cls(**content)
         except FileNotFoundError as error:
             raise DataError(f"There is no protocol file {path}.") from error
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
             raise DataError(f"{path} is not a whole protocol file: {error}.") from error
         if (stored_format, stored_fingerprint) != (FORMAT, protocol.fingerprint):
             raise DataError(

@@ -1,23 +1,19 @@
-"""Names and labels of rows, in a JSON file beside a codes or index file.
+"""Names and labels of rows: which photo row 17 is and which labels it has.
 
-Codes and indexes hold numbers only. ``photos.codes.items.json`` says which photo row 17 is and which labels it has, so
-that a search can show names and an evaluation has its labels.
+With them a search can show names and an evaluation has its labels; :mod:`scdh.data.name_files` keeps them.
 """
 
-import json
+import os
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from scdh.data.source import Source
-from scdh.errors import CodesError, DataError
-from scdh.files import replacing
+from scdh.errors import DataError
 from scdh.label_arrays import is_labelled, multi_hot, renumbered
-
-FORMAT = "scdh items 1"
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,13 +22,13 @@ class RowNames:
 
     Args:
         ids: int64 [n], the ids of the codes.
-        names: list of n str.
+        names: n str, a list or another sequence.
         labels: int64 [n] with −1 for no label, or uint8 multi-hot [n, C].
         label_names: list of C str.
     """
 
     ids: np.ndarray
-    names: list[str]
+    names: Sequence[str]
     labels: np.ndarray
     label_names: list[str]
 
@@ -64,13 +60,35 @@ class RowNames:
         >>> RowNames(np.array([7, 9]), ["SKU-17", "SKU-4"], np.array([-1, -1]), []).names_of([[9, 7]]).tolist()
         [['SKU-4', 'SKU-17']]
         """
-        name_of, wanted = dict(zip(self.ids.tolist(), self.names, strict=True)), np.asarray(ids, np.int64)
-        unknown = [row_id for row_id in wanted.ravel().tolist() if row_id not in name_of]
-        if unknown:
-            raise DataError(f"Id {unknown[0]} has no name; there are names of {len(name_of)} other ids.")
+        wanted = np.asarray(ids, np.int64)
+        positions = self.positions_of(wanted.ravel())
+        if (positions < 0).any():
+            unknown = wanted.ravel()[positions < 0][0]
+            raise DataError(f"Id {unknown} has no name; there are names of {len(self.ids)} other ids.")
         names = np.empty(wanted.size, object)
-        names[:] = [name_of[row_id] for row_id in wanted.ravel().tolist()]
+        names[:] = [self.names[position] for position in positions.tolist()]
         return names.reshape(wanted.shape)
+
+    def positions_of(self, ids: np.ndarray) -> np.ndarray:
+        """The row of each of these ids, int64 [m]; −1 where there is none."""
+        if not len(self.ids):
+            return np.full(len(ids), -1)
+        order = self._order
+        places = np.searchsorted(self.ids, ids, sorter=order).clip(max=len(self.ids) - 1)
+        rows = places if order is None else order[places]
+        return np.where(self.ids[rows] == ids, rows, -1)
+
+    def position(self, row_id: int) -> int | None:
+        """The row of an id; None if there is none."""
+        if not -(1 << 63) <= row_id < 1 << 63:  # typed by someone, as no array holds it
+            return None
+        row = int(self.positions_of(np.array([row_id], np.int64))[0])
+        return None if row < 0 else row
+
+    @cached_property
+    def _order(self) -> np.ndarray | None:
+        """Rows by ascending id; None if they are in this order already."""
+        return None if np.all(self.ids[1:] > self.ids[:-1]) else np.argsort(self.ids, kind="stable")
 
     def ids_of(self, name: str) -> list[int]:
         """Ids of the items of this name: none, one, or several."""
@@ -98,72 +116,46 @@ class RowNames:
         """Those at the positions ``rows``, int64 [m]."""
         return RowNames(self.ids[rows], [self.names[row] for row in rows.tolist()], self.labels[rows], self.label_names)
 
-    def save(self, path: Path) -> None:
-        """Write the JSON file that belongs to the codes or index file ``path``; it appears whole or not at all."""
-        multi = self.labels.ndim == 2
-        content = {
-            "format": FORMAT,
-            "multi_label": multi,
-            "label_names": self.label_names,
-            "ids": self.ids.tolist(),
-            "names": self.names,
-            "labels": [np.flatnonzero(row).tolist() for row in self.labels] if multi else self.labels.tolist(),
-        }
-        with replacing(row_names_file(path)) as temporary:
-            temporary.write_text(json.dumps(content, ensure_ascii=False), "utf-8")
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Keep these with the codes or index file ``path``, which must be there; what it had before is replaced.
+
+        A codes file is written anew with the names inside, in one step. Those of an index go into a file beside it.
+        """
+        from scdh.data.name_files import save_names
+
+        save_names(self, path)
 
     @classmethod
-    def load(cls, path: Path, ids: np.ndarray | None, count: int, *, may_have_more: bool = False) -> "RowNames | None":
-        """The names and labels that belong to the codes or index file ``path``; None where there is no such file.
+    def load(
+        cls,
+        path: str | os.PathLike[str],
+        ids: np.ndarray | None = None,
+        count: int | None = None,
+        *,
+        may_have_more: bool = False,
+    ) -> "RowNames | None":
+        """The names and labels that belong to the codes or index file ``path``; None where there are none.
 
         Args:
             path: the codes or index file.
             ids: int64 [count], the ids it has; None for 0 … count − 1.
-            count: its number of codes.
+            count: its number of codes; None: ids are not compared.
             may_have_more: ignore rows with other ids. An index is written after its names, so a crash in between
                 leaves names of rows that the index does not have yet.
         """
-        file = row_names_file(path)
-        row_names = cls.read(file)
-        if row_names is None:
-            return None
-        expected = np.arange(count) if ids is None else ids
-        if may_have_more and len(row_names.ids) > count:
-            row_names = row_names.take(np.flatnonzero(np.isin(row_names.ids, expected)))
-        if not np.array_equal(row_names.ids, expected):
-            raise CodesError(f"{file} does not belong to {path}: its {len(row_names.ids)} rows have other ids.")
-        return row_names
+        from scdh.data.name_files import load_names, matching
+
+        row_names = load_names(path)
+        if row_names is None or count is None:
+            return row_names
+        return matching(row_names, np.arange(count) if ids is None else ids, path, may_have_more=may_have_more)
 
     @classmethod
-    def read(cls, file: str | Path) -> "RowNames | None":
-        """What ``save`` wrote; None if there is no such file."""
-        try:
-            content = json.loads(Path(file).read_text("utf-8"))
-        except FileNotFoundError:
-            return None
-        except (UnicodeDecodeError, json.JSONDecodeError) as error:
-            raise CodesError(f"{file} cannot be read as JSON: {error}.") from None
-        try:
-            if content["format"] != FORMAT:
-                raise CodesError(f"{file} names the format {content['format']!r}, but {FORMAT!r} was expected.")
-            row_names = cls(
-                np.array(content["ids"], np.int64),
-                list(content["names"]),
-                _parse_labels(content),
-                list(content["label_names"]),
-            )
-        except (KeyError, TypeError, IndexError, ValueError) as error:
-            if isinstance(error, CodesError):
-                raise
-            raise CodesError(f"{file} is not a whole file of item names: {error!r}.") from None
-        if not len(row_names.ids) == len(row_names.names) == len(row_names.labels):
-            raise CodesError(f"{file} is not a whole file of item names: its columns have different lengths.")
-        return row_names
+    def read(cls, file: str | os.PathLike[str]) -> "RowNames | None":
+        """Those of one file that holds names, of this version or an earlier one; None if there is no such file."""
+        from scdh.data.name_files import read_names_file
 
-
-def row_names_file(path: Path) -> Path:
-    """The JSON file that belongs to the codes or index file ``path``."""
-    return path.with_name(path.name + ".items.json")
+        return read_names_file(file)
 
 
 def joined(parts: list[RowNames], ids: np.ndarray) -> RowNames:
@@ -178,17 +170,3 @@ def label_union(parts: list[RowNames]) -> tuple[list[str], bool]:
     """All label names in order of first occurrence, and whether any part has multi-hot labels."""
     names = list(dict.fromkeys(name for part in parts for name in part.label_names))
     return names, any(part.labels.ndim == 2 for part in parts)
-
-
-def _parse_labels(content: dict[str, Any]) -> np.ndarray:
-    if not content["multi_label"]:
-        labels = np.array(content["labels"], np.int64)
-        if len(labels) and not -1 <= labels.min() <= labels.max() < len(content["label_names"]):
-            raise DataError(f"a label is outside 0 to {len(content['label_names']) - 1}")
-        return labels
-    hot = np.zeros((len(content["labels"]), len(content["label_names"])), np.uint8)
-    for row, labels in enumerate(content["labels"]):
-        if labels and not 0 <= min(labels) <= max(labels) < hot.shape[1]:
-            raise DataError(f"a label is outside 0 to {hot.shape[1] - 1}")
-        hot[row, labels] = 1
-    return hot

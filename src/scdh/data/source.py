@@ -145,10 +145,10 @@ class Source(ABC):
     def fingerprint(self) -> str:
         """16 hex digits of names, labels and size: the same data give the same digits on another machine."""
         digest = hashlib.sha256(f"{self.kind} {self.labels.shape}".encode())
-        digest.update("\0".join(self.label_names).encode())
+        digest.update(_stable_bytes("\0".join(self.label_names)))
         digest.update(np.ascontiguousarray(self.labels).tobytes())
         for name in self.stable_names():
-            digest.update(name.encode("utf-8", "surrogateescape") + b"\0")
+            digest.update(_stable_bytes(name) + b"\0")
         return digest.hexdigest()[:16]
 
     def content_fingerprint(self) -> str:
@@ -173,11 +173,19 @@ class Source(ABC):
                     yield b"bad"
 
 
+def _stable_bytes(text: str) -> bytes:
+    """UTF-8, or the bytes that a file's name really has where these are no UTF-8."""
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:  # half of a pair of UTF-16, from a file that was written with such
+        return text.encode("utf-8", "surrogatepass")
+
+
 def file_stamps(paths: Iterable[Path]) -> Iterator[bytes]:
     """Size and modification time of every file; a replaced file has others."""
     for path in paths:
         try:
             status = path.stat()
             yield f"{status.st_size} {status.st_mtime_ns}".encode()
-        except OSError:
+        except (OSError, ValueError):  # ValueError: a NUL in a cell of a table
             yield b"none"

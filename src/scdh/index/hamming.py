@@ -137,6 +137,7 @@ class HammingIndex:
     def prepare(self) -> None:
         """Build the tables for near neighbours now, rather than after enough queries that gain by them."""
         for segment in self._segments:
+            segment.check_words()
             self._planner.prepare(segment.words, self.bits)
 
     def search(
@@ -209,11 +210,12 @@ class HammingIndex:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, verify: bool | None = None) -> "HammingIndex":
-        """Open a file that ``save`` or an ``IndexWriter`` wrote; the codes stay on disk and are read when needed.
+        """Open a file that ``save`` or an ``IndexWriter`` wrote; beyond 64 MB codes stay on disk until they are needed.
 
         Args:
             path: an index file.
-            verify: whether to compare all checksums. None does so for files up to 64 MB, where it takes no time.
+            verify: whether to check all of it now. None does so for files up to 64 MB, where it takes no time; larger
+                ones are checked block by block when they are first read, so a later search may refuse damage.
 
         Raises:
             CodesError: if there is no such file, or it is damaged, cut short or of another format.

@@ -7,7 +7,7 @@ near the logarithm of the number of additions, and an item is copied only that m
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,18 +21,31 @@ from scdh.index.kernels.distances import word_columns
 MERGED_ROWS = 1 << 20
 
 
+class Guard(Protocol):
+    """Stands before an array that lies in a file: damage is refused when rows are read for the first time."""
+
+    def check(self, rows: NDArray[Any] | None = None) -> None:
+        """Refuse damage in these rows, numbers or a mask; None: in all rows."""
+
+    def refuse_changed(self) -> None:
+        """Refuse a file that was cut short or overwritten: reading such a map would end the process."""
+
+
 @dataclass(frozen=True, eq=False)
 class Segment:
     """Rows in ascending order of id, so that of two rows at the same distance the first has the smaller id.
 
     ``words`` are the codes as unsigned numbers [words of a code, rows], as made by ``word_columns``. ``ids`` is int64
     [rows], or one number: the id of row 0, with consecutive ids after it (100 million ids then take no memory).
-    ``alive`` is a boolean [rows], False for removed rows; None if no row was removed.
+    ``alive`` is a boolean [rows], False for removed rows; None if no row was removed. The guards are those of arrays in
+    a file: whoever reads ``words`` calls ``check_words`` first, while the methods for ids check what they read.
     """
 
     words: NDArray[Any]
     ids: NDArray[np.int64] | int
     alive: NDArray[np.bool_] | None = None
+    words_guard: Guard | None = None
+    ids_guard: Guard | None = None
 
     def __post_init__(self) -> None:
         assert self.words.flags.c_contiguous  # the kernels compute addresses from the shape
@@ -45,8 +58,20 @@ class Segment:
     def __len__(self) -> int:
         return self.rows if self.alive is None else int(np.count_nonzero(self.alive))
 
+    def check_words(self, rows: NDArray[Any] | None = None) -> None:
+        """Refuse damage in the codes of these rows, numbers or a mask; None: of all rows."""
+        if self.words_guard is not None:
+            self.words_guard.check(rows)
+
+    def _check_ids(self, rows: NDArray[Any] | None = None) -> None:
+        if self.ids_guard is not None:
+            self.ids_guard.check(rows)
+
     def ids_of(self, rows: NDArray[np.integer]) -> NDArray[np.int64]:
-        return self.ids + rows.astype(np.int64) if isinstance(self.ids, int) else self.ids[rows]
+        if isinstance(self.ids, int):
+            return self.ids + rows.astype(np.int64, copy=False)
+        self._check_ids(rows)
+        return self.ids[rows]
 
     def rows_of(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
         """The row of each id, −1 where this segment does not hold it."""
@@ -56,6 +81,7 @@ class Segment:
             inside = (ids >= self.ids) & (ids <= self.ids + (self.rows - 1))
             rows = np.where(inside, ids - self.ids, -1)
         else:
+            self._check_ids()
             rows = np.minimum(np.searchsorted(self.ids, ids), self.rows - 1)
             rows = np.where(self.ids[rows] == ids, rows, -1)
         return rows if self.alive is None else np.where((rows >= 0) & self.alive[rows], rows, -1)
@@ -64,7 +90,17 @@ class Segment:
         return np.arange(self.rows) if self.alive is None else np.flatnonzero(self.alive)
 
     def alive_ids(self) -> NDArray[np.int64]:
-        return self.ids_of(self.alive_rows())
+        if self.alive is not None:
+            return self.ids_of(self.alive_rows())
+        if isinstance(self.ids, int):
+            return np.arange(self.ids, self.ids + self.rows, dtype=np.int64)
+        self._check_ids()
+        return self.ids
+
+    def smallest_id(self) -> int:
+        """The smallest id of the rows that are not removed, of which there must be one."""
+        first = 0 if self.alive is None else int(np.argmax(self.alive))
+        return int(self.ids_of(np.array([first]))[0])
 
     def largest_id(self) -> int:
         """The largest id of the rows that are not removed, of which there must be one."""
@@ -84,6 +120,8 @@ def make_segment(codes: Codes, ids: NDArray[np.int64]) -> Segment:
 
 def merge(segments: Sequence[Segment]) -> Segment:
     """The rows that are not removed, as one segment."""
+    for segment in segments:
+        segment.check_words()  # a new segment gets new checksums, which must not hide damage
     words = [segment.words if segment.alive is None else segment.words[:, segment.alive] for segment in segments]
     return _ordered(np.concatenate(words, axis=1), np.concatenate([segment.alive_ids() for segment in segments]))
 

@@ -14,6 +14,7 @@ from scdh.losses.distances import full_precision
 from scdh.methods.base import START, About, Batch, Method, Moment, Settings
 from scdh.nets.hash_centres import hash_centres, voted_targets
 from scdh.nets.network import Network
+from scdh.nets.unallocated import is_unallocated
 
 
 class CsqSettings(Settings):
@@ -36,6 +37,8 @@ class Csq(Method):
 
     def build(self, net: Network) -> None:
         super().build(net)
+        if is_unallocated():  # a model that is loaded: only training compares with the centres
+            return
         self.register_buffer("hash_centres", hash_centres(self.num_classes, net.bits))
         self.register_buffer("ties", torch.randint(0, 2, (net.bits,)) * 2.0 - 1)
 

@@ -62,7 +62,7 @@ class DivideAndEncode(nn.Module):
         self.divide = nn.Linear(width, bits * slice_width)
         nn.init.kaiming_normal_(self.divide.weight, nonlinearity="relu")  # § not given; keeps the slices' scale
         nn.init.zeros_(self.divide.bias)
-        self.encode = nn.Parameter(torch.randn(bits, slice_width) * 0.1)
+        self.encode = nn.Parameter(torch.randn(bits, slice_width).mul_(0.1))
         self.bias = nn.Parameter(torch.zeros(bits))
 
     def forward(self, features: Tensor) -> Tensor:

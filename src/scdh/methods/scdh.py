@@ -16,6 +16,7 @@ from scdh.losses import quantization_loss, scul, scul_hinge, softmax_loss
 from scdh.methods.base import START, About, Batch, Method, MethodData, Moment, Settings
 from scdh.nets.heads import HashHead, linear_head, random_centres
 from scdh.nets.network import Network, Outputs
+from scdh.nets.unallocated import is_unallocated
 
 
 class ScdhSettings(Settings):
@@ -89,7 +90,8 @@ class Scdh(Method):
 def build_head(settings: ScdhSettings, net: Network[ScdhHead], num_classes: int) -> None:
     """SCDH's head; a run with a warm-up starts with centres of its norm."""
     net.head = ScdhHead(net.width, net.bits, num_classes, settings.centre_std)
-    warm_up(settings, net.head, epoch=0)
+    if not is_unallocated():
+        warm_up(settings, net.head, epoch=0)
 
 
 def objective(

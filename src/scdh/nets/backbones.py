@@ -6,19 +6,22 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import nn
+from torch.func import functional_call
 
 from scdh.config import NetSettings
 from scdh.data.images.transforms import Preprocess
 from scdh.errors import ConfigError, ModelError, unknown_name
 from scdh.nets.small import FeatureTrunk, SmallConv
 from scdh.nets.torchvision_fix import ensure_torchvision_imports
+from scdh.nets.unallocated import is_unallocated, meta_copies
 
 HALF = (0.5, 0.5, 0.5)
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+LARGEST_PASSED = 512  # side of an image that any network may pass; without memory it takes ten times as long
 LITE = {"efficientnet_lite0": 224, "efficientnet_lite1": 240, "efficientnet_lite2": 260}
 
 
@@ -111,7 +114,8 @@ def _lite(name: str, settings: NetSettings, pretrained: bool) -> Backbone:
     if pretrained:
         _copy_in_order(_lite_weights(name), make(pretrained=False).state_dict(), trunk)
     preprocess = Preprocess(size=settings.image_size or LITE[name], mean=HALF, std=HALF, interpolation="bicubic")
-    return Backbone(trunk, width_at(name, trunk, preprocess.size), preprocess)
+    width = cast(int, trunk.num_features) if is_unallocated() else width_at(name, trunk, preprocess.size)
+    return Backbone(trunk, width, preprocess)
 
 
 def _timm_dropout(settings: NetSettings) -> dict[str, Any]:
@@ -230,7 +234,7 @@ def width_at(name: str, trunk: nn.Module, size: int) -> int:
     trunk.eval()
     try:
         with torch.no_grad():
-            out = trunk(torch.zeros(1, 3, size, size))
+            out = _output_at(trunk, size)
     except (RuntimeError, AssertionError, ValueError) as error:  # too small, or another size than it is made for
         raise ConfigError(
             f"Backbone {name!r} cannot take images of {size}×{size}: {error}".rstrip(".!") + "."
@@ -239,3 +243,16 @@ def width_at(name: str, trunk: nn.Module, size: int) -> int:
     if not isinstance(out, torch.Tensor) or out.ndim != 2:
         raise ConfigError(f"{type(trunk).__name__} does not give one feature vector per image.")
     return out.shape[1]
+
+
+def _output_at(trunk: nn.Module, size: int) -> Any:
+    """What the trunk gives for one image. Only the shape counts, so a large one is passed without memory where that
+    works: an image of the size that a stranger's model names could need more than there is.
+    """
+    if size <= LARGEST_PASSED and not is_unallocated():
+        return trunk(torch.zeros(1, 3, size, size))
+    try:
+        image = torch.zeros(1, 3, size, size, device="meta")
+        return functional_call(trunk, meta_copies(trunk), (image,))
+    except Exception:  # a few networks look at values, or hold tensors that are no buffers
+        return trunk(torch.zeros(1, 3, size, size))

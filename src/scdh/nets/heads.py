@@ -23,7 +23,7 @@ def linear_head(width: int, outputs: int, std: float = 0.01) -> nn.Linear:
 
 def random_centres(num_classes: int, bits: int, std: float = 0.5) -> nn.Parameter:
     """One learned vector a class, [C, r]. The larger deviation keeps their norms away from 0 at the start."""
-    return nn.Parameter(torch.randn(num_classes, bits) * std)
+    return nn.Parameter(torch.randn(num_classes, bits).mul_(std))
 
 
 class Head(nn.Module):

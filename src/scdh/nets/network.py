@@ -47,6 +47,7 @@ def batch_norms(module: nn.Module) -> list[nn.modules.batchnorm._BatchNorm]:
 
 
 HeadType = TypeVar("HeadType", bound=Head)
+Entry = TypeVar("Entry")
 
 
 @dataclass(frozen=True)
@@ -94,8 +95,9 @@ class Network(nn.Module, Generic[HeadType]):
         self.width = width if self.fc7 is None else self.fc7.width
         self.head = cast(HeadType, Head())
         self.frozen_batch_norm = frozen_batch_norm
-        # (x/255 − mean)/std as x·scale − shift: two passes over the pixels instead of four.
-        means, deviations = torch.tensor(mean).view(1, -1, 1, 1), torch.tensor(std).view(1, -1, 1, 1)
+        # (x/255 − mean)/std as x·scale − shift: two passes over the pixels instead of four. They are not saved, so they
+        # have values also in a network that is built without memory.
+        means, deviations = (torch.tensor(values, device="cpu").view(1, -1, 1, 1) for values in (mean, std))
         self.register_buffer("scale", 1 / (255 * deviations), persistent=False)
         self.register_buffer("shift", means / deviations, persistent=False)
 
@@ -141,8 +143,18 @@ class Network(nn.Module, Generic[HeadType]):
         self.to(device)
         return self.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 
-    def load_weights(self, tensors: Mapping[str, Tensor]) -> None:
-        """As ``load_state_dict``; also takes the tensor names of earlier versions."""
+    def load_weights(self, tensors: Mapping[str, Tensor], *, take: bool = False) -> None:
+        """As ``load_state_dict``; also takes the tensor names of earlier versions.
+
+        Args:
+            tensors: by name.
+            take: the network, which was built without memory, takes the tensors themselves instead of their values.
+        """
+        self.load_state_dict(self.with_current_names(tensors), assign=take)
+
+    def with_current_names(self, tensors: Mapping[str, Entry]) -> dict[str, Entry]:
+        """The same entries under the names that this network gives its tensors."""
+        if any(key.startswith("head.") for key in tensors):
+            return dict(tensors)
         by_older_name = {older_name(self, key): key for key in self.state_dict()}
-        current = any(key.startswith("head.") for key in tensors)
-        self.load_state_dict(tensors if current else {by_older_name.get(key, key): t for key, t in tensors.items()})
+        return {by_older_name.get(key, key): entry for key, entry in tensors.items()}

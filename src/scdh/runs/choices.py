@@ -4,14 +4,13 @@ They are in ``choices.json`` of the run folder. The file is written after every 
 tries settings goes on with the trials that are left.
 """
 
-import json
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from scdh.config import RunConfig, load_config, parse_config
 from scdh.errors import ConfigError, DataError
-from scdh.files import replacing
+from scdh.json_files import read_table, write_table
 
 FORMAT = "scdh choices 1"
 
@@ -84,15 +83,13 @@ class Choices:
             "protocol": self.protocol,
             "config": self.config.model_dump(mode="json"),
         }
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(path) as temporary:
-            temporary.write_text(json.dumps(content, indent=1, ensure_ascii=False), "utf-8")
+        write_table(path, content)
 
     @classmethod
     def load(cls, path: Path) -> "Choices | None":
         """What ``save`` wrote; None if there is no such file."""
         try:
-            content = json.loads(path.read_text("utf-8"))
+            content = read_table(path, "the choices of a run", "restore it, or start a new run")
             if content["format"] != FORMAT:
                 raise DataError(f"{path} has the format {content['format']!r}, but {FORMAT!r} was expected.")
             return cls(

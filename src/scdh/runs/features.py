@@ -7,18 +7,23 @@ split, or more rows of the same data, only computes what is missing; a run that 
 
 import hashlib
 import json
+import warnings
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
+from scdh.checksums import CHECKSUM, array_checksum
 from scdh.data.batches.batch import BadImages, Batch
 from scdh.data.batches.loaders import OnBadImage, evaluation_batches
 from scdh.data.images.transforms import Preprocess
 from scdh.data.source import Source
 from scdh.encode import run_network
+from scdh.errors import DataError
 from scdh.files import replacing
 from scdh.hasher import Hasher
 from scdh.nets.network import weights_fingerprint
@@ -79,8 +84,9 @@ def cached_trunk_features(
             features[positions], known[positions] = values, True
             if shards is not None and stores:
                 name = hashlib.sha256(shard_rows.tobytes()).hexdigest()[:24]
+                arrays = {"rows": np.ascontiguousarray(shard_rows), "features": np.ascontiguousarray(values)}
                 with replacing(shards / f"{name}.safetensors") as temporary:
-                    save_file({"rows": shard_rows, "features": values}, temporary)
+                    save_file(arrays, temporary, metadata={CHECKSUM: array_checksum(arrays, {})})
     is_known = known[position]
     return np.asarray(rows)[is_known], features[position[is_known]]
 
@@ -89,6 +95,21 @@ def has_features(hasher: Hasher, source: Source, folder: Path) -> bool:
     """Whether ``folder`` keeps plain features of any row of ``source`` by the trunk of ``hasher``."""
     shards = folder / _key(hasher, source, hasher.preprocess, "none", None)
     return next(shards.glob("*.safetensors"), None) is not None
+
+
+def check_shard(path: Path) -> str:
+    """Read a file of the cache in full; what is in it, in a few words.
+
+    Raises:
+        DataError: if it is damaged.
+    """
+    try:
+        with safe_open(path, framework="numpy") as shard:
+            rows = shard.get_tensor("rows")
+            values = _checked_features(shard, rows, shard.get_slice("features").get_shape()[1])
+    except (SafetensorError, ValueError, IndexError, TypeError, FileNotFoundError) as error:
+        raise DataError(f"{path} does not hold features as they were written: {error}.") from None
+    return f"{len(rows):,} rows of {values.shape[1]:,} numbers"
 
 
 def _in_shards(batches: Iterable[Rows]) -> Iterator[Rows]:
@@ -111,19 +132,43 @@ def _joined(pieces: list[Rows]) -> Rows:
 
 def _read(shards: Path, wanted: np.ndarray, features: np.ndarray, known: np.ndarray) -> None:
     """Fill in those of the sorted rows ``wanted`` that the cache has, with no more than one shard in memory."""
+    damaged = []
     for path in sorted(shards.glob("*.safetensors")):
         try:
             with safe_open(path, framework="numpy") as shard:
                 rows = shard.get_tensor("rows")
+                if rows.dtype != np.int64 or rows.ndim != 1:
+                    raise ValueError("rows are no row numbers")
                 positions = np.minimum(np.searchsorted(wanted, rows), len(wanted) - 1)
                 is_new = (wanted[positions] == rows) & ~known[positions] if len(wanted) else np.zeros(len(rows), bool)
                 if is_new.any():
-                    features[positions[is_new]] = shard.get_tensor("features")[is_new]
+                    features[positions[is_new]] = _checked_features(shard, rows, features.shape[1])[is_new]
                     known[positions[is_new]] = True
         except FileNotFoundError:
             continue  # another run found it broken first
-        except (SafetensorError, ValueError, IndexError):
-            path.unlink(missing_ok=True)  # a cache may always be made again
+        except (SafetensorError, ValueError, IndexError, TypeError):
+            damaged.append(path)
+            with suppress(OSError):
+                path.unlink(missing_ok=True)  # a cache may always be made again
+    if damaged:
+        warnings.warn(
+            f"{len(damaged)} of the files with features in {str(shards)!r} were damaged, the first is "
+            f"{damaged[0].name}; their rows are computed again.",
+            stacklevel=2,
+        )
+
+
+def _checked_features(shard: Any, rows: np.ndarray, width: int) -> np.ndarray:
+    """The features of a shard that is as it was written. § One of an earlier version has no checksum and is believed:
+    it may stand for hours of work, and all caches of users are such ones today.
+    """
+    values: np.ndarray = shard.get_tensor("features")
+    checksum = (shard.metadata() or {}).get(CHECKSUM)
+    if values.dtype != np.float32 or values.shape != (len(rows), width):
+        raise ValueError("features do not fit their rows")
+    if checksum is not None and checksum != array_checksum({"rows": rows, "features": values}, {}):
+        raise ValueError("the checksum differs")
+    return values
 
 
 def _key(

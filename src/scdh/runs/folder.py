@@ -17,7 +17,9 @@ from scdh.data.protocol import Protocol
 from scdh.data.source import Source
 from scdh.errors import ConfigError, DataError, ModelError, TrainingError
 from scdh.files import replacing
-from scdh.hub import DESCRIPTION, MODEL_OF_RUN, WEIGHTS
+from scdh.hub import MODEL_OF_RUN, WEIGHTS, has_model
+from scdh.json_files import read_entries, read_table, write_table
+from scdh.model_description import read_description
 from scdh.versions import versions
 
 if TYPE_CHECKING:
@@ -75,7 +77,7 @@ class RunFolder:
 
     @property
     def is_finished(self) -> bool:
-        return self.model.is_dir()
+        return has_model(self.model)
 
     @property
     def is_in_trials(self) -> bool:
@@ -84,7 +86,7 @@ class RunFolder:
 
     @property
     def has_student(self) -> bool:
-        return self.student.is_dir() and self.is_finished
+        return has_model(self.student) and self.is_finished
 
     def config(self) -> RunConfig:
         """The settings that the run was made with."""
@@ -95,14 +97,12 @@ class RunFolder:
         if not self.path.exists():
             raise DataError(f"There is no run folder {str(self)!r}.")
         try:
-            content = json.loads(self.config_file.read_text("utf-8"))
+            content = read_table(self.config_file, "the settings of a run", "restore it from a copy")
         except (FileNotFoundError, NotADirectoryError):
             if self.is_in_trials:
                 raise DataError(self._unfinished("no settings yet, only trials of some")) from None
             raise DataError(f"{str(self)!r} is not a run folder: it holds no {self.config_file.name}.") from None
-        except ValueError as error:
-            raise DataError(f"{str(self.config_file)!r} does not hold the settings of a run: {error}.") from None
-        settings = content.get("config") if isinstance(content, dict) else None
+        settings = content.get("config")
         if not isinstance(settings, dict):
             raise DataError(f"{str(self.config_file)!r} does not hold the settings of a run: it has no table 'config'.")
         return settings
@@ -124,10 +124,8 @@ class RunFolder:
             try:
                 # Through the same check: a setting that came with a newer version has its default in an older run.
                 earlier = self.config().model_dump(mode="json")
-            except (DataError, ConfigError):
-                raise TrainingError(
-                    f"{str(self.config_file)!r} does not hold the settings of a run; choose another folder."
-                ) from None
+            except (DataError, ConfigError) as error:
+                raise TrainingError(f"{str(error).rstrip('.')}; or choose another folder.") from None
             if may_be_longer and settings["train"]["epochs"] > earlier["train"]["epochs"]:
                 earlier["train"]["epochs"] = settings["train"]["epochs"]
             if resume and (difference := _first_difference(earlier, settings)):
@@ -138,8 +136,7 @@ class RunFolder:
             self.path.mkdir(parents=True, exist_ok=True)
             if not resume:
                 self._remove_leftovers()
-            with replacing(self.config_file) as temporary:
-                temporary.write_text(json.dumps({"config": settings, "versions": versions()}, indent=1), "utf-8")
+            write_table(self.config_file, {"config": settings, "versions": versions()})
 
     def refuse_earlier_run(self, *, resume: bool) -> None:
         """Refuse a folder in which a run has begun, unless it is to go on."""
@@ -170,8 +167,8 @@ class RunFolder:
         try:
             content = json.loads(self.features_elsewhere.read_text("utf-8"))
             known = [self.path / content["relative"], Path(content["absolute"])]
-        except (OSError, ValueError, KeyError, TypeError):  # none was remembered; features can always be computed
-            known = []
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
+            known = []  # none was remembered; features can always be computed
         return next((folder for folder in known if folder.is_dir()), self.features)
 
     def keep_protocol(self, protocol: Protocol, *, resume: bool, write: bool = True) -> None:
@@ -214,11 +211,21 @@ class RunFolder:
 
     def model_info(self) -> dict[str, Any]:
         """What the model's description tells of the run: protocol, epochs, validation MAP, or seconds of fitting."""
-        return json.loads((self.model / DESCRIPTION).read_text("utf-8"))["info"]
+        return read_description(self.model)["info"]
+
+    def failed_sentence(self) -> str:
+        """Why the run could not be trained, where it was one of a comparison."""
+        remedy = "delete it, and the run is tried again"
+        return str(read_entries(self.failure, "why a run failed", remedy, "sentence")["sentence"])
+
+    def saved_scores(self, part: str = "query", network: NetworkName | None = None) -> dict[str, Any]:
+        """What the file of the scores holds."""
+        remedy = "delete it and score the run again"
+        return read_entries(self.scores(part, network), "the scores of a run", remedy, "definition")
 
     def load_model(self, network: NetworkName | None = None) -> "Hasher":
         """The run's model; of a run with a teacher, "teacher" (its model) or "student"."""
-        if (self.protocol_file.exists() or self.is_in_trials) and not self.model.exists():
+        if (self.protocol_file.exists() or self.is_in_trials) and not self.is_finished:
             raise ModelError(self._unfinished("no model yet"))
         if self.path.is_file():
             raise ModelError(f"{str(self)!r} is a file, but a model is a folder.")

@@ -1,6 +1,5 @@
 """Scores of a run and everything they rest on, as the run's folder keeps them."""
 
-import json
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ import numpy as np
 from scdh.config import RunConfig
 from scdh.data.protocol import Protocol
 from scdh.files import replacing
+from scdh.json_files import write_table
 from scdh.metrics.scores import RankingScores
 from scdh.runs.floats import FloatScores
 from scdh.runs.folder import NetworkName, RunFolder
@@ -85,5 +85,4 @@ class RunScores:
         with replacing(self.per_query_file) as temporary, open(temporary, "wb") as handle:
             arrays: dict[str, Any] = {"rows": query_rows, **self.scores.per_query}
             np.savez(handle, **arrays)
-        with replacing(self.file) as temporary:
-            temporary.write_text(json.dumps(self.to_dict(), indent=1, ensure_ascii=False), "utf-8")
+        write_table(self.file, self.to_dict())

@@ -11,8 +11,8 @@ import numpy as np
 
 from scdh.codes import HAMMING, Codes
 from scdh.config import RunConfig
+from scdh.data.name_files import load_named_codes, save_named_codes
 from scdh.data.protocol import Protocol
-from scdh.data.row_names import RowNames
 from scdh.data.source import Source
 from scdh.errors import CodesError, DataError
 from scdh.evaluation import evaluate
@@ -185,8 +185,7 @@ def _encode_or_reuse(
     codes, names = named_codes(hasher, source, measured)
     metadata |= {"l_q": f"{measured.l_q:.6f}"} if _has_l_q(hasher) else {}
     codes = Codes(codes.packed, codes.bits, codes.ids, {**codes.metadata, **metadata})
-    names.save(file)
-    codes.save(file)
+    save_named_codes(file, codes, names)
     return _EncodedPart(codes, float(metadata["l_q"]) if _has_l_q(hasher) else None, kept.u)
 
 
@@ -217,8 +216,7 @@ def _score_kept_codes(
 
 def _kept_codes(file: Path, metadata: dict[str, str], count: int, needed_key: str) -> Codes | None:
     try:
-        codes = Codes.load(file)
-        names = RowNames.load(file, codes.ids, len(codes))
+        codes, names = load_named_codes(file)
     except CodesError:
         return None
     is_same = all(codes.metadata.get(key) == value for key, value in metadata.items())

@@ -14,8 +14,11 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
+from scdh.checksums import CHECKSUM
 from scdh.errors import ModelError
 from scdh.files import replacing
+from scdh.json_files import parse_json
+from scdh.model_folder import plain_copy, tensors_checksum
 from scdh.nets.network import Network, older_name
 
 FORMAT, VERSION = "scdh-checkpoint", "2"
@@ -61,9 +64,10 @@ def save_checkpoint(
         "counters": counters or {},
     }
     header = {"format": FORMAT, "version": VERSION, "state": json.dumps(state)}
+    stored = {name: plain_copy(tensor) for name, tensor in tensors.items()}
+    header[CHECKSUM] = tensors_checksum(stored, header)
     with replacing(path) as temporary:
-        # A copy each: safetensors refuses tensors that share memory, and wants them in plain row order.
-        save_file({k: v.detach().cpu().contiguous().clone() for k, v in tensors.items()}, temporary, metadata=header)
+        save_file(stored, temporary, metadata=header)
 
 
 def load_checkpoint(
@@ -72,8 +76,42 @@ def load_checkpoint(
     optimiser: torch.optim.Optimizer,
     schedule: torch.optim.lr_scheduler.LRScheduler,
 ) -> tuple[Progress, dict[str, int]]:
-    """Restore modules, optimiser, schedule and random state; gives the progress and the counters."""
+    """Restore modules, optimiser, schedule and random state; gives the progress and the counters.
+
+    Raises:
+        ModelError: if the file is damaged, or of another network.
+    """
     tensors, state, version = _read(path)
+    try:
+        return _restore(path, tensors, state, version, modules, optimiser, schedule)
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, RuntimeError) as error:
+        if isinstance(error, ModelError):
+            raise
+        raise _damaged(path, f"its state lacks or has another {_one_line(error)}") from None
+
+
+def check_checkpoint(path: Path) -> int:
+    """Read a checkpoint in full; the number of epochs that it has done.
+
+    Raises:
+        ModelError: if it is damaged.
+    """
+    _, state, _ = _read(path)
+    try:
+        return int(state["progress"]["epochs_done"])
+    except (KeyError, TypeError, ValueError):
+        raise _damaged(path, "it does not say how many epochs are done") from None
+
+
+def _restore(
+    path: Path,
+    tensors: dict[str, Tensor],
+    state: dict[str, Any],
+    version: str,
+    modules: dict[str, nn.Module],
+    optimiser: torch.optim.Optimizer,
+    schedule: torch.optim.lr_scheduler.LRScheduler,
+) -> tuple[Progress, dict[str, int]]:
     for name, module in modules.items():
         prefix = f"{name}."
         weights = {key.removeprefix(prefix): value for key, value in tensors.items() if key.startswith(prefix)}
@@ -129,9 +167,18 @@ def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any], str]:
             if version not in ("1", VERSION):
                 raise ModelError(f"Checkpoint {str(path)!r} has version {version!r}; the newest known is {VERSION!r}.")
             tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
-            return tensors, json.loads(header["state"]), version
-    except (SafetensorError, OSError, json.JSONDecodeError) as error:
-        raise ModelError(f"Checkpoint {str(path)!r} cannot be read: {_one_line(error)}.") from None
+            checksum = header.get(CHECKSUM)  # earlier versions wrote none
+            if checksum is not None and checksum != tensors_checksum(tensors, header):
+                raise _damaged(path, "it does not match its checksum")
+            return tensors, parse_json(header["state"].encode()), version
+    except ModelError:
+        raise
+    except (SafetensorError, OSError, ValueError, KeyError, TypeError) as error:
+        raise _damaged(path, _one_line(error)) from None
+
+
+def _damaged(path: Path, reason: str) -> ModelError:
+    return ModelError(f"Checkpoint {str(path)!r} is damaged: {reason}; restore it from a copy, or start a new run.")
 
 
 def _one_line(error: Exception) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from scdh.errors import DataError
 from scdh.files import replacing
 from scdh.runs.folder import RunFolder
 
@@ -74,11 +75,14 @@ def _append(path: Path, rows: Sequence[dict[str, float]]) -> None:
 def _keep_epochs(path: Path, epochs_done: int) -> None:
     if not path.exists():
         return
-    with open(path, newline="") as handle:
+    with open(path, newline="", encoding="utf-8", errors="replace") as handle:
         reader = csv.DictReader(handle)
-        columns = list(reader.fieldnames or [])
-        # A kill can cut the last line short: "1" of "12,…" must not pass for a row of epoch 1.
-        rows = [r for r in reader if None not in r.values() and float(r["epoch"]) <= epochs_done]
+        try:
+            columns = list(reader.fieldnames or [])
+            # A kill can cut the last line short: "1" of "12,…" must not pass for a row of epoch 1.
+            rows = [r for r in reader if None not in r.values() and float(r["epoch"]) <= epochs_done]
+        except (ValueError, KeyError, csv.Error):
+            raise DataError(f"{str(path)!r} is not the log of a run or is damaged; delete it or restore it.") from None
     if not rows:
         path.unlink()
         return

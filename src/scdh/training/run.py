@@ -14,7 +14,8 @@ from scdh.data.protocol import Protocol
 from scdh.data.source import Source
 from scdh.errors import DataError
 from scdh.hasher import Hasher
-from scdh.model_folder import model_errors, read_weights
+from scdh.hub import has_model
+from scdh.model_folder import open_model
 from scdh.nets.network import Network
 from scdh.runs.features import cached_trunk_features
 from scdh.runs.folder import RunFolder
@@ -159,9 +160,9 @@ def _train(
         if keep_last and progress.best_epoch != progress.epochs_done:
             result.save(written.last)
         # Of a run that was finished before, the best epoch's model is the model itself.
-        best = written.best if written.best.exists() else written.model
-        with model_errors(best):
-            result.network.load_weights(read_weights(best))
+        best = written.best if has_model(written.best) else written.model
+        with open_model(best) as stored:
+            stored.load_into(result.network)
         result.info |= best_info
     elif trained.student is not None and written is not None:
         hasher.with_network(trained.student).save(written.student)

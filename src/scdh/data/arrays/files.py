@@ -1,11 +1,12 @@
 """Embeddings in files: ``.npz`` with vectors and labels, or ``.npy`` with another ``.npy`` for the labels."""
 
-import zipfile
 from pathlib import Path
 
 import numpy as np
 
 from scdh.data.arrays.memory import ArraySource
+from scdh.data.labels import as_text
+from scdh.data.regular_files import refuse_unreadable
 from scdh.data.split_words import split_column
 from scdh.errors import DataError
 
@@ -39,12 +40,13 @@ def open_embeddings(path: Path, labels: Path | None = None) -> ArraySource:
 
 
 def _read(path: Path) -> np.ndarray:
-    if not path.is_file():
-        raise DataError(f"There is no file {path}.")
+    refuse_unreadable(path)
     try:
         # Memory-mapped, so that rows of a large float32 file are read when they are needed.
         return np.load(path, mmap_mode="r", allow_pickle=False)
-    except (ValueError, EOFError, OSError) as error:
+    except MemoryError:
+        raise
+    except Exception as error:  # damaged headers make numpy raise nearly anything, errors of Python's parser included
         raise DataError(f"{path} is not a plain .npy array: {_first_line(error)}.") from error
 
 
@@ -52,8 +54,12 @@ def _read_npz(
     path: Path,
 ) -> tuple[np.ndarray, np.ndarray | None, list[str] | None, np.ndarray | None, list[str] | None]:
     """Vectors, labels, names of the labels, split, and names of the rows."""
+    refuse_unreadable(path)
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        archive = np.load(path, allow_pickle=False)
+        if not isinstance(archive, np.lib.npyio.NpzFile):
+            raise DataError(f"{path} holds one array, as .npy files do; call it so.")
+        with archive:
             key = _first_of(VECTORS, archive.files)
             if key is None:
                 raise DataError(
@@ -62,15 +68,15 @@ def _read_npz(
                 )
             label_key = _first_of(LABELS, archive.files)
             name_key = _first_of(LABEL_NAMES, archive.files)
-            names = None if name_key is None else archive[name_key].astype(str).tolist()
+            names = None if name_key is None else _ids(archive[name_key], name_key, path.name)
             split_key = split_column(archive.files)
             labels, split = (None if k is None else archive[k] for k in (label_key, split_key))
             id_key = _first_of(IDS, archive.files)
             ids = None if id_key is None else _ids(archive[id_key], id_key, path.name)
             return archive[key], labels, names, split, ids
-    except DataError:
+    except (DataError, MemoryError):
         raise
-    except (ValueError, EOFError, OSError, zipfile.BadZipFile) as error:
+    except Exception as error:  # as above, and errors of the archive and its compression
         raise DataError(f"{path} is not a plain .npz archive: {_first_line(error)}.") from error
 
 
@@ -78,9 +84,9 @@ def _ids(values: np.ndarray, key: str, name: str) -> list[str]:
     """What rows are called, as text."""
     if values.ndim != 1 or values.dtype.kind not in "iuUS":
         raise DataError(
-            f"{name}: {key} must be one text or whole number a row, not {values.dtype} of shape {list(values.shape)}."
+            f"{name}: {key} must be a list of texts or whole numbers, not {values.dtype} of shape {list(values.shape)}."
         )
-    return values.astype(str).tolist()
+    return as_text(values).tolist()
 
 
 def _first_of(keys: tuple[str, ...], available: list[str]) -> str | None:

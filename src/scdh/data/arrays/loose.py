@@ -1,4 +1,4 @@
-"""A list of paths, PIL images, arrays or embeddings as a source without labels."""
+"""A list of paths, encoded images, PIL images, arrays or embeddings as a source without labels."""
 
 import os
 import pathlib
@@ -10,7 +10,8 @@ import numpy as np
 from PIL import Image
 
 from scdh.data.arrays.memory import finite_features
-from scdh.data.images.decode import decode
+from scdh.data.images.decode import ENCODED, AnyImage, decode
+from scdh.data.images.pixels import is_one_image, may_be_channels_first
 from scdh.data.source import Source
 from scdh.errors import DataError
 from scdh.label_arrays import no_labels
@@ -20,7 +21,8 @@ class ItemsSource(Source):
     """A list of items to encode.
 
     Args:
-        items: paths, PIL images or uint8 arrays [H, W] or [H, W, 3]; or embeddings, as vectors or an array [n, d].
+        items: paths, bytes of image files, PIL images, or arrays [H, W] or [H, W, C] as
+            :func:`scdh.data.images.pixels.rgb_pixels` takes; or embeddings, as vectors or an array [n, d].
         start: position of the first item in a longer stream, so that messages count from its beginning.
     """
 
@@ -46,18 +48,14 @@ class ItemsSource(Source):
 
     def image(self, row: int, at_least: int | None = None) -> Image.Image:
         item = self._items[row]
-        if isinstance(item, Image.Image):
-            return item.convert("RGB")
-        if isinstance(item, np.ndarray):
-            if item.dtype != np.uint8 or item.ndim not in (2, 3) or (item.ndim == 3 and item.shape[2] not in (1, 3)):
-                raise DataError(
-                    f"Item {self._start + row} is an array of {item.dtype} {list(item.shape)}; images must be uint8 "
-                    "[H, W] or [H, W, 3]."
-                )
-            return Image.fromarray(item.squeeze(2) if item.ndim == 3 and item.shape[2] == 1 else item).convert("RGB")
         if isinstance(item, (str, os.PathLike)):
-            return decode(pathlib.Path(item), self.item_name(row), at_least)
-        raise DataError(f"Item {self._start + row} is a {type(item).__name__}; give paths, PIL images or arrays.")
+            item = pathlib.Path(item)
+        if not isinstance(item, AnyImage):
+            raise DataError(
+                f"Item {self._start + row} is a {type(item).__name__}; give paths, bytes of image files, PIL images or "
+                "arrays."
+            )
+        return decode(item, self.item_name(row), at_least)
 
     def item_name(self, row: int) -> str:
         item = self._items[row]
@@ -68,15 +66,20 @@ def item_sources(items: Any, chunk_size: int, *, is_vectors: bool) -> Iterator[t
     """One item, a list, an array or any iterator as sources, with the position of the first item of each.
 
     Args:
-        items: paths, PIL images or uint8 arrays (one, or any number); or embeddings, one [d] or several [n, d].
+        items: paths, bytes of image files, PIL images or arrays of pixels (one, or any number); or embeddings, one [d]
+            or several [n, d].
         chunk_size: items of a source; arrays are not divided.
         is_vectors: whether embeddings are expected, which decides what one item of an array is.
     """
-    if isinstance(items, (str, os.PathLike, Image.Image)):
+    if isinstance(items, (str, os.PathLike, Image.Image, *ENCODED)):
         items = [items]
     if isinstance(items, np.ndarray):
-        is_image = not is_vectors and items.ndim == 3 and items.shape[2] in (1, 3)
-        is_one_item = is_image or (is_vectors and items.ndim == 1)
+        if not is_vectors and may_be_channels_first(items.shape):
+            raise DataError(
+                f"An array of the shape {list(items.shape)} may be one image with its channels first or "
+                f"{len(items)} grey images; give one as [H, W, C], several as [n, H, W, 1] or as a list."
+            )
+        is_one_item = items.ndim == 1 if is_vectors else is_one_image(items)
         items = items[None] if is_one_item else items
         if len(items):
             yield 0, ItemsSource(items)

@@ -1,4 +1,4 @@
-"""Numpy arrays as a source: embeddings [n, d], or images as uint8 [n, H, W] or [n, H, W, 3]."""
+"""Numpy arrays as a source: embeddings [n, d], or images as uint8 [n, H, W] or [n, H, W, C]."""
 
 from collections.abc import Iterable, Sequence
 from typing import Literal
@@ -6,6 +6,8 @@ from typing import Literal
 import numpy as np
 from PIL import Image
 
+from scdh.data.images.decode import decode
+from scdh.data.images.pixels import CHANNELS
 from scdh.data.labels import encode_array
 from scdh.data.source import Source
 from scdh.data.split_words import part_names
@@ -17,7 +19,7 @@ class ArraySource(Source):
     """Embeddings or images in an array.
 
     Args:
-        data: uint8 [n, H, W] or [n, H, W, 3] for images, else numbers [n, d] for embeddings.
+        data: uint8 [n, H, W] or [n, H, W, C] for images, else numbers [n, d] for embeddings.
         labels: integers or text [n] (−1 or "" for no label), or 0/1 [n, C]; None where no row has a label.
         label_names: list of C str that the label numbers stand for; None takes the values themselves.
         name: how messages call the source.
@@ -41,8 +43,11 @@ class ArraySource(Source):
         self.name = name
         self.kind = "images" if data.dtype == np.uint8 and data.ndim >= 3 else "features"
         if self.kind == "images":
-            if data.ndim > 4 or (data.ndim == 4 and data.shape[3] != 3):
-                raise DataError(f"{name}: images must be uint8 [n, H, W] or [n, H, W, 3], not {list(data.shape)}.")
+            if data.ndim > 4 or (data.shape[3] not in CHANNELS if data.ndim == 4 else data.shape[2] in CHANNELS):
+                raise DataError(
+                    f"{name}: images must be uint8 [n, H, W] or [n, H, W, C] with 1 to 4 channels, not "
+                    f"{list(data.shape)}."
+                )
             self._data = data
         else:
             self._data = finite_features(data, name)
@@ -63,7 +68,7 @@ class ArraySource(Source):
     def image(self, row: int, at_least: int | None = None) -> Image.Image:
         if self.kind != "images":
             return super().image(row)
-        return Image.fromarray(self._data[row]).convert("RGB")
+        return decode(self._data[row], self.item_name(row))
 
     def item_name(self, row: int) -> str:
         return f"{self.name} row {row}" if self._item_names is None else self._item_names[row]

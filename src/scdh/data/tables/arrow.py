@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from PIL import Image
 
 from scdh.data.images.decode import decode
+from scdh.data.regular_files import problem_of_file
 from scdh.data.source import BadImage, Source, file_stamps
 from scdh.data.tables.titles import RowTitles, starts
 from scdh.data.tables.vectors import is_list
@@ -100,7 +101,7 @@ class ArrowSource(Source):
 
 
 def any_file(paths: Iterable[str | None], folder: Path) -> bool:
-    return any(path and (folder / path).is_file() for path in paths)
+    return any(path and not problem_of_file(folder / path) for path in paths)
 
 
 def _bytes_and_paths(chunk: pa.Array, name: str, column: str) -> tuple[pa.Array | None, pa.Array | None]:
@@ -111,11 +112,24 @@ def _bytes_and_paths(chunk: pa.Array, name: str, column: str) -> tuple[pa.Array 
     if pa.types.is_struct(kind) and (kind.get_field_index("bytes") >= 0 or kind.get_field_index("path") >= 0):
         fields = dict(zip([field.name for field in kind], chunk.flatten(), strict=True))
         data, paths = fields.get("bytes"), fields.get("path")
+        for part, is_kind, expected in ((data, _is_binary, "bytes"), (paths, _is_text, "text")):
+            if part is not None and not is_kind(part.type) and part.null_count < len(part):
+                raise DataError(f"{name}: the image column {column!r} has {part.type} where {expected} belongs.")
+        data = None if data is None or not _is_binary(data.type) else data
+        paths = None if paths is None or not _is_text(paths.type) else paths
         # Where all bytes are null, the images are in the files of the paths.
         return (None if data is None or data.null_count == len(data) else data), paths
-    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+    if _is_binary(kind):
         return chunk, None
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+    if _is_text(kind):
         return None, chunk
     hint = "; a column of embeddings is named by --vector-column (in Python vector_column)" if is_list(kind) else ""
     raise DataError(f"{name}: the image column {column!r} must hold bytes, paths or both, not {kind}{hint}.")
+
+
+def _is_binary(kind: pa.DataType) -> bool:
+    return pa.types.is_binary(kind) or pa.types.is_large_binary(kind)
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return pa.types.is_string(kind) or pa.types.is_large_string(kind)

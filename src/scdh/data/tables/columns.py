@@ -38,7 +38,7 @@ def hugging_face_features(schema: pa.Schema) -> dict[str, Any]:
     try:
         info = json.loads((schema.metadata or {})[b"huggingface"])
         features = info["info"]["features"]
-    except (KeyError, ValueError, TypeError):
+    except (KeyError, ValueError, TypeError, RecursionError):
         return {}
     return features if isinstance(features, dict) else {}
 
@@ -49,7 +49,7 @@ def class_names(feature: Any) -> list[str] | None:
         feature = feature[0]
     if not isinstance(feature, dict):
         return None
-    if feature.get("_type") == "ClassLabel" and feature.get("names"):
+    if feature.get("_type") == "ClassLabel" and isinstance(feature.get("names"), list) and feature["names"]:
         return [str(name) for name in feature["names"]]
     return class_names(feature["feature"]) if "feature" in feature else None
 
@@ -98,6 +98,7 @@ def choose_item_column(
 def _obvious_image(table: pa.Table) -> str | None:
     features = hugging_face_features(table.schema)
     typed = [c for c, f in features.items() if isinstance(f, dict) and f.get("_type") == "Image"]
+    typed = [c for c in typed if c in table.column_names]
     usual = [c for c in _usual(table, IMAGE_COLUMNS) if not is_list(table[c].type)]
     return next(iter(typed + usual), None)
 
@@ -197,7 +198,9 @@ def read_labels(
         elif is_list(kind):
             encoded[column] = encode_lists(values.to_pylist(), names, what=what)
         elif pa.types.is_integer(kind) or pa.types.is_boolean(kind):
-            encoded[column] = encode_single(values.cast(pa.int64()).to_pylist(), names, what=what)
+            # As Python's numbers: those of 64 bits without a sign do not fit into Arrow's signed ones.
+            whole = [None if value is None else int(value) for value in values.to_pylist()]
+            encoded[column] = encode_single(whole, names, what=what)
         elif pa.types.is_floating(kind) and (numbers := _whole_numbers(values.to_pylist())) is not None:
             encoded[column] = encode_single(numbers, names, what=what)
         elif _is_text(kind) or pa.types.is_null(kind):

@@ -10,6 +10,7 @@ AUTO, WHOLE = "auto", "none"  # values of label_separator that are not themselve
 ALWAYS_SPLIT = re.compile("[;|]")
 OTHER_SEPARATORS = (",", "/", " ")  # they also occur within names, so only the cells themselves can tell
 MANY_CLASSES = 200
+MOST_DIGITS = 4000  # Python reads no longer numbers; such a cell is a name
 LIST_ITEM = re.compile(r"""'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)"|([^\s,'"\[\]][^,'"\[\]]*)""")
 
 
@@ -106,7 +107,7 @@ def _list_items(text: str) -> list[str]:
 
 def _all_whole(texts: list[str]) -> bool:
     """Whether all are integers in their usual form; "007" is not."""
-    return all(text.removeprefix("-").isdecimal() and str(int(text)) == text for text in texts)
+    return all(len(text) <= MOST_DIGITS and re.fullmatch("0|-?[1-9][0-9]*", text) for text in texts)
 
 
 def _capital(text: str) -> str:

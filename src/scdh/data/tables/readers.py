@@ -1,6 +1,7 @@
 """Open parquet files, CSV files and Hugging Face data sets as one Arrow table."""
 
 import csv
+import re
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
+from scdh.data.regular_files import refuse_unreadable
 from scdh.data.source import Source
 from scdh.data.split_words import part_name, parts_of_files
 from scdh.data.tables.columns import (
@@ -23,6 +25,8 @@ from scdh.errors import DataError
 from scdh.extras import lack_message
 
 PROBED_CELLS = 3
+OLDEST_DATASETS = (2, 20)  # earlier ones run the program of a data set without asking
+NO_SCRIPTS = (4, 0)  # from here on there is no such program, and no setting for it
 LARGE = 2 * 1024**3  # bytes of parquet above which rows are mapped from disk instead of read into memory
 
 
@@ -35,6 +39,8 @@ def open_parquet(files: list[Path], *, folder: Path | None = None, **columns: An
         folder: what paths are relative to; None for the first file's folder.
         columns: further options of :func:`scdh.data.tables.table.open_table`.
     """
+    for file in files:
+        refuse_unreadable(file)
     try:
         parts = [(file.name, pq.ParquetFile(file).metadata.num_rows) for file in files]
         if sum(file.stat().st_size for file in files) > LARGE:
@@ -44,7 +50,8 @@ def open_parquet(files: list[Path], *, folder: Path | None = None, **columns: An
             tables = [pq.read_table(file) for file in files]
             _refuse_other_class_names(files, tables)
             table = pa.concat_tables(tables)
-    except (pa.ArrowException, OSError) as error:
+        table.column_names  # noqa: B018 (decodes them, which fails where they are damaged)
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise DataError(f"{_file_names(files)} cannot be read as parquet: {_first_line(error)}.") from error
     name, folder = _file_names(files), folder or files[0].parent
     if len(files) > 1 and choose_split_column(table, name, columns.get("split_column")) is None:
@@ -61,6 +68,7 @@ def open_csv(file: Path, *, folder: Path | None = None, vector_column: str | Non
         vector_column: as in :func:`scdh.data.open.open_source`.
         columns: further options of :func:`scdh.data.tables.table.open_table`.
     """
+    refuse_unreadable(file)
     try:
         with open(file, newline="", encoding="utf-8-sig") as handle:
             header = next(csv.reader(handle), [])
@@ -91,7 +99,7 @@ def open_hub(spec: str, **columns: Any) -> Source:
     repository, _, split = spec.partition(":")
     datasets = _datasets()
     try:
-        loaded = datasets.load_dataset(repository, split=split or None)
+        loaded = datasets.load_dataset(repository, split=split or None, **_without_scripts(datasets))
     except Exception as error:  # the hub raises many kinds: no network, no such name, no such split, gated
         raise DataError(f"The Hugging Face data set {spec!r} cannot be loaded: {_first_line(error)}.") from error
     splits = {split: loaded} if split else dict(loaded)
@@ -129,7 +137,22 @@ def _datasets() -> Any:
         import datasets
     except ImportError as error:
         raise DataError(lack_message("A hub name, or parquet above 2 GB,", "datasets")) from error
+    if _version(datasets) < OLDEST_DATASETS:
+        oldest = ".".join(map(str, OLDEST_DATASETS))
+        raise DataError(
+            f"The package datasets {datasets.__version__} runs programs that data sets bring along; {oldest} or later "
+            f"is needed: pip install 'datasets>={oldest}'."
+        )
     return datasets
+
+
+def _version(package: Any) -> tuple[int, ...]:
+    return tuple(int(number) for number in re.findall(r"\d+", package.__version__)[:2])
+
+
+def _without_scripts(datasets: Any) -> dict[str, Any]:
+    """What forbids to run a data set's own program, also where the environment allows it; later versions run none."""
+    return {"trust_remote_code": False} if _version(datasets) < NO_SCRIPTS else {}
 
 
 def _file_names(files: list[Path]) -> str:

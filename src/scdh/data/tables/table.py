@@ -54,6 +54,7 @@ def open_table(
     """
     if table.num_rows == 0:
         raise DataError(f"{name} has no rows.")
+    _refuse_damaged(table, name)
     folder = folder or Path()
     column, kind = choose_item_column(table, name, image_column, vector_column, label_column, folder)
     label_columns = choose_label_columns(table, name, label_column, column, kind)
@@ -72,3 +73,13 @@ def open_table(
     if split_name is not None:
         source.split, source.split_origin = read_split(table, name, split_name), f"column {split_name!r} of {name}"
     return source
+
+
+def _refuse_damaged(table: pa.Table, name: str) -> None:
+    """Refuse text that is no UTF-8, and lists and dictionaries that point outside their values: Arrow does not look."""
+    for column in table.column_names:
+        try:
+            table[column].validate(full=True)
+        except pa.ArrowException as error:
+            reason = (str(error).splitlines() or ["it is damaged"])[0].rstrip(".")
+            raise DataError(f"Column {column!r} of {name} cannot be read: {reason}.") from None

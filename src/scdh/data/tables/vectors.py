@@ -72,13 +72,13 @@ def vectors_of_text(cells: pa.ChunkedArray, what: str) -> pa.ChunkedArray:
     try:
         return pc.split_pattern(plain, " ").cast(pa.list_(pa.float32()))
     except pa.ArrowInvalid:
-        row = next(row for row, text in enumerate(plain.to_pylist()) if not _are_numbers(text))
+        row = next((row for row, text in enumerate(plain.to_pylist()) if not _are_numbers(text)), 0)
         raise DataError(f"{what} holds no list of numbers in row {row}: {str(cells[row])[:60]!r}.") from None
 
 
 def _are_numbers(text: str | None) -> bool:
-    try:
-        list(map(float, (text or "").split()))
-    except ValueError:
+    try:  # by Arrow, which does not take all that Python takes for numbers, such as 1_0
+        pa.array((text or "").split(" ")).cast(pa.float32()) if text else None
+    except pa.ArrowInvalid:
         return False
     return True

@@ -1,15 +1,16 @@
 """Equal time instead of equal steps: how many epochs each method may have."""
 
-import json
 from pathlib import Path
 from typing import Any
 
+from scdh.checksums import CHECKSUM
 from scdh.config import RunConfig
 from scdh.data.source import Source
 from scdh.errors import TrainingError
 from scdh.experiments.compare.grid import Grid
 from scdh.experiments.compare.named_warnings import warnings_named
-from scdh.files import locked, replacing
+from scdh.files import locked
+from scdh.json_files import read_table, write_table
 from scdh.methods.declared import declared
 from scdh.progress import track
 from scdh.training.run import train
@@ -42,7 +43,8 @@ def epochs_within(grid: Grid, source: Source, out: Path, seconds: float, cache: 
     out.mkdir(parents=True, exist_ok=True)
     with locked(out / ".timing", wait=True):
         if file.exists():
-            step_seconds = json.loads(file.read_text("utf-8"))
+            step_seconds = read_table(file, "times of steps", "delete it, and they are measured again")
+            step_seconds.pop(CHECKSUM, None)
         for name, bits in track(pairs, len(pairs), "timing steps", "methods"):
             key, settings = f"{name}-{bits}", grid.cell(source, name, bits, grid.seeds[0]).config.train
             if key not in step_seconds:
@@ -52,8 +54,7 @@ def epochs_within(grid: Grid, source: Source, out: Path, seconds: float, cache: 
                 except TrainingError:
                     epochs[name, bits] = settings.epochs
                     continue
-                with replacing(file) as temporary:
-                    temporary.write_text(json.dumps(step_seconds, indent=1), "utf-8")
+                write_table(file, step_seconds)
             epochs[name, bits] = max(1, round(seconds / (step_seconds[key] * (settings.epoch_steps or 1))))
     return epochs
 

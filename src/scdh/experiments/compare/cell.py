@@ -1,17 +1,17 @@
 """One cell of a comparison: trained (or fitted) and scored in a run folder of its own, which can be resumed."""
 
 import csv
-import json
 import math
 from pathlib import Path
 from typing import Any
 
 from scdh.data.source import Source
-from scdh.errors import ConfigError, TrainingError
+from scdh.errors import ConfigError, DataError, TrainingError
 from scdh.experiments.compare.grid import Cell
 from scdh.experiments.compare.named_warnings import warnings_named
 from scdh.experiments.compare.results import CellResult
-from scdh.files import locked, replacing
+from scdh.files import locked
+from scdh.json_files import write_table
 from scdh.methods.declared import declared
 from scdh.runs.folder import NetworkName, RunFolder
 from scdh.runs.scoring import ScoreOptions, score_run
@@ -63,7 +63,7 @@ class CellRunner:
             file = run.scores(network=network)
             if not file.exists():
                 return False
-            definition = json.loads(file.read_text("utf-8"))["definition"]
+            definition = run.saved_scores(network=network)["definition"]
             if not self.options.agree_with(definition, self.source.name):
                 return False
         return True
@@ -94,8 +94,7 @@ class CellRunner:
                     with warnings_named(cell.name):
                         self._train_and_score(cell, run)
                 except TrainingError as error:  # one method that diverges must not stop the others
-                    with replacing(run.failure) as temporary:
-                        temporary.write_text(json.dumps({"sentence": str(error)}), "utf-8")
+                    write_table(run.failure, {"sentence": str(error)})
         return True
 
     def results(self, cell: Cell) -> list[CellResult]:
@@ -134,16 +133,16 @@ def read_results(run: RunFolder, cell: Cell) -> list[CellResult]:
     method = declared(cell.method)
     known: dict[str, Any] = {"method": cell.method, "bits": cell.bits, "seed": cell.seed, "cell": cell.name}
     if run.failure.exists():
-        message = json.loads(run.failure.read_text("utf-8"))["sentence"]
-        return [CellResult(**known, title=method.about.title, student=False, failed=message)]
+        failed = run.failed_sentence()
+        return [CellResult(**known, title=method.about.title, student=False, failed=failed)]
     known["epochs"] = cell.config.train.epochs if method.learns_by_gradient else None
     results = []
-    for network in (None, "student"):
+    networks: tuple[NetworkName | None, ...] = (None, "student")
+    for network in networks:
         is_student = network == "student"
-        file = run.scores(network="student" if is_student else None)
-        if file.exists():
+        if run.scores(network=network).exists():
             title = f"{method.about.title} (student)" if is_student else method.about.title
-            content = json.loads(file.read_text("utf-8"))
+            content = run.saved_scores(network=network)
             code_bits = content["definition"].get("bits", cell.bits)
             if code_bits != cell.bits:  # a method whose codes have a length of their own
                 title = f"{title} ({code_bits} bits)"
@@ -159,10 +158,13 @@ def read_training_log(run: RunFolder, *, student: bool = False) -> tuple[float, 
         return float(run.model_info()["seconds"]), []
     column = "validation_map_student" if student else "validation_map"
     seconds, curve = 0.0, []
-    with open(run.log, newline="", encoding="utf-8") as handle:
-        for row in csv.DictReader(handle):
-            seconds += float(row["seconds"])
-            score = float(row.get(column) or math.nan)
-            if not math.isnan(score):
-                curve.append((round(seconds, 4), score))
+    try:
+        with open(run.log, newline="", encoding="utf-8") as handle:
+            for row in csv.DictReader(handle):
+                seconds += float(row["seconds"])
+                score = float(row.get(column) or math.nan)
+                if not math.isnan(score):
+                    curve.append((round(seconds, 4), score))
+    except (ValueError, KeyError, TypeError, csv.Error):
+        raise DataError(f"{str(run.log)!r} is not the log of a run or is damaged; restore it from a copy.") from None
     return seconds, curve

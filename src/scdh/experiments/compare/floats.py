@@ -1,6 +1,5 @@
 """The float vectors behind the codes as a line of a comparison: ranked by cosine, same rows, same definitions."""
 
-import json
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -9,7 +8,7 @@ from scdh.experiments.compare.cell import CellRunner
 from scdh.experiments.compare.grid import Cell
 from scdh.experiments.compare.results import FloatRow
 from scdh.experiments.compare.summary import average
-from scdh.files import replacing
+from scdh.json_files import read_entries, write_table
 from scdh.runs.floats import score_floats, why_no_floats
 
 
@@ -41,7 +40,8 @@ def _scores(cell: Cell, runner: CellRunner) -> dict[str, Any] | None:
     protocol = run.protocol(runner.source)
     file = runner.folder / "floats" / f"{cell.seed}.json"
     if file.exists():
-        content = json.loads(file.read_text("utf-8"))
+        remedy = "delete it, and they are computed again"
+        content = read_entries(file, "the scores of the floats", remedy, "protocol", "floats")
         is_same = content["protocol"] == protocol.fingerprint
         if is_same and runner.options.agree_with(content["floats"]["definition"], runner.source.name):
             return dict(content["floats"])
@@ -51,6 +51,5 @@ def _scores(cell: Cell, runner: CellRunner) -> dict[str, Any] | None:
     of_rows = partial(runner.features.of_rows, hasher)
     scores = score_floats(runner.source, protocol.query, protocol.database, of_rows, runner.options).to_dict()
     file.parent.mkdir(parents=True, exist_ok=True)
-    with replacing(file) as temporary:
-        temporary.write_text(json.dumps({"protocol": protocol.fingerprint, "floats": scores}, indent=1), "utf-8")
+    write_table(file, {"protocol": protocol.fingerprint, "floats": scores})
     return scores

@@ -6,8 +6,8 @@ from scdh.experiments.compare.results import ComparisonResults
 from scdh.experiments.compare.tables import Table, conditions, rows_by_method, score_tables, tuning_table
 from scdh.experiments.pages.markdown import escape_markdown, markdown_table
 from scdh.experiments.pages.template import load_template
+from scdh.experiments.pages.written import save_page
 from scdh.extras import missing_packages
-from scdh.files import replacing
 
 PAGE_PACKAGES = ("matplotlib", "jinja2")
 CAPTIONS = {
@@ -28,7 +28,7 @@ def write_page(results: ComparisonResults, out: Path) -> list[Path]:
     Returns:
         Paths of the files. Without matplotlib and jinja2 it is ``compare.md`` alone.
     """
-    written = [_write(out / "compare.md", to_markdown(results))]
+    written = [save_page(out / "compare.md", to_markdown(results))]
     if missing_packages(*PAGE_PACKAGES):
         return written
     from scdh.experiments.compare.figures import plots
@@ -38,8 +38,8 @@ def write_page(results: ComparisonResults, out: Path) -> list[Path]:
     for old in (out / "plots").glob("*.svg"):  # of an earlier call with other data in it
         if old.stem in CAPTIONS and old.stem not in svgs:
             old.unlink()
-    written.append(_write(out / "compare.html", to_html(results, svgs)))
-    return [*written, *(_write(out / "plots" / f"{name}.svg", svg_file(svg)) for name, svg in svgs.items())]
+    written.append(save_page(out / "compare.html", to_html(results, svgs)))
+    return [*written, *(save_page(out / "plots" / f"{name}.svg", svg_file(svg)) for name, svg in svgs.items())]
 
 
 def to_html(results: ComparisonResults, svgs: dict[str, str]) -> str:
@@ -71,9 +71,3 @@ def _section(table: Table) -> str:
     for line, column in table.highlighted:
         rows[line][column] = f"**{rows[line][column]}**"
     return "\n\n".join([f"## {table.title}", table.note, markdown_table(table.columns, rows)])
-
-
-def _write(path: Path, text: str) -> Path:
-    with replacing(path) as temporary:
-        temporary.write_text(text, "utf-8")
-    return path

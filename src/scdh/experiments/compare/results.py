@@ -1,12 +1,14 @@
 """The results of a comparison as typed records: what ``compare.json`` holds, and how it is written and read."""
 
-import json
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, ValidationError
 
-from scdh.files import replacing
+from scdh.checksums import CHECKSUM
+from scdh.config import one_sentence
+from scdh.errors import DataError
+from scdh.json_files import read_table, write_table
 
 RESULTS_FILE = "compare.json"
 
@@ -170,11 +172,20 @@ class ComparisonResults(Record):
 
     def write(self, folder: Path) -> Path:
         """Write ``compare.json`` into ``folder``; returns the path of the file."""
-        with replacing(folder / RESULTS_FILE) as temporary:
-            temporary.write_text(json.dumps(self.to_json(), indent=1, ensure_ascii=False), "utf-8")
+        write_table(folder / RESULTS_FILE, self.to_json())
         return folder / RESULTS_FILE
 
     @classmethod
     def read(cls, folder: Path) -> "ComparisonResults":
         """The results that :meth:`write` left in ``folder``."""
-        return cls.model_validate_json((folder / RESULTS_FILE).read_text("utf-8"))
+        remedy = "run the comparison again, which keeps what is done"
+        content = read_table(folder / RESULTS_FILE, "the results of a comparison", remedy)
+        content.pop(CHECKSUM, None)
+        try:
+            # Not by pydantic's own reader of JSON, which refuses the escapes of names that are no UTF-8.
+            return cls.model_validate(content)
+        except ValidationError as error:
+            raise DataError(
+                f"{str(folder / RESULTS_FILE)!r} does not hold the results of a comparison: "
+                f"{one_sentence(error, cls)} {remedy[0].upper()}{remedy[1:]}."
+            ) from None

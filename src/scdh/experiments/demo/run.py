@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from scdh.codes import Codes
+from scdh.data.name_files import for_new_index, save_named_index
 from scdh.data.row_names import RowNames
 from scdh.experiments.demo.data import DemoData
 from scdh.experiments.demo.neighbours import draw_queries
@@ -16,9 +17,11 @@ from scdh.experiments.demo.rankings import CodeRanking, Ranking, compare_ranking
 from scdh.experiments.demo.report import draw_figures, to_html
 from scdh.experiments.demo.results import DemoResults, demo_results, per_query
 from scdh.experiments.demo.timing import Timings
+from scdh.experiments.pages.written import save_page
 from scdh.extras import check_installed
 from scdh.files import replacing
 from scdh.index import HammingIndex
+from scdh.printable import printable
 from scdh.runs.folder import RunFolder
 
 REPORT = "report.html"
@@ -64,8 +67,7 @@ def run_demo(
     with replacing(folder.per_query()) as temporary, open(temporary, "wb") as handle:
         arrays: dict[str, Any] = per_query(demo_data, rankings)
         np.savez(handle, **arrays)
-    with replacing(out / REPORT) as temporary:
-        temporary.write_text(to_html(demo_data, rankings, results, figures), "utf-8")
+    save_page(out / REPORT, to_html(demo_data, rankings, results, figures))
     seconds, cpu_seconds = sum(timings.seconds.values()), sum(timings.cpu_seconds.values())
     _print_progress(f"Done in {seconds:.0f} s ({cpu_seconds:.0f} s of CPU time).")
     return out / REPORT, results
@@ -96,9 +98,9 @@ def _save_models(data: DemoData, rankings: Sequence[Ranking], out: Path) -> None
         hasher.save(out / f"model-{ranking.bits}")
         file = out / f"database-{ranking.bits}.index"
         metadata = {"model": hasher.fingerprint()}
-        HammingIndex(Codes(database.packed, database.bits, database.ids, metadata)).save(file)
-        RowNames.from_source(data.source, data.protocol.database).save(file)
+        index = HammingIndex(for_new_index(Codes(database.packed, database.bits, database.ids, metadata)))
+        save_named_index(file, index, RowNames.from_source(data.source, data.protocol.database))
 
 
 def _print_progress(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
+    print(printable(text), file=sys.stderr, flush=True)

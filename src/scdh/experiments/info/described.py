@@ -1,13 +1,14 @@
 """A description of anything that scdh reads or writes: what it is, rows for a table, and what to do next."""
 
-import json
 import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from scdh.checksums import is_intact
 from scdh.errors import DataError
+from scdh.json_files import parse_json
 
 
 @dataclass
@@ -53,9 +54,12 @@ def _text(value: Any) -> str:
 def read_json(path: Path) -> Any:
     """The content of a JSON file; a broken one is refused in one sentence."""
     try:
-        return json.loads(path.read_text("utf-8"))
+        content = parse_json(path.read_bytes())
     except (OSError, ValueError) as error:
         raise DataError(f"{path} cannot be read as JSON: {error}.") from None
+    if isinstance(content, dict) and not is_intact(content):
+        raise DataError(f"{path} was changed or damaged after it was written; restore it from a copy.")
+    return content
 
 
 def some(names: Sequence[str] | Iterable[str], most: int = 5) -> str:

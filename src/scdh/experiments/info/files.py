@@ -1,11 +1,13 @@
 """Files of codes, indexes, splits and comparisons, and data."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scdh.codes import HAMMING, RANKING, Codes
+from scdh.data.name_files import load_named_codes, names_of_index
 from scdh.data.protocol import Protocol
-from scdh.data.row_names import RowNames, row_names_file
+from scdh.data.row_names import RowNames
 from scdh.errors import CodesError
 from scdh.experiments.info.described import Described, counts_text, read_json, some
 from scdh.experiments.info.models import find_maker
@@ -13,8 +15,6 @@ from scdh.index import HammingIndex
 from scdh.runs.folder import RunFolder
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from scdh.data.source import Source
 
 SHOWN_ROWS = 12  # of a comparison's table
@@ -31,7 +31,7 @@ def describe_codes(path: Path) -> Described:
     ranking = codes.metadata.get(RANKING, HAMMING)
     described.add("ranked by", ranking)
     _add_maker(described, codes.metadata, path)
-    _add_names(described, path, codes.ids, len(codes))
+    _add_names(described, lambda: load_named_codes(path)[1])
     if ranking == HAMMING:
         described.suggest("index", path, "--out", path.with_suffix(".index"))
     return described
@@ -45,7 +45,7 @@ def describe_index(path: Path) -> Described:
     described.add("bits", index.bits)
     described.add("bytes", path.stat().st_size)
     maker = _add_maker(described, index.metadata, path)
-    _add_names(described, path, index.ids, len(index))
+    _add_names(described, lambda: names_of_index(path, index))
     if len(index):
         described.suggest("search", path, "--row", int(index.ids[0]))
     if maker is not None:
@@ -65,16 +65,16 @@ def _add_maker(described: Described, metadata: dict[str, str], path: Path) -> Pa
     return maker
 
 
-def _add_names(described: Described, path: Path, ids: "np.ndarray | None", count: int) -> None:
+def _add_names(described: Described, read: Callable[[], RowNames | None]) -> None:
     try:
-        names = RowNames.load(path, ids, count, may_have_more=True)
+        names = read()
     except CodesError as error:
         described.add("names", False, str(error))
         return
     if names is None:
-        described.add("names", False, f"none: {row_names_file(path).name} is missing")
+        described.add("names", False, "none")
         return
-    described.add("names", True, f"{row_names_file(path).name}, such as {names.names[0]}" if names.names else "no rows")
+    described.add("names", True, f"such as {names.names[0]}" if len(names.names) else "no rows")
     described.add("labels", len(names.label_names), some(names.label_names))
 
 

@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from scdh.errors import DataError, ModelError, ScdhError
+from scdh.data.name_files import owner_of_names
+from scdh.errors import DataError, ScdhError
 from scdh.experiments.info.described import Described, read_json
 from scdh.experiments.info.files import (
     describe_begun_comparison,
@@ -13,7 +14,7 @@ from scdh.experiments.info.files import (
     describe_split,
 )
 from scdh.experiments.info.models import describe_model, describe_run, is_model, is_run
-from scdh.hub import DESCRIPTION, WEIGHTS
+from scdh.hub import DESCRIPTION, HUB, WEIGHTS, looks_like_hub_id
 from scdh.runs.folder import RunFolder
 
 COMPARISON = "compare.json"
@@ -22,7 +23,7 @@ KINDS = "a run, a model, codes, an index, a comparison, a split or data"
 
 
 def describe(name: str) -> Described:
-    """What ``name`` is: a path, a data set known by name, or the id of a model on the hub.
+    """What ``name`` is: a path, a data set known by name, or ``hf:owner/name`` on the hub.
 
     Raises:
         ScdhError: if it is nothing that is known, or it is broken.
@@ -31,7 +32,9 @@ def describe(name: str) -> Described:
     from scdh.index.milvus.uri import is_milvus_uri
 
     path = Path(name).expanduser()
-    if name in DATASETS or name.startswith("hf:"):
+    if name.startswith(HUB):
+        return _on_hub(name)
+    if name in DATASETS:
         return _data(name)
     if is_milvus_uri(name):
         return _milvus(name)
@@ -39,9 +42,8 @@ def describe(name: str) -> Described:
         return _folder(path, name)
     if path.is_file():
         return _file(path, name)
-    is_hub_id = name.count("/") == 1 and not name.startswith((".", "/", "~")) and not path.suffix
-    if is_hub_id and not path.parent.is_dir():  # else it is a misspelt path
-        return _hub_model(name)
+    if looks_like_hub_id(name) and not path.suffix and not path.parent.is_dir():  # else it is a misspelt path
+        raise DataError(f"There is nothing at {name!r}; a model or data set of the hub would be {HUB + name!r}.")
     return _data(name)
 
 
@@ -62,7 +64,9 @@ def _file(path: Path, name: str) -> Described:
         start = handle.read(1 << 12)
     if start.startswith(b"scdh-index"):
         return describe_index(path)
-    if path.name == WEIGHTS and (path.parent / DESCRIPTION).is_file():
+    if b'"scdh-items"' in start and (owner := owner_of_names(path)) is not None:
+        return _file(owner, str(path))
+    if path.name == WEIGHTS:
         return describe_model(path.parent, str(path.parent))
     if b'"scdh-codes"' in start or path.suffix == ".codes":
         return describe_codes(path)
@@ -80,8 +84,9 @@ def _json(path: Path) -> Described:
             return describe_comparison(path)
         if path.name == DESCRIPTION and (is_model(path.parent) or is_run(path.parent)):
             return _folder(path.parent, str(path.parent))
-        if str(content.get("format", "")).startswith("scdh items"):
-            return _file(path.with_name(path.name.removesuffix(".items.json")), str(path))
+        owner = owner_of_names(path)
+        if owner is not None and str(content.get("format", "")).startswith("scdh items"):
+            return _file(owner, str(path))
         if path.name == RunFolder(path.parent).choices_file.name and is_run(path.parent):
             return describe_run(path.parent)
         if "run" in content and is_run(path.parent):  # scores
@@ -113,13 +118,12 @@ def _milvus(name: str) -> Described:
     return described
 
 
-def _hub_model(name: str) -> Described:
+def _on_hub(name: str) -> Described:
+    """A model on the hub, or else a data set: both are called ``hf:owner/name``."""
     from huggingface_hub import hf_hub_download
 
     try:
-        description = Path(hf_hub_download(name, DESCRIPTION))
-    except Exception as error:  # the hub's client has many kinds of errors; all mean that it cannot be had
-        raise ModelError(
-            f"There is nothing at {name!r}, and the hub did not give a model of that name ({type(error).__name__})."
-        ) from None
+        description = Path(hf_hub_download(name.removeprefix(HUB), DESCRIPTION))
+    except Exception:  # the hub's client has many kinds of errors; all mean that there is no such model to be had
+        return _data(name)
     return describe_model(description.parent, name)

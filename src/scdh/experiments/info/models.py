@@ -6,19 +6,19 @@ from typing import Any
 from scdh.data.protocol import Protocol
 from scdh.errors import CodesError, ConfigError, DataError, ModelError
 from scdh.experiments.info.described import Described, counts_text, read_json, some
-from scdh.hub import DESCRIPTION, MODEL_OF_RUN, WEIGHTS
+from scdh.hub import MODEL_OF_RUN, WEIGHTS, has_model
 from scdh.methods.declared import declared
+from scdh.model_description import read_description
 from scdh.runs.choices import Choices
 from scdh.runs.data_options import data_options
 from scdh.runs.folder import RunFolder
 from scdh.tensor_files import read_metadata
 
-MODEL_FORMAT = "scdh-model"
 MOST_FOLDERS = 300  # that are looked at for the model of some codes
 
 
 def is_model(folder: Path) -> bool:
-    return (folder / WEIGHTS).is_file() and (folder / DESCRIPTION).is_file()
+    return has_model(folder)
 
 
 def is_run(folder: Path) -> bool:
@@ -28,10 +28,7 @@ def is_run(folder: Path) -> bool:
 
 def read_model(folder: Path) -> dict[str, Any]:
     """The description of a model folder."""
-    content = read_json(folder / DESCRIPTION)
-    if not isinstance(content, dict) or content.get("format") != MODEL_FORMAT:
-        raise ModelError(f"{str(folder)!r} does not hold a model of scdh.")
-    return content
+    return read_description(folder)
 
 
 def describe_model(folder: Path, name: str) -> Described:
@@ -76,7 +73,7 @@ def describe_run(folder: Path) -> Described:
     if choices is not None and choices.trials:
         described.add("trials", len(choices.trials))
     if run.failure.exists():
-        described.add("failure", read_json(run.failure).get("sentence"))
+        described.add("failure", run.failed_sentence())
     if is_model(run.model):
         content = read_model(run.model)
         described.add("labels", len(content["label_names"]), some(content["label_names"]))
@@ -117,7 +114,7 @@ def _state(run: RunFolder) -> str:
 
 def _add_scores(described: Described, file: Path) -> None:
     content = read_json(file)
-    if "map" not in content:
+    if not isinstance(content, dict) or not isinstance(content.get("map"), float):
         return
     name = file.stem.replace("_", " ")
     texts = [f"MAP {content['map']:.4f}"]

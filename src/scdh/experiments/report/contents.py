@@ -1,7 +1,6 @@
 """What the page of a run shows: its codes and scores, computed or read from its folder."""
 
 import csv
-import json
 import math
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -104,8 +103,7 @@ def read_contents(run: RunFolder, *, floats: bool = True) -> RunContents:
     """
     config = run.config()
     if run.failure.exists():
-        sentence = json.loads(run.failure.read_text("utf-8")).get("sentence", "")
-        raise DataError(f"The run in {str(run)!r} failed, so there is nothing to report: {sentence}")
+        raise DataError(f"The run in {str(run)!r} failed, so there is nothing to report: {run.failed_sentence()}")
     source = source_of(config)
     protocol = run.protocol(source)
     hasher = None if not run.is_finished and run.codes("database").exists() else run.load_model()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from scdh.experiments.pages.pictures import ShownHit
 from scdh.experiments.pages.template import load_template
-from scdh.files import replacing
+from scdh.experiments.pages.written import save_page
 
 MOST_QUERIES, MOST_HITS = 200, 100  # on one page; a browser must be able to open it
 
@@ -45,5 +45,4 @@ def write_hits_page(
         hit_count=sum(len(query.hits) for query in queries),
         has_marks=any(hit.right is not None for query in queries for hit in query.hits),
     )
-    with replacing(path) as temporary:
-        temporary.write_text(page, "utf-8")
+    save_page(path, page)

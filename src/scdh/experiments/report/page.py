@@ -9,11 +9,11 @@ from scdh.data.protocol import Protocol
 from scdh.experiments.pages.labels import short_names
 from scdh.experiments.pages.pictures import ShownHit, pictures_of_source
 from scdh.experiments.pages.template import load_template
+from scdh.experiments.pages.written import save_page
 from scdh.experiments.report.confusions import find_confusions, shares_a_label
 from scdh.experiments.report.contents import Ranked, RunContents, read_choices, read_contents, read_epochs
 from scdh.experiments.report.figures import draw_bits, draw_buckets, draw_confusions, draw_curves, draw_training
 from scdh.experiments.report.queries import RULES, choose_queries
-from scdh.files import replacing
 from scdh.metrics.statistics import bucket_sizes, code_statistics
 from scdh.runs.data_options import data_options
 from scdh.runs.folder import RunFolder
@@ -64,10 +64,7 @@ def write_report(folder: Path, out: Path | None = None, *, floats: bool = True) 
         The path of the page, and what it shows.
     """
     contents = read_contents(RunFolder(folder), floats=floats)
-    path = out or folder / PAGE
-    with replacing(path) as temporary:
-        temporary.write_text(to_html(contents), "utf-8")
-    return path, contents
+    return save_page(out or folder / PAGE, to_html(contents)), contents
 
 
 def to_html(contents: RunContents) -> str:

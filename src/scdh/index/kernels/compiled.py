@@ -1,6 +1,7 @@
 """How kernels are compiled: once per machine, without the interpreter's lock, and never reused after a change."""
 
 import os
+import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -9,11 +10,17 @@ from typing import Any
 from numba import config, njit
 from numba.core.caching import FunctionCache
 
+from scdh.index.kernels.private_folder import NotPrivateError, make_private
 from scdh.index.kernels.sources import source_digest
+
+_has_warned = False
 
 
 class _OptionalCache(FunctionCache):
-    """A cache that is full, read-only or damaged costs a compilation; the search still works."""
+    """A cache that is full, read-only or damaged costs a compilation; the search still works.
+
+    numba unpickles what is in it, and pickles can run anything: its folder must be private.
+    """
 
     def load_overload(self, *args: Any) -> Any:
         try:
@@ -30,18 +37,21 @@ def compiled(function: Callable[..., Any]) -> Any:
     """numba's ``njit`` with a cache on disk, so that only the first use on a machine waits for the compiler.
 
     numba itself notices only changes of the file that defines the kernel, not of functions that it calls in other
-    files, so the name of the cache folder is a digest of all these files. Where no folder can be written, or the source
-    cannot be read, each process compiles anew.
+    files, so the name of the cache folder is a digest of all these files. Where no folder can be written, others could
+    write to it, or the source cannot be read, each process compiles anew.
     """
     kernel = njit(nogil=True, error_model="numpy")(function)
     cache_dir = config.CACHE_DIR
     try:
         folder = _cache_folder(function)
+        make_private(folder)
         config.CACHE_DIR = str(folder)
-        cache = _OptionalCache(function)
+        kernels = _OptionalCache(function)
         # If the folder cannot be written, numba chooses another one, such as __pycache__, without a digest in its name.
-        if Path(cache.cache_path).is_relative_to(folder):
-            kernel._cache = cache  # as cache=True does, with our class
+        if Path(kernels.cache_path).is_relative_to(folder):
+            kernel._cache = kernels  # as cache=True does, with our class
+    except NotPrivateError as error:
+        _warn_once(str(error))
     except (RuntimeError, OSError, KeyError, SyntaxError):
         pass
     finally:
@@ -49,7 +59,20 @@ def compiled(function: Callable[..., Any]) -> Any:
     return kernel
 
 
+def _warn_once(problem: str) -> None:
+    """For the first kernel; the folders of all others have the same problem."""
+    global _has_warned
+    if _has_warned:
+        return
+    _has_warned = True
+    warnings.warn(
+        f"Compiled search loops are not kept: {problem}, and whoever can write there could run code as you; name a "
+        "folder of your own in NUMBA_CACHE_DIR or XDG_CACHE_HOME.",
+        stacklevel=2,
+    )
+
+
 def _cache_folder(function: Callable[..., Any]) -> Path:
     base = config.CACHE_DIR or os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     digest = source_digest(function.__module__, Path(function.__code__.co_filename))
-    return Path(base) / "scdh" / f"kernels-{digest[:16]}"
+    return Path(os.path.abspath(base)) / "scdh" / f"kernels-{digest[:16]}"

@@ -28,6 +28,15 @@ def word_columns(codes: Codes) -> NDArray[Any]:
     return np.ascontiguousarray(words.T)
 
 
+def largest_distance(words: NDArray[Any]) -> int:
+    """The largest distance between words of this shape and any others, whatever is in their spare bits.
+
+    Counters and keys are sized by it rather than by the bits of a code: words come from files, and spare bits that are
+    set there must not make a kernel write beyond its arrays.
+    """
+    return int(words.shape[0]) * 8 * words.itemsize
+
+
 def distance_type(bits: int) -> type[np.unsignedinteger[Any]]:
     """The smallest type that holds 0…bits and one value beyond, which marks a pair that must not count."""
     return np.uint8 if bits < 255 else np.uint16 if bits < 65535 else np.uint32

@@ -126,7 +126,10 @@ def _probe(base: Any, query: Any, step: int, tables: Any, allowed: Any, budget: 
 def nearest_by_tables(
     base: Any, queries: Any, k: int, bits: int, tables: Any, allowed: Any, budget: int, rows: Any, distances: Any
 ) -> Any:
-    """The k nearest of each query into ``rows``, ``distances`` [q, k]; returns which queries stayed in the budget."""
+    """The k nearest of each query into ``rows``, ``distances`` [q, k]; returns which queries stayed in the budget.
+
+    ``bits`` are those of all pieces together, the largest distance there can be: also bits that no code has set.
+    """
     done = np.zeros(queries.shape[0], np.bool_)
     keys = np.empty(1024, np.int64)
     at_distance = np.zeros(bits + 1, np.int64)

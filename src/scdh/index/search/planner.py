@@ -100,9 +100,10 @@ class Planner:
         k = min(k, total if allowed is None else int(np.count_nonzero(allowed)))
         state, kind = self._state(words, bits), ("k", k)
         if by == "tables":
-            return state.build().nearest(queries, k, allowed, None)[:2]
+            rows, distances, done = state.build().nearest(queries, k, allowed, None)
+            return self._complete(rows, distances, done, words, queries, k, allowed)
         if by == "scan" or state.tables is None or not state.may_use_tables(kind, allowed):
-            rows, distances = scan.nearest(words, queries, k, bits, allowed)
+            rows, distances = scan.nearest(words, queries, k, allowed)
             # The usual distance of the k-th neighbour is the radius that tables would have had to search.
             if by == "auto" and allowed is None and distances.size and total >= tables.FEWEST_ROWS:
                 radius = int(np.sort(distances[:, -1])[len(distances) // 2])
@@ -113,9 +114,7 @@ class Planner:
             return rows, distances
         rows, distances, done = state.tables.nearest(queries, k, allowed, tables.budget(total))
         state.record(kind, done, allowed)
-        if not done.all():
-            rows[~done], distances[~done] = scan.nearest(words, queries[:, ~done], k, bits, allowed)
-        return rows, distances
+        return self._complete(rows, distances, done, words, queries, k, allowed)
 
     def within(
         self,
@@ -131,19 +130,34 @@ class Planner:
         if by == "tables":
             return state.build().within(queries, radius, allowed, None)[0]
         if by == "scan" or not state.may_use_tables(kind, allowed):
-            return scan.within(words, queries, radius, bits, allowed)
+            return scan.within(words, queries, radius, allowed)
         state.count_queries(queries.shape[1], radius)
         if not state.is_worth_tables(radius):
-            return scan.within(words, queries, radius, bits, allowed)
+            return scan.within(words, queries, radius, allowed)
         pairs, done = state.build().within(queries, radius, allowed, tables.budget(words.shape[1]))
         state.record(kind, done, allowed)
         if done.all():
             return pairs
-        query, rows, distances = scan.within(words, queries[:, ~done], radius, bits, allowed)
+        query, rows, distances = scan.within(words, queries[:, ~done], radius, allowed)
         query = np.concatenate([pairs[0], np.flatnonzero(~done)[query]])
         order = np.argsort(query, kind="stable")
         rows, distances = np.concatenate([pairs[1], rows]), np.concatenate([pairs[2], distances])
         return query[order], rows[order], distances[order]
+
+    @staticmethod
+    def _complete(
+        rows: Rows,
+        distances: Distances,
+        done: NDArray[np.bool_],
+        words: NDArray[Any],
+        queries: NDArray[Any],
+        k: int,
+        allowed: NDArray[np.bool_] | None,
+    ) -> tuple[Rows, Distances]:
+        """The result of the tables; what they have not answered is scanned, as their output is empty memory there."""
+        if np.count_nonzero(done) < len(done):  # faster than all(), which would be a tenth of one near query
+            rows[~done], distances[~done] = scan.nearest(words, queries[:, ~done], k, allowed)
+        return rows, distances
 
     def _state(self, words: NDArray[Any], bits: int) -> _SegmentState:
         with self._lock:

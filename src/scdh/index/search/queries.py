@@ -27,6 +27,7 @@ def nearest(
     for batch in rounds.rounds(count if width else 0, width, first, progress):
         results = []
         for segment in segments:
+            _check_words(segment, by)
             rows, segment_distances = planner.nearest(segment.words, queries[:, batch], k, bits, segment.alive, by)
             results.append((segment.ids_of(rows), segment_distances))
         if len(results) == 1:
@@ -60,6 +61,7 @@ def within(
             part = slice(start, min(start + size, batch.stop))
             results = []
             for segment in segments:
+                _check_words(segment, by)
                 query, rows, segment_distances = planner.within(
                     segment.words, queries[:, part], radius, bits, segment.alive, by
                 )
@@ -70,6 +72,14 @@ def within(
             distances.append(part_distances)
             start = part.stop
     return RaggedHits(np.concatenate(counts), np.concatenate(ids), np.concatenate(distances))
+
+
+def _check_words(segment: Segment, by: str) -> None:
+    """Refuse damage in the codes that a search reads: only those of the rows that may be found if these are few."""
+    if segment.words_guard is None:
+        return
+    is_part = by != "tables" and segment.alive is not None and 8 * len(segment) < segment.rows
+    segment.check_words(segment.alive if is_part else None)
 
 
 def _merge(results: list[Pairs]) -> Pairs:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from scdh.index.kernels.distances import BLOCK_PAIRS, hamming
+from scdh.index.kernels.distances import BLOCK_PAIRS, hamming, largest_distance
 from scdh.index.kernels.threads import run, thread_count
 
 # numpy compares about 0.3 G pairs/s, and the kernels take some 0.7 s to load (3 s the very first time).
@@ -25,6 +25,8 @@ _FEW_QUERIES = 32
 # Waking another thread can take 0.3 ms; this many words are compared in less.
 _WORDS_FOR_A_THREAD = 1 << 22
 _BLOCK_ROWS = 8192
+# Segments of more rows than this are not searched by numpy under a filter: it copies rows and their numbers.
+_MOST_COPIED = 1 << 23
 
 _counted_pairs: dict[tuple[str, str], int] = {}
 
@@ -42,24 +44,22 @@ def choose_kernel(kernel: str, array: NDArray[Any], pairs: int) -> bool:
 
 
 def nearest(
-    words: NDArray[Any], queries: NDArray[Any], k: int, bits: int, allowed: NDArray[np.bool_] | None
+    words: NDArray[Any], queries: NDArray[Any], k: int, allowed: NDArray[np.bool_] | None
 ) -> tuple[Rows, Distances]:
     """Rows and distances [q, min(k, rows allowed)] by (distance, row); ``queries`` are word columns [words, q]."""
     total, count = words.shape[1], queries.shape[1]
-    if not choose_kernel("nearest", words, total * count):
-        return _on_allowed_rows(words, allowed, lambda part: _nearest_by_numpy(part, queries, k, bits))
+    if not (choose_kernel("nearest", words, total * count) or _is_copied(total, allowed)):
+        return _on_allowed_rows(words, allowed, lambda part: _nearest_by_numpy(part, queries, k))
     if allowed is not None and (few := np.count_nonzero(allowed)) * 8 < total:
         # Copying few rows and comparing only these is faster than skipping the others.
-        return _on_allowed_rows(words, allowed, lambda part: nearest(part, queries, k, bits, None))
+        return _on_allowed_rows(words, allowed, lambda part: nearest(part, queries, k, None))
     width = min(k, total if allowed is None else int(few))
     rows, distances = np.empty((count, width), np.int64), np.empty((count, width), np.int32)
     if width == 0 or count == 0:
         return rows, distances
     query_rows, mask = np.ascontiguousarray(queries.T), row_mask(allowed)
     groups, spans = _divide(words, count, min(_QUERIES, _CANDIDATE_BYTES // (24 * width)))
-    tasks = [
-        partial(_nearest_task, words, query_rows[group], span, width, bits, mask) for group in groups for span in spans
-    ]
+    tasks = [partial(_nearest_task, words, query_rows[group], span, width, mask) for group in groups for span in spans]
     results = run(tasks)
     for group in groups:
         parts = [next(results) for _ in spans]
@@ -68,10 +68,11 @@ def nearest(
 
 
 def _nearest_task(
-    words: NDArray[Any], query_rows: NDArray[Any], span: range, k: int, bits: int, mask: NDArray[np.bool_]
+    words: NDArray[Any], query_rows: NDArray[Any], span: range, k: int, mask: NDArray[np.bool_]
 ) -> tuple[Rows, Distances]:
     from scdh.index.kernels import scanning
 
+    bits = largest_distance(words)
     # A span may have fewer than k rows; the rest keeps a distance beyond all others.
     rows = np.zeros((len(query_rows), k), np.int64)
     distances = np.full((len(query_rows), k), bits + 1, np.int32)
@@ -88,30 +89,31 @@ def _merge(parts: list[tuple[Rows, Distances]], k: int) -> tuple[Rows, Distances
 
 
 def within(
-    words: NDArray[Any], queries: NDArray[Any], radius: int, bits: int, allowed: NDArray[np.bool_] | None
+    words: NDArray[Any], queries: NDArray[Any], radius: int, allowed: NDArray[np.bool_] | None
 ) -> tuple[Rows, Rows, Distances]:
     """Query, row and distance of all pairs at most ``radius`` apart, ordered by (query, distance, row)."""
     total, count = words.shape[1], queries.shape[1]
     pieces: Iterator[tuple[int, Rows]]
-    if not choose_kernel("within", words, total * count):
-        rows = np.arange(total) if allowed is None else np.flatnonzero(allowed)
-        pieces = _within_by_numpy(words if allowed is None else words[:, rows], queries, radius, bits, rows, total)
+    if not (choose_kernel("within", words, total * count) or _is_copied(total, allowed)):
+        rows = None if allowed is None else np.flatnonzero(allowed)
+        pieces = _within_by_numpy(words if rows is None else words[:, rows], queries, radius, rows, total)
     else:
-        pieces = _within_by_kernels(words, queries, radius, bits, row_mask(allowed))
+        pieces = _within_by_kernels(words, queries, radius, row_mask(allowed))
     results = [(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int32))]
     for first, keys in pieces:
-        query, distance, row = split(np.sort(keys), bits, total)
+        query, distance, row = split(np.sort(keys), largest_distance(words), total)
         results.append((query + first, row, distance.astype(np.int32)))
     return tuple(np.concatenate(column) for column in zip(*results, strict=True))  # type: ignore[return-value]
 
 
 def _within_by_kernels(
-    words: NDArray[Any], queries: NDArray[Any], radius: int, bits: int, mask: NDArray[np.bool_]
+    words: NDArray[Any], queries: NDArray[Any], radius: int, mask: NDArray[np.bool_]
 ) -> Iterator[tuple[int, Rows]]:
     from scdh.index.kernels import scanning
 
     query_rows = np.ascontiguousarray(queries.T)
     groups, spans = _divide(words, queries.shape[1], _QUERIES)
+    bits = largest_distance(words)
     tasks = [
         partial(scanning.within, words, query_rows[group], span.start, span.stop, radius, bits, mask)
         for group in groups
@@ -135,6 +137,11 @@ def _divide(words: NDArray[Any], count: int, most: int) -> tuple[list[slice], li
     return groups, [range(start, min(start + part, total)) for start in range(0, total, part)]
 
 
+def _is_copied(total: int, allowed: NDArray[np.bool_] | None) -> bool:
+    """Whether numpy, which copies the allowed rows, would take more memory than a search may."""
+    return allowed is not None and total > _MOST_COPIED
+
+
 def row_mask(allowed: NDArray[np.bool_] | None) -> NDArray[np.bool_]:
     """The mask as kernels take it: empty for "all rows", and read-only, as a mask from a file is."""
     mask = np.empty(0, np.bool_) if allowed is None else allowed.view()
@@ -155,9 +162,9 @@ def _on_allowed_rows(
     return allowed_rows[rows], distances
 
 
-def _nearest_by_numpy(words: NDArray[Any], queries: NDArray[Any], k: int, bits: int) -> tuple[Rows, Distances]:
+def _nearest_by_numpy(words: NDArray[Any], queries: NDArray[Any], k: int) -> tuple[Rows, Distances]:
     """Block by block in row order: once a query has k candidates, a later row is one only at a smaller distance."""
-    total, count = words.shape[1], queries.shape[1]
+    total, count, bits = words.shape[1], queries.shape[1], largest_distance(words)
     width = min(k, total)
     rows, distances = np.empty((count, width), np.int64), np.empty((count, width), np.int32)
     if width == 0:
@@ -189,14 +196,17 @@ def _nearest_by_numpy(words: NDArray[Any], queries: NDArray[Any], k: int, bits: 
 
 
 def _within_by_numpy(
-    words: NDArray[Any], queries: NDArray[Any], radius: int, bits: int, rows: Rows, total: int
+    words: NDArray[Any], queries: NDArray[Any], radius: int, rows: Rows | None, total: int
 ) -> Iterator[tuple[int, Rows]]:
+    """``rows`` are the numbers of the words' rows; None if these are all rows."""
+    bits = largest_distance(words)
     step = max(1, BLOCK_PAIRS // _BLOCK_ROWS)
     for start in range(0, queries.shape[1], step):
         keys = [np.empty(0, np.int64)]
         for first in range(0, words.shape[1], _BLOCK_ROWS):
             block = hamming(queries[:, start : start + step], words[:, first : first + _BLOCK_ROWS], bits)
-            keys.append(_keys(block, np.flatnonzero(block <= radius), rows[first : first + _BLOCK_ROWS], bits, total))
+            numbers = np.arange(first, first + block.shape[1]) if rows is None else rows[first : first + _BLOCK_ROWS]
+            keys.append(_keys(block, np.flatnonzero(block <= radius), numbers, bits, total))
         yield start, np.concatenate(keys)
 
 

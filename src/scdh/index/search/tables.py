@@ -78,7 +78,7 @@ class Tables:
                 self.words,
                 query_rows[part],
                 k,
-                self.bits,
+                int(self.cuts[-1]),
                 self._arrays(),
                 mask,
                 _limit(budget),

@@ -1,6 +1,5 @@
-"""The arrays of a stored index as views into memory maps: opening reads none of them, searching reads what it needs."""
+"""The arrays of a stored index: small ones are read when it is opened, large ones are mapped and read when needed."""
 
-import mmap
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 
 from scdh.errors import CodesError
 from scdh.index.segments import Segment
+from scdh.index.store.blocks import ArrayBlocks, Problem, is_ascending, order_problem, spare_bits_problem
 from scdh.index.store.format import (
     LARGEST_ID,
     Entry,
@@ -23,9 +23,12 @@ from scdh.index.store.format import (
     read_header,
     read_manifest,
 )
+from scdh.index.store.holes import refuse_bomb
+from scdh.index.store.mapping import MappedFile, read_copy
 from scdh.index.store.removed_rows import decode_removed
+from scdh.index.store.repeated_ids import repeated_id
 
-# Checksums of up to so many bytes are compared at every opening, which takes less than a tenth of a second.
+# Up to so many bytes are read and checked at every opening, which takes less than a tenth of a second.
 VERIFIED_BYTES = 64 << 20
 
 
@@ -56,6 +59,7 @@ class StoredArrays:
 
     def __init__(self) -> None:
         self._arrays: dict[Extent, NDArray[Any]] = {}
+        self._guards: dict[Extent, ArrayBlocks] = {}
         self._extents: dict[int, Extent] = {}
 
     def extent_of(self, array: NDArray[Any]) -> Extent | None:
@@ -63,52 +67,65 @@ class StoredArrays:
         return self._extents.get(id(array))
 
     def load(
-        self, handle: FileIO, start: int, end: int, manifest: Manifest, path: Path, verify: bool
+        self, handle: FileIO, start: int, slot: Slot, manifest: Manifest, path: Path, verify: bool
     ) -> tuple[Segment, ...]:
-        """The segments of a manifest; all arrays that are not known yet must be between start and end."""
-        base = start - start % mmap.ALLOCATIONGRANULARITY
-        # A map keeps a file open, so there is one for all new arrays rather than one for each.
-        raw = np.frombuffer(mmap.mmap(handle.fileno(), end - base, access=mmap.ACCESS_READ, offset=base), np.uint8)
+        """The segments of a manifest; all arrays that are not known yet must be from ``start`` on."""
+        refuse_bomb(handle, sum(entry.rows for entry in manifest.entries if entry.removed), path)
+        # Few bytes are copied, so that no other program can change them. A map keeps a file open, so there is one for
+        # all new arrays rather than one for each.
+        file = None if manifest.array_bytes <= VERIFIED_BYTES else MappedFile(handle, start, slot, path)
         arrays: dict[Extent, NDArray[Any]] = {}
+        guards: dict[Extent, ArrayBlocks] = {}
         segments = []
         for number, entry in enumerate(manifest.entries):
-            for name, extent in entry.extents():
+            for kind, extent in entry.extents():
                 if extent in self._arrays:
                     arrays[extent] = self._arrays[extent]
+                    if extent in self._guards:
+                        guards[extent] = self._guards[extent]
                     continue
-                data = raw[extent.at - base : extent.at - base + extent.bytes]
-                # Removed rows are always read, so they are always checked.
-                if (verify or name == "removed rows") and zlib.crc32(data.data) != extent.crc:
-                    raise CodesError(f"{path} is damaged: the {name} of segment {number} do not match their checksum.")
-                try:
-                    arrays[extent] = _array(data, name, entry, manifest.bits, verify)
-                except ValueError as error:
-                    raise CodesError(f"{path} is damaged: of the {name} of segment {number} {error}.") from None
+                data = read_copy(handle, extent, path) if file is None else file.view(extent)
+                name = f"{kind} of segment {number}"
+                if kind == "removed rows":
+                    arrays[extent] = _alive_rows(data, entry.rows, extent, name, path)
+                    continue
+                arrays[extent], find_problem = _array(data, kind, entry, manifest.bits)
+                guard = ArrayBlocks(data, entry.rows, extent, find_problem, name, path, file)
+                if verify:
+                    guard.check_all()
+                if file is not None or not guard.is_checked:
+                    guards[extent] = guard
             ids = arrays[entry.ids] if isinstance(entry.ids, Extent) else entry.ids
             alive = None if entry.removed is None else arrays[entry.removed]
-            segments.append(Segment(arrays[entry.words], ids, alive))
+            ids_guard = guards.get(entry.ids) if isinstance(entry.ids, Extent) else None
+            segments.append(Segment(arrays[entry.words], ids, alive, guards.get(entry.words), ids_guard))
+        if verify and (twice := repeated_id(segments)) is not None:
+            raise CodesError(f"{path} is damaged: the id {twice} is in two of its segments.")
         # At the end, so that a refusal changes nothing.
-        self._arrays = arrays
+        self._arrays, self._guards = arrays, guards
         self._extents = {id(array): extent for extent, array in arrays.items()}
         return tuple(segments)
 
 
-def _array(data: NDArray[np.uint8], name: str, entry: Entry, bits: int, verify: bool) -> NDArray[Any]:
-    if name == "words":
-        words = empty_words(bits)
-        return data.view(words.dtype).reshape(len(words), entry.rows)
-    if name == "ids":
-        ids = data.view("<i8")
-        if verify and not is_ascending(ids):
-            raise ValueError("some are not larger than the one before")
-        return ids
-    alive = decode_removed(data, entry.rows)
+def _array(data: NDArray[np.uint8], kind: str, entry: Entry, bits: int) -> tuple[NDArray[Any], Problem]:
+    if kind == "words":
+        model = empty_words(bits)
+        words = data.view(model.dtype).reshape(len(model), entry.rows)
+        return words, spare_bits_problem(words, bits)
+    ids = data.view("<i8")
+    return ids, order_problem(ids)
+
+
+def _alive_rows(data: NDArray[np.uint8], rows: int, extent: Extent, name: str, path: Path) -> NDArray[np.bool_]:
+    """Removed rows are always read, so they are always checked."""
+    if zlib.crc32(data.data) != extent.crc:
+        raise CodesError(f"{path} is damaged: the {name} do not match their checksum.")
+    try:
+        alive = decode_removed(data, rows)
+    except ValueError as error:
+        raise CodesError(f"{path} is damaged: of the {name} {error}.") from None
     alive.flags.writeable = False
     return alive
-
-
-def is_ascending(ids: NDArray[np.int64]) -> bool:
-    return bool(np.all(ids[1:] > ids[:-1]))
 
 
 def read_state(handle: FileIO, path: Path, arrays: StoredArrays, verify: bool | None) -> StoredIndex:
@@ -117,7 +134,7 @@ def read_state(handle: FileIO, path: Path, arrays: StoredArrays, verify: bool | 
     manifest = read_manifest(handle, header.slot, path)
     if verify is None or header.from_twin:
         verify = header.from_twin or manifest.array_bytes <= VERIFIED_BYTES
-    segments = arrays.load(handle, 0, header.slot.end, manifest, path, verify)
+    segments = arrays.load(handle, 0, header.slot, manifest, path, verify)
     return StoredIndex(manifest.bits, manifest.metadata, segments, header.slot)
 
 

@@ -1,7 +1,8 @@
 """Opening, locking and replacing the file of an index."""
 
+import errno
 import os
-import re
+import stat
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from io import FileIO
@@ -12,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scdh.errors import CodesError
+from scdh.files import leftovers
 from scdh.index.segments import Segment
 from scdh.index.store.arrays import StoredArrays
 from scdh.index.store.format import BODY_AT, SLOTS_AT, Entry, Extent, Manifest, Pen, write_at
@@ -27,7 +29,7 @@ except ImportError:  # Windows has no such locks, so no IndexWriter; reading and
 def opened(path: str | os.PathLike[str]) -> Iterator[FileIO]:
     """The file for reading."""
     try:
-        with open(path, "rb", buffering=0) as handle:
+        with FileIO(os.fspath(path), "r", opener=_open_regular) as handle:
             yield handle
     except FileNotFoundError:
         raise CodesError(f"There is no scdh-index file at {path}.") from None
@@ -35,10 +37,22 @@ def opened(path: str | os.PathLike[str]) -> Iterator[FileIO]:
         raise CodesError(f"{path} cannot be read: {error.strerror}.") from error
 
 
+def _open_regular(path: str, flags: int) -> int:
+    """A descriptor of a file on disk; to open or read a pipe would wait for its other end, which may never come."""
+    descriptor = os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+    mode = os.fstat(descriptor).st_mode
+    if stat.S_ISREG(mode):
+        return descriptor
+    os.close(descriptor)
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+    raise CodesError(f"{path} is not a file on disk but a {'pipe' if stat.S_ISFIFO(mode) else 'device'}.")
+
+
 def open_locked(target: Path, mode: str, name: str | os.PathLike[str]) -> FileIO:
     """The file, locked against other writers; ``name`` is its name in error messages."""
     while True:
-        handle = FileIO(target, mode)
+        handle = FileIO(target, mode, opener=_open_regular)
         try:
             lock(handle, name)
             if is_at(target, handle):
@@ -96,26 +110,12 @@ def exclusive(target: Path, name: str | os.PathLike[str]) -> Iterator[None]:
         os.close(folder)
 
 
-def sync_folder(target: Path) -> None:
-    """Make a rename in the folder of the file durable."""
-    if os.name == "nt":
-        return
-    folder = os.open(target.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
-
-
 def remove_leftovers(target: Path) -> None:
     """Remove temporary files of killed writers; one that is in use is locked by its writer."""
-    # The name that ``scdh.files.replacing`` gives: between the dots, a process and a random number.
-    pattern = re.compile(rf"\.{re.escape(target.name)}\.[0-9]+-[0-9a-f]+\.tmp")
-    for leftover in target.parent.iterdir():
-        if pattern.fullmatch(leftover.name):
-            with suppress(OSError, CodesError):
-                release(open_locked(leftover, "r", leftover))
-                leftover.unlink()
+    for leftover in leftovers(target):
+        with suppress(OSError, CodesError):
+            release(open_locked(leftover, "r", leftover))
+            leftover.unlink()
 
 
 def write_whole(
@@ -156,6 +156,9 @@ def write_arrays(
 
     entries = []
     for segment in segments:
+        for guard in (segment.words_guard, segment.ids_guard):
+            if guard is not None:
+                guard.refuse_changed()
         words = place(segment.words)
         ids = segment.ids if isinstance(segment.ids, int) else place(segment.ids)
         removed = None if segment.alive is None or segment.alive.all() else place(segment.alive, is_mask=True)

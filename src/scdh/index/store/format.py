@@ -12,7 +12,9 @@ committed end of the file, the manifest's place and its bytes; 4 spare bytes and
 may change what is in between, but keeps the magic, the version, the 64 bytes and their CRC. The manifest is JSON:
 ``bits``, the type of a ``word``, ``metadata``, and for each segment its ``rows``, ``words`` [words, rows], ``ids`` (the
 first id, or an int64 array) and ``removed`` (null; or the removed rows as int64 where that is shorter than one bit a
-row; or else those bits, packed). An array is written as [place, bytes, CRC-32].
+row; or else those bits, packed). An array is written as [place, bytes, CRC-32]. Beside them a segment may have
+``sums``, which earlier versions ignore: by name of the array the XXH3 (64 bits, little endian, hexadecimal) of each of
+its blocks of ``block_bytes``, so that a part of a large array can be checked without reading the rest.
 
 Why two slots and a twin. A commit of generation g makes arrays, manifest and twin durable first, then writes slot
 g % 2. The other slot and all that it points to are never touched, so there is always a whole state. A slot that does
@@ -20,6 +22,7 @@ not match its checksum was either torn by a power cut (the commit was not acknow
 go back to the other slot would lose a commit in the second case. In both cases the twin is durable, so it is taken.
 """
 
+import builtins
 import json
 import os
 import struct
@@ -27,14 +30,17 @@ import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from io import FileIO
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
+import xxhash
 from numpy.typing import NDArray
 
 from scdh.codes import Codes
 from scdh.errors import CodesError
 from scdh.index.kernels.distances import word_columns
+from scdh.index.store.holes import refuse_bomb
 
 MAGIC = b"scdh-index\r\n\x1a\n\0\0"  # line ends, which change if the file is copied as text
 VERSION = 1
@@ -43,17 +49,25 @@ SLOTS_AT = (0, 4096)  # in pages of their own, so that no write of one touches t
 BODY_AT = 8192
 ALIGNMENT = 64
 _SLOT = struct.Struct("<16sIIQQQQ4x")
+# Arrays are checked in blocks of this size; those below the other size have one checksum only.
+BLOCK_BYTES = 1 << 20
+_SUMMED_BYTES = 1 << 16
 LARGEST_ID = np.iinfo(np.int64).max
 
 Path = str | os.PathLike[str]
 
 
 class Extent(NamedTuple):
-    """The place of an array in the file."""
+    """The place of an array in the file; ``sums`` are the checksums of its blocks, 8 bytes each, or none."""
 
     at: int
     bytes: int
     crc: int
+    sums: builtins.bytes = b""
+
+    def place(self) -> tuple[int, int, int]:
+        """As it is written in the manifest."""
+        return self.at, self.bytes, self.crc
 
 
 class Entry(NamedTuple):
@@ -63,6 +77,11 @@ class Entry(NamedTuple):
     words: Extent
     ids: Extent | int
     removed: Extent | None
+
+    def encode(self) -> dict[str, Any]:
+        places = {name: part.place() if isinstance(part, Extent) else part for name, part in self._asdict().items()}
+        sums = {name: extent.sums.hex() for name, extent in self.extents() if extent.sums}
+        return places | ({"sums": sums} if sums else {})
 
     def extents(self) -> list[tuple[str, Extent]]:
         parts = zip(("words", "ids", "removed rows"), (self.words, self.ids, self.removed), strict=True)
@@ -109,9 +128,11 @@ class Manifest:
         return sum(extent.bytes for entry in self.entries for _, extent in entry.extents())
 
     def encode(self) -> bytes:
-        segments = [entry._asdict() for entry in self.entries]
+        segments = [entry.encode() for entry in self.entries]
         word = empty_words(self.bits).dtype.name
-        return json.dumps({"bits": self.bits, "word": word, "metadata": self.metadata, "segments": segments}).encode()
+        content = {"bits": self.bits, "word": word, "metadata": self.metadata, "segments": segments}
+        blocks = {"block_bytes": BLOCK_BYTES} if any("sums" in segment for segment in segments) else {}
+        return json.dumps(content | blocks).encode()
 
 
 def empty_words(bits: int, metadata: dict[str, str] | None = None) -> NDArray[Any]:
@@ -151,6 +172,7 @@ def read_header(handle: FileIO, path: Path) -> Header:
 
 def read_manifest(handle: FileIO, slot: Slot, path: Path) -> Manifest:
     """The manifest of a state, once every number in it is known to make sense."""
+    refuse_bomb(handle, slot.manifest_bytes, path)
     text = _read(handle, slot.manifest_at, slot.manifest_bytes)
     if len(text) != slot.manifest_bytes or zlib.crc32(text) != slot.manifest_crc:
         raise CodesError(
@@ -162,29 +184,36 @@ def read_manifest(handle: FileIO, slot: Slot, path: Path) -> Manifest:
         words = empty_words(data["bits"], data["metadata"])
         if data["word"] != words.dtype.name:
             raise ValueError(f"codes of {data['bits']} bits are words of {words.dtype.name}, not {data['word']!r}")
-        entries = tuple(_checked_entry(number, entry, words, slot.end) for number, entry in enumerate(data["segments"]))
-        places = [extent.at for entry in entries for _, extent in entry.extents()]
-        if len(set(places)) < len(places):
+        has_sums = data.get("block_bytes") == BLOCK_BYTES  # those of other blocks, of a later version, are not used
+        entries = tuple(
+            _checked_entry(number, entry, words, slot.end, has_sums) for number, entry in enumerate(data["segments"])
+        )
+        extents = sorted(extent.place() for entry in entries for _, extent in entry.extents())
+        if any(at + size > after[0] for (at, size, _), after in pairwise(extents)):
+            # Also a bomb: a small file could have any number of rows.
             raise ValueError("two arrays are at the same place")
     except (ValueError, TypeError, LookupError, OverflowError, AttributeError, RecursionError) as error:
         raise CodesError(f"{path} is damaged: its manifest makes no sense ({error}).") from None
     return Manifest(data["bits"], data["metadata"], entries)
 
 
-def _checked_entry(number: int, data: dict[str, Any], words: NDArray[Any], end: int) -> Entry:
+def _checked_entry(number: int, data: dict[str, Any], words: NDArray[Any], end: int, has_sums: bool) -> Entry:
     rows, ids, removed = data["rows"], data["ids"], data["removed"]
+    sums = {name: bytes.fromhex(text) for name, text in data.get("sums", {}).items()} if has_sums else {}
     if type(rows) is not int or rows < 1:
         raise ValueError(f"segment {number} has {rows!r} rows")
     entry = Entry(
         rows,
-        Extent(*data["words"]),
-        ids if type(ids) is int else Extent(*ids),
-        None if removed is None else Extent(*removed),
+        _extent(data["words"], sums.get("words", b"")),
+        ids if type(ids) is int else _extent(ids, sums.get("ids", b"")),
+        None if removed is None else _extent(removed),
     )
     for name, extent in entry.extents():
-        at, size, _ = extent
-        if any(type(value) is not int for value in extent) or at % ALIGNMENT or not BODY_AT <= at <= at + size <= end:
+        at, size, _ = place = extent.place()
+        if any(type(value) is not int for value in place) or at % ALIGNMENT or not BODY_AT <= at <= at + size <= end:
             raise ValueError(f"the {name} of segment {number} are outside of the file's {end} bytes")
+        if extent.sums and len(extent.sums) != 8 * -(-size // BLOCK_BYTES):
+            raise ValueError(f"the {name} of segment {number} have {len(extent.sums)} bytes of checksums")
     if entry.words.bytes != rows * len(words) * words.itemsize:
         raise ValueError(f"the words of segment {number} take {entry.words.bytes} bytes for {rows} rows")
     if isinstance(entry.ids, Extent):
@@ -198,6 +227,11 @@ def _checked_entry(number: int, data: dict[str, Any], words: NDArray[Any], end: 
     return entry
 
 
+def _extent(place: list[int], sums: bytes = b"") -> Extent:
+    at, size, crc = place
+    return Extent(at, size, crc, sums)
+
+
 class Pen:
     """Writes arrays one after the other, each at a multiple of 64."""
 
@@ -205,18 +239,21 @@ class Pen:
         self._handle, self._at = handle, at
 
     def put(self, data: NDArray[Any] | bytes) -> Extent:
-        at, crc = aligned(self._at), 0
+        at, crc, sums = aligned(self._at), 0, []
         view = memoryview(data.data if isinstance(data, np.ndarray) else data).cast("B")
-        for start in range(0, len(view), 1 << 24):
-            part = view[start : start + (1 << 24)]
-            crc = zlib.crc32(part, crc)
-            write_at(self._handle, at + start, part)
+        # Block by block, so that both checksums and the write find the bytes in the cache.
+        for start in range(0, len(view), BLOCK_BYTES):
+            block = view[start : start + BLOCK_BYTES]
+            crc = zlib.crc32(block, crc)
+            if len(view) >= _SUMMED_BYTES:
+                sums.append(xxhash.xxh3_64_intdigest(block).to_bytes(8, "little"))
+            write_at(self._handle, at + start, block)
         self._at = at + len(view)
-        return Extent(at, len(view), crc)
+        return Extent(at, len(view), crc, b"".join(sums))
 
     def finish(self, manifest: Manifest, generation: int) -> Slot:
         """Write the manifest; the caller writes the slot that refers to it."""
-        at, size, crc = self.put(manifest.encode())
+        at, size, crc = self.put(manifest.encode()).place()
         return Slot(crc, generation, at + size, at, size)
 
 

@@ -16,10 +16,10 @@ from scdh.index.store.format import Manifest, read_header
 def read_index(
     path: str | os.PathLike[str], *, verify: bool | None = None, known: StoredArrays | None = None
 ) -> StoredIndex:
-    """The newest state of a file, whose codes stay on disk until they are read.
+    """The newest state of a file; arrays of more than 64 MB together stay on disk until they are read.
 
-    ``verify`` compares the checksums of all arrays; None does so if they have at most 64 MB together. Header and
-    manifest are always checked. Arrays that are ``known`` from an earlier state are not loaded again.
+    ``verify`` checks all arrays; None does so if they have at most 64 MB together, and others are checked when they are
+    read. Header and manifest are always checked. Arrays ``known`` from an earlier state are not loaded again.
     """
     with files.opened(path) as handle:
         return read_state(handle, path, StoredArrays() if known is None else known, verify)
@@ -55,12 +55,10 @@ def write_index(
     try:
         with files.exclusive(target, path):
             pass  # refuse at once rather than after writing for a long time
-        with ExitStack() as until_replaced:
-            with replacing(target) as temporary:
-                handle = files.write_whole(temporary, head, checked, 1, known, str(path))
-                until_replaced.callback(handle.close)
-                until_replaced.enter_context(files.exclusive(target, path))
-                handle.close()
-            files.sync_folder(target)
+        with ExitStack() as until_replaced, replacing(target) as temporary:
+            handle = files.write_whole(temporary, head, checked, 1, known, str(path))
+            until_replaced.callback(handle.close)
+            until_replaced.enter_context(files.exclusive(target, path))
+            handle.close()
     except OSError as error:
         raise CodesError(f"{path} could not be written and is left as it was: {error.strerror}.") from error

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from scdh.code_checks import check_hamming_codes
 from scdh.codes import Codes
 from scdh.errors import CodesError
-from scdh.files import replacing
+from scdh.files import replacing, sync_folder
 from scdh.index.arguments import id_row
 from scdh.index.segments import Segment, add_segment, choose_ids, make_segment, refuse_repeated, remove_ids
 from scdh.index.store import files
@@ -176,7 +176,7 @@ class IndexWriter:
         self._interrupted = True
         write_at(handle, SLOTS_AT[slot.generation % 2], slot.pack())
         os.fsync(handle.fileno())
-        segments = self._arrays.load(handle, start, slot.end, manifest, self.path, verify=False)
+        segments = self._arrays.load(handle, start, slot, manifest, self.path, verify=False)
         self._state = StoredIndex(self.bits, self._state.metadata, segments, slot)
         self._interrupted = False
         self._current_handle()
@@ -198,7 +198,7 @@ class IndexWriter:
         self._handle = new
         files.release(handle)
         os.fchmod(new.fileno(), mode)
-        files.sync_folder(self._target)
+        sync_folder(self._target.parent)
         self._arrays = StoredArrays()
         self._state = read_state(new, self.path, self._arrays, False)
         self._interrupted = False
@@ -230,7 +230,6 @@ class IndexWriter:
             if not self._target.exists():  # another process may have created it meanwhile
                 with replacing(self._target) as temporary:
                     files.write_whole(temporary, head, (), 1, self._arrays, str(self.path)).close()
-                files.sync_folder(self._target)
 
     def _refuse_other_contents(self, bits: int | None, metadata: Mapping[str, str] | None) -> None:
         if bits is not None and bits != self.bits:

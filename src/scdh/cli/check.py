@@ -1,0 +1,36 @@
+"""``scdh check``: whether something that scdh wrote is whole."""
+
+from typing import Annotated
+
+import typer
+
+from scdh.cli.options import Json
+from scdh.cli.output import print_json, print_line
+
+EXAMPLES = (
+    "scdh check runs/digits",
+    "scdh check digits.index",
+    "scdh check compared/ --json",
+)
+
+
+def check(
+    thing: Annotated[str, typer.Argument(help="Run, model, codes, index, comparison, or folder of kept features.")],
+    as_json: Json = False,
+) -> None:
+    """Read all of a run, model, codes file, index, comparison or cache, and compare it with its checksums.
+
+    Prints a line for every part, with what to do where one is damaged. Ends with 1 where something is damaged.
+    """
+    from scdh.experiments.check.find import check_anything
+
+    findings = check_anything(thing)
+    damaged = [finding for finding in findings if finding.problem]
+    if as_json:
+        print_json({"ok": not damaged, "parts": [finding.to_dict() for finding in findings]})
+    else:
+        for finding in findings:
+            print_line(finding.line())
+        print_line(f"{len(findings)} parts, {len(damaged)} damaged." if len(findings) > 1 else "")
+    if damaged:
+        raise typer.Exit(1)

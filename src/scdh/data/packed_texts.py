@@ -1,0 +1,80 @@
+"""Texts in two arrays: millions of names take their bytes and 8 more each, and are decoded when one is looked at."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, overload
+
+import numpy as np
+
+from scdh.errors import CodesError
+
+# File names may hold bytes that are not UTF-8, which Python keeps as lone surrogates; tables may hold other lone
+# surrogates. This writes any str and reads the same one back, where "surrogateescape" refuses the second kind.
+_ERRORS = "surrogatepass"
+
+
+class PackedTexts(Sequence[str]):
+    """n texts that never change; equal to a list of the same texts.
+
+    Args:
+        data: uint8 [m], the bytes of all texts.
+        ends: int64 [n], where each text ends in ``data``.
+
+    Raises:
+        CodesError: if the ends are not in ascending order up to m.
+
+    >>> PackedTexts.of(["a", "", "é"])[2]
+    'é'
+    """
+
+    def __init__(self, data: np.ndarray, ends: np.ndarray) -> None:
+        if data.dtype != np.uint8 or ends.dtype != np.int64 or data.ndim != 1 or ends.ndim != 1:
+            raise CodesError("texts must be bytes and whole numbers, where each text ends")
+        borders = np.concatenate([[0], ends])
+        if np.any(borders[1:] < borders[:-1]) or borders[-1] != len(data):
+            raise CodesError(f"texts must end in ascending order, the last one at {len(data)}")
+        self.data, self.ends = data, ends
+
+    @classmethod
+    def of(cls, texts: Iterable[str]) -> "PackedTexts":
+        """Those of any texts."""
+        if isinstance(texts, PackedTexts):
+            return texts
+        encoded = [text.encode("utf-8", _ERRORS) for text in texts]
+        ends = np.cumsum([len(text) for text in encoded], dtype=np.int64)
+        return cls(np.frombuffer(b"".join(encoded), np.uint8), ends)
+
+    def __len__(self) -> int:
+        return len(self.ends)
+
+    @overload
+    def __getitem__(self, row: int) -> str: ...
+    @overload
+    def __getitem__(self, row: slice) -> list[str]: ...
+    def __getitem__(self, row: int | slice) -> str | list[str]:
+        if isinstance(row, slice):
+            return [self[one] for one in range(*row.indices(len(self)))]
+        row = range(len(self))[row]
+        return _decoded(self.data[self.ends[row - 1] if row else 0 : self.ends[row]].tobytes())
+
+    def __iter__(self) -> Iterator[str]:
+        data, start = self.data.tobytes(), 0
+        for end in self.ends.tolist():
+            yield _decoded(data[start:end])
+            start = end
+
+    def __eq__(self, other: Any) -> bool:
+        if not isinstance(other, Sequence) or isinstance(other, str):
+            return NotImplemented
+        return len(self) == len(other) and all(a == b for a, b in zip(self, other, strict=True))
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"PackedTexts({len(self)} texts)"
+
+
+def _decoded(data: bytes) -> str:
+    try:
+        return data.decode("utf-8", _ERRORS)
+    except UnicodeDecodeError:
+        raise CodesError(f"A stored name is not text: {data[:40]!r}.") from None

@@ -1,0 +1,143 @@
+"""The arrays of a file in blocks of 1 MB, each compared with its checksum when it is first read.
+
+A large file is opened without reading it, so its codes cannot be compared then; a search that reads all of them can
+compare them on the way, which XXH3 does faster than disks deliver. What the checksums cannot show, because a forged
+file has right ones, is looked at too: spare bits of codes, and the order of ids.
+"""
+
+import zlib
+from collections.abc import Callable
+from functools import cache, partial
+from typing import Any
+
+import numpy as np
+import xxhash
+from numpy.typing import NDArray
+
+from scdh.codes import Codes
+from scdh.errors import CodesError
+from scdh.index.kernels.distances import word_columns
+from scdh.index.kernels.threads import run
+from scdh.index.store.format import BLOCK_BYTES, Extent, Path
+from scdh.index.store.mapping import MappedFile
+
+# Blocks of one task: enough work for a thread, few enough to divide a file of 64 MB.
+_TASK_BLOCKS = 16
+# Rows whose blocks are looked up at once, so that a filter of millions of rows takes little memory.
+_ROWS_AT_ONCE = 1 << 20
+
+Problem = Callable[[int, int], str | None]  # what is wrong with the bytes from … to of an array
+
+
+class ArrayBlocks:
+    """The guard of one array.
+
+    Args:
+        data: uint8 [bytes], the array.
+        rows: of the segment; the array has as many columns, and one or more rows of them.
+        extent: its place in the file, with its checksums.
+        find_problem: looks at the meaning of a part whose checksum is right.
+        name: what the array is called in a message.
+        path: of the file.
+        file: where ``data`` is mapped; None if it is a copy in memory.
+    """
+
+    def __init__(
+        self,
+        data: NDArray[np.uint8],
+        rows: int,
+        extent: Extent,
+        find_problem: Problem,
+        name: str,
+        path: Path,
+        file: MappedFile | None,
+    ) -> None:
+        self._data, self._rows, self._extent, self._file = data, rows, extent, file
+        self._find_problem, self._name, self._path = find_problem, name, path
+        self._sums = np.frombuffer(extent.sums, "<u8") if extent.sums else None
+        self._checked = np.zeros(-(-len(data) // BLOCK_BYTES), np.bool_)
+        self.is_checked = False  # all of it
+
+    def check(self, rows: NDArray[Any] | None = None) -> None:
+        """Refuse damage in the blocks of these rows that were not looked at yet."""
+        self.refuse_changed()
+        if not self.is_checked:
+            self._check_blocks(np.flatnonzero(~self._checked & self._blocks_of(rows)))
+            self.is_checked = bool(self._checked.all())
+
+    def check_all(self) -> None:
+        """The same for the whole array, also where an earlier version wrote only one checksum of all of it."""
+        if self._sums is None and len(self._checked) > 1 and zlib.crc32(self._data.data) != self._extent.crc:
+            raise self._mismatch()
+        self.check()
+
+    def refuse_changed(self) -> None:
+        if self._file is not None:
+            self._file.refuse_changed()
+
+    def _check_blocks(self, blocks: NDArray[np.intp]) -> None:
+        parts = [blocks[start : start + _TASK_BLOCKS] for start in range(0, len(blocks), _TASK_BLOCKS)]
+        for _ in run([partial(self._check_some, part) for part in parts]):
+            pass
+
+    def _check_some(self, blocks: NDArray[np.intp]) -> None:
+        for block in blocks.tolist():
+            start, stop = block * BLOCK_BYTES, min((block + 1) * BLOCK_BYTES, len(self._data))
+            if self._sums is not None:
+                is_right = xxhash.xxh3_64_intdigest(self._data[start:stop].data) == int(self._sums[block])
+            else:  # one checksum of all, which is compared here if that is one block
+                is_right = len(self._checked) > 1 or zlib.crc32(self._data.data) == self._extent.crc
+            if not is_right:
+                raise self._mismatch()
+            problem = self._find_problem(start, stop)
+            if problem is not None:
+                raise CodesError(f"{self._path} is damaged: of the {self._name} {problem}.")
+            self._checked[block] = True
+
+    def _mismatch(self) -> CodesError:
+        return CodesError(f"{self._path} is damaged: the {self._name} do not match their checksum.")
+
+    def _blocks_of(self, rows: NDArray[Any] | None) -> NDArray[np.bool_]:
+        """Which blocks hold these rows."""
+        if rows is None or len(self._checked) == 1:
+            return np.ones(len(self._checked), np.bool_)
+        numbers = np.flatnonzero(rows) if rows.dtype == np.bool_ else rows.reshape(-1)
+        wanted = np.zeros(len(self._checked), np.bool_)
+        item_bytes = len(self._data) // self._rows
+        width = min(8, item_bytes)
+        for first in range(0, len(numbers), _ROWS_AT_ONCE):
+            part = numbers[first : first + _ROWS_AT_ONCE]
+            for word in range(item_bytes // width):
+                wanted[(word * self._rows + part) * width // BLOCK_BYTES] = True
+        return wanted
+
+
+def spare_bits_problem(words: NDArray[Any], bits: int) -> Problem:
+    """Finds bits that are set beyond those of a code, which would count in distances; ``words`` [words, rows]."""
+    spare = ~word_columns(Codes.from_bits(np.ones((1, bits), np.uint8)))[-1, 0]
+    last, before = words[-1], (len(words) - 1) * words.shape[1]
+
+    def find(start: int, stop: int) -> str | None:
+        part = last[max(0, start // words.itemsize - before) : max(0, stop // words.itemsize - before)]
+        if spare and np.bitwise_or.reduce(part, initial=0) & spare:
+            return f"some have bits set beyond the {bits} of a code"
+        return None
+
+    return find
+
+
+def order_problem(ids: NDArray[np.int64]) -> Problem:
+    """Finds ids that are not larger than the one before, by which an id could be there twice."""
+    # Between two blocks that are read there may be others that are not, so the first ids of all blocks are compared.
+    first_ids_ascend = cache(lambda: is_ascending(ids[:: BLOCK_BYTES // ids.itemsize]))
+    problem = "some are not larger than the one before"
+
+    def find(start: int, stop: int) -> str | None:
+        part = ids[start // 8 : stop // 8 + 1]  # with the first id of the next block
+        return None if is_ascending(part) and first_ids_ascend() else problem
+
+    return find
+
+
+def is_ascending(ids: NDArray[np.int64]) -> bool:
+    return bool(np.all(ids[1:] > ids[:-1]))

@@ -1,0 +1,124 @@
+"""The header of a safetensors file, checked against the file before anything is allocated. Needs no torch.
+
+A safetensors file is 8 bytes with the length of the header, the header as JSON, and the tensors' bytes.
+"""
+
+import os
+from dataclasses import dataclass
+from math import prod
+from typing import Any, BinaryIO
+
+from scdh.json_files import parse_json
+
+# Of a header or a description, so that reading one that was made to be large takes little memory: a million label
+# names fit, and what Python makes of the text stays below 200 MB.
+LONGEST_TEXT, MOST_VALUES = 1 << 25, 1 << 21
+ITEM_BYTES = {
+    "BOOL": 1,
+    "U8": 1,
+    "I8": 1,
+    "I16": 2,
+    "U16": 2,
+    "F16": 2,
+    "BF16": 2,
+    "I32": 4,
+    "U32": 4,
+    "F32": 4,
+    "F64": 8,
+    "I64": 8,
+    "U64": 8,
+}
+
+
+@dataclass(frozen=True)
+class StoredTensor:
+    """Where a tensor is in its file: bytes ``start`` to ``end``."""
+
+    dtype: str  # as safetensors names it, such as "F32"
+    shape: tuple[int, ...]
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class WeightsHeader:
+    """What a file says about itself and its tensors; together the tensors fill the file exactly."""
+
+    metadata: dict[str, str]
+    tensors: dict[str, StoredTensor]
+
+
+def read_header(handle: BinaryIO) -> WeightsHeader:
+    """The header of an open safetensors file.
+
+    Raises:
+        ValueError: with a short reason, if it is damaged, cut short, or made to take more memory than the file.
+    """
+    size = os.fstat(handle.fileno()).st_size
+    handle.seek(0)
+    length = int.from_bytes(handle.read(8), "little")
+    if not 2 <= length <= size - 8:
+        raise ValueError(f"a safetensors header of {length:,} bytes does not fit into the file's {size:,} bytes")
+    content = parse_limited(_read(handle, length))
+    if not isinstance(content, dict):
+        raise ValueError("its safetensors header is no table")
+    metadata = content.pop("__metadata__", {})
+    if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
+        raise ValueError("the metadata in its safetensors header are no texts")
+    tensors = {name: _stored_tensor(name, entry, 8 + length) for name, entry in content.items()}
+    end = 8 + length
+    for name, tensor in sorted(tensors.items(), key=lambda item: (item[1].start, item[1].end)):
+        if tensor.start != end:
+            raise ValueError(f"tensor {short(name)} does not begin where the one before it ends")
+        end = tensor.end
+    if end != size:
+        raise ValueError(f"its header promises {end:,} bytes, but {size:,} were found")
+    return WeightsHeader(metadata, tensors)
+
+
+def read_bytes(handle: BinaryIO, tensor: StoredTensor, into: memoryview) -> None:
+    """Read one tensor into memory that was allocated for it."""
+    handle.seek(tensor.start)
+    done = 0
+    while done < len(into):
+        count = handle.readinto(into[done:])  # type: ignore[attr-defined]
+        if not count:
+            raise ValueError("it became shorter while it was read")
+        done += count
+
+
+def parse_limited(data: bytes) -> Any:
+    """As :func:`parse_json`, for a text of a stranger: one with more values than any model has is refused unread."""
+    if len(data) > LONGEST_TEXT or data.count(b",") + data.count(b"[") + data.count(b"{") > MOST_VALUES:
+        raise ValueError(f"a description of {len(data):,} bytes is larger than that of any model")
+    return parse_json(data)
+
+
+def short(text: object) -> str:
+    """A name for a message, cut where a stranger made it long."""
+    shown = repr(text)
+    return shown if len(shown) <= 80 else f"{shown[:77]}…"
+
+
+def _read(handle: BinaryIO, length: int) -> bytes:
+    if length > LONGEST_TEXT:
+        raise ValueError(f"a safetensors header of {length:,} bytes is larger than that of any model")
+    data = handle.read(length)
+    if len(data) != length:
+        raise ValueError("it became shorter while it was read")
+    return data
+
+
+def _stored_tensor(name: str, entry: Any, data_start: int) -> StoredTensor:
+    try:
+        dtype, shape = entry["dtype"], tuple(entry["shape"])
+        start, end = entry["data_offsets"]
+    except (TypeError, KeyError, ValueError):
+        raise ValueError(f"tensor {short(name)} is not described as safetensors does") from None
+    if dtype not in ITEM_BYTES if isinstance(dtype, str) else True:
+        raise ValueError(f"tensor {short(name)} has the type {short(dtype)}, which no model has")
+    if len(shape) > 16 or not all(type(value) is int and 0 <= value < 1 << 48 for value in (*shape, start, end)):
+        raise ValueError(f"the shape or place of tensor {short(name)} cannot be")
+    if end - start != prod(shape) * ITEM_BYTES[dtype]:
+        raise ValueError(f"tensor {short(name)} has {end - start:,} bytes, which do not fit its shape")
+    return StoredTensor(dtype, shape, data_start + start, data_start + end)

@@ -1,0 +1,162 @@
+"""Files made to hurt: models that ask for memory, pictures that start programs or swell, names that move a cursor."""
+
+import io
+import json
+import re
+import resource
+import shutil
+import string
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+
+import numpy as np
+from PIL import Image
+
+from scdh.data.images.decode import decode
+from scdh.data.source import BadImage
+from tests.attack.trials import Attack, Failed
+from tests.cli.commands import must, run
+
+# What Python, torch and scdh take before any model is looked at is measured, not assumed: see _memory.
+_LOAD = """
+import resource, sys
+from scdh.errors import ScdhError
+from scdh.hasher import Hasher
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+try:
+    Hasher.load(sys.argv[1], device="cpu")
+    ending = "loaded"
+except ScdhError:
+    ending = "refused"
+print(ending, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+"""
+ALLOWED_KB = 64 << 10  # beside twice the file: buffers, and modules that are imported while a model is read
+CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+def attacks(scratch: Path) -> Iterator[Attack]:
+    """Those on models need a model in ``scratch/samples/run/model``."""
+    yield Attack("hostile: model", lambda random: _model(scratch, random))
+    yield Attack("hostile: picture", _picture)
+    yield Attack("hostile: names", lambda random: _names(scratch, random))
+
+
+def _model(scratch: Path, random: Random) -> str:
+    """A model whose description asks for a huge network."""
+    folder = scratch / "hostile-model"
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(scratch / "samples/run/model", folder)
+    file = folder / "config.json"
+    content = json.loads(file.read_text("utf-8"))
+    bomb = random.choice(("hidden", "many hidden", "bits", "labels", "width"))
+    if bomb == "hidden":
+        content["config"]["net"]["hidden"] = [random.choice((30_000, 10**6, 10**9)), 30_000]
+    elif bomb == "many hidden":
+        content["config"]["net"]["hidden"] = [4096] * random.choice((100, 20_000))
+    elif bomb == "bits":
+        content["bits"] = content["config"]["method"]["bits"] = random.choice((10**6, 10**9))
+    elif bomb == "labels":
+        content["label_names"] = [str(number) for number in range(10**6)]
+    else:
+        content["feature_width"] = random.choice((10**7, 10**12))
+    content.pop("checksum", None)
+    file.write_text(json.dumps(content), "utf-8")
+    if random.random() < 0.5:  # without the description that the weights carry
+        _strip_metadata(folder / "model.safetensors")
+    size = sum(path.stat().st_size for path in folder.iterdir())
+    done = subprocess.run([sys.executable, "-c", _LOAD, str(folder)], capture_output=True, text=True)
+    if done.returncode:
+        raise Failed(f"loading a model with a huge {bomb} ended in {done.stderr[-500:]}")
+    ending, grown = done.stdout.split()
+    if int(grown) * 1024 > 2 * size + ALLOWED_KB * 1024:
+        raise Failed(f"a model of {size} bytes with a huge {bomb} took {grown} kB")
+    return ending
+
+
+def _strip_metadata(weights: Path) -> None:
+    from safetensors.numpy import load_file, save_file
+
+    save_file(load_file(weights), weights, metadata={"format": "pt"})
+
+
+def _picture(random: Random) -> str:
+    """Bytes in a file that is called .jpg; whatever they are, no program starts and little memory is used."""
+    make = random.choice((_postscript, _svg, _bomb, _cut_photo, _noise_after_a_magic))
+    children = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+    try:
+        decode(make(random), "photo.jpg")
+    except BadImage:
+        ending = "refused"
+    else:
+        ending = "decoded"
+    if ending == "decoded" and make in (_postscript, _svg, _bomb):
+        raise Failed(f"{make.__name__} was decoded")
+    if resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss > children:
+        raise Failed(f"{make.__name__} started a program")
+    return ending
+
+
+def _postscript(random: Random) -> bytes:
+    size = random.randrange(10, 100)
+    return f"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 {size} {size}\n%%EndComments\nshowpage\n%%EOF\n".encode()
+
+
+def _svg(random: Random) -> bytes:
+    return b'<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"></svg>' + b" " * random.randrange(50)
+
+
+def _bomb(random: Random) -> bytes:
+    """Millions of equal pixels take few bytes."""
+    file = io.BytesIO()
+    side = random.choice((20_000, 30_000))
+    Image.new("1", (side, side)).save(file, "PNG")
+    return file.getvalue()
+
+
+def _cut_photo(random: Random) -> bytes:
+    file = io.BytesIO()
+    pixels = np.random.default_rng(random.randrange(1 << 30)).integers(0, 255, (40, 40, 3), np.uint8)
+    Image.fromarray(pixels).save(file, random.choice(("JPEG", "PNG", "GIF", "WEBP", "TIFF", "BMP")))
+    data = file.getvalue()
+    return data[: random.randrange(1, len(data))]
+
+
+def _noise_after_a_magic(random: Random) -> bytes:
+    magics = (b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", b"GIF89a", b"RIFF\0\0\0\0WEBP", b"II*\0", b"MM\0*", b"BM", b"P6\n")
+    return random.choice(magics) + random.randbytes(random.randrange(1, 2_000))
+
+
+def _names(scratch: Path, random: Random) -> str:
+    """Class folders of any bytes are read, and nothing but printable text reaches the terminal."""
+    folder = scratch / "hostile-names"
+    shutil.rmtree(folder, ignore_errors=True)
+    for number in range(2):
+        place = bytes(folder) + b"/" + _name(random) + str(number).encode()
+        (Path(place.decode("utf-8", "surrogateescape"))).mkdir(parents=True)
+        for photo in range(2):
+            path = place.decode("utf-8", "surrogateescape") + f"/{photo}.png"
+            Image.new("RGB", (8, 8), (50 * number, 0, 0)).save(path)
+    code, out, err = run(["datasets", str(folder)])
+    if code:
+        raise Failed(f"scdh datasets ended with {code}: {err!r}")
+    if CONTROL.search(out + err):
+        raise Failed(f"control characters reach the terminal: {out!r}")
+    must(["info", str(folder)])
+    return "printed"
+
+
+def _name(random: Random) -> bytes:
+    kinds = (
+        b"\x1b[31mred",
+        b"[red]",
+        b"[/]",
+        b"a\nb",
+        b"\xff\xfe",
+        "rtl\u202eabc".encode(),
+        random.choice(string.punctuation.replace("/", "").replace(".", "")).encode(),
+        random.randbytes(6).replace(b"/", b"_").replace(b"\0", b"_"),
+    )
+    return b"c" + random.choice(kinds)

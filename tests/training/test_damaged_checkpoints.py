@@ -1,0 +1,114 @@
+"""Checkpoints and the other files of a run that were damaged: one sentence, or nothing changed."""
+
+import json
+import random
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
+
+from scdh.config import load_config
+from scdh.errors import ModelError, ScdhError
+from scdh.hasher import Hasher
+from scdh.runs.folder import RunFolder
+from scdh.training.checkpoint import load_checkpoint
+from scdh.training.optim import build_optimiser, build_schedule
+from tests.cli.commands import run
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("trained") / "run"
+    Hasher.train(load_config("demo-digits", overrides={"train.epochs": 1}), folder, quiet=True)
+    assert run(f"evaluate {folder}")[0] == 0
+    return folder
+
+
+@pytest.fixture
+def copied(trained: Path, tmp_path: Path) -> RunFolder:
+    return RunFolder(shutil.copytree(trained, tmp_path / "run"))
+
+
+def restore(folder: RunFolder) -> list[bytes]:
+    """Everything that a checkpoint brings back, as bytes."""
+    hasher = Hasher.load(folder.path)
+    optimiser = build_optimiser(hasher.network, hasher.method, hasher.config.train)
+    schedule = build_schedule(optimiser, hasher.config.train, 10)
+    modules: dict[str, torch.nn.Module] = {"net": hasher.network, "method": hasher.method}
+    progress, counters = load_checkpoint(folder.checkpoint, modules, optimiser, schedule)
+    state = {**optimiser.state_dict(), "schedule": schedule.state_dict(), "progress": vars(progress), **counters}
+    tensors = [*hasher.network.state_dict().values(), torch.get_rng_state()]
+    momenta = [tensor for entry in state.pop("state").values() for tensor in entry.values()]
+    return [repr(state).encode(), *(tensor.detach().numpy().tobytes() for tensor in [*tensors, *momenta])]
+
+
+def test_a_damaged_checkpoint_is_refused_or_restores_the_same(copied: RunFolder) -> None:
+    expected, good = restore(copied), copied.checkpoint.read_bytes()
+    rng, refused = random.Random(0), 0
+    for _ in range(300):
+        bad = bytearray(good)
+        for _ in range(rng.choice((1, 1, 8))):
+            place = rng.randrange(len(bad)) if rng.random() < 0.5 else rng.randrange(6000)
+            bad[place] ^= 1 << rng.randrange(8)
+        copied.checkpoint.write_bytes(bytes(bad))
+        try:
+            assert restore(copied) == expected
+        except ModelError:
+            refused += 1
+    assert refused > 250
+
+
+@pytest.mark.parametrize("state", ["{", "[]", "{}", '{"progress": 3}', "[" * 100_000])
+def test_a_state_that_cannot_be_read_is_one_sentence(state: str, copied: RunFolder) -> None:
+    with safe_open(copied.checkpoint, framework="pt") as file:
+        header = dict(file.metadata())
+    del header["checksum"]  # as an earlier version wrote it
+    save_file(load_file(copied.checkpoint), copied.checkpoint, metadata=header)
+    restore(copied)
+    save_file(load_file(copied.checkpoint), copied.checkpoint, metadata=header | {"state": state})
+    with pytest.raises(ModelError, match=r"last.safetensors' is damaged: .*; restore it from a copy, or start a new"):
+        restore(copied)
+
+
+BAD = [b"", b"{", b"[]", b"3", b"\xff\xfe\x00", b"{}", b"[" * 100_000, b'{"config": {"train": 3}, "definition": 3}']
+
+
+@pytest.mark.parametrize("content", BAD, ids=range(len(BAD)))
+@pytest.mark.parametrize(
+    "name", ["config.json", "protocol.json", "scores.json", "choices.json", "log.csv", "model/config.json", "steps.csv"]
+)
+def test_damaged_files_of_a_run_are_one_sentence(name: str, content: bytes, copied: RunFolder) -> None:
+    (copied.path / name).write_bytes(content)
+    for command in ("info", "evaluate", "train --resume --quiet --out"):
+        code, _, err = run(f"{command} {copied}")
+        assert code in (0, 2), (command, err)
+        assert "should not have happened" not in err
+
+
+@pytest.mark.parametrize("name", ["config.json", "scores.json"])
+def test_changed_settings_and_scores_are_noticed(name: str, copied: RunFolder) -> None:
+    file = copied.path / name
+    good, rng, refused = file.read_bytes(), random.Random(0), 0
+    content = json.loads(good)
+
+    def read() -> dict:
+        return {"config": copied.saved_settings()} if name == "config.json" else copied.saved_scores()
+
+    for _ in range(300):
+        bad = bytearray(good)
+        bad[rng.randrange(len(bad))] ^= 1 << rng.randrange(8)
+        file.write_bytes(bytes(bad))
+        try:
+            now = read()
+            if name == "config.json":
+                assert now["config"] == content["config"]
+            else:
+                assert {key: now.get(key) for key in content if key != "checksum"} == {
+                    key: value for key, value in content.items() if key != "checksum"
+                }
+        except ScdhError:
+            refused += 1
+    assert refused > 250
