@@ -70,16 +70,7 @@ def load_config(
         if preset not in preset_names():
             raise ConfigError(unknown_name("preset", preset, preset_names()))
         values = tomllib.loads((_presets() / f"{preset}.toml").read_text("utf-8"))
-    from_file: dict[str, Any] = {}
-    if file is not None:
-        try:
-            from_file = tomllib.loads(Path(file).read_text("utf-8"))
-        except FileNotFoundError:
-            raise ConfigError(f"There is no configuration file {str(file)!r}.") from None
-        except OSError as error:
-            raise ConfigError(f"Configuration file {str(file)!r} cannot be read: {error.strerror}.") from None
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise ConfigError(f"Configuration file {str(file)!r} is not valid TOML: {error}.") from None
+    from_file = {} if file is None else read_settings_file(file)
     pairs = list(overrides.items() if isinstance(overrides, Mapping) else (split_override(o) for o in overrides))
     table = from_file.get("method")
     method = dict(pairs).get("method.name", table.get("name") if isinstance(table, dict) else None)
@@ -95,6 +86,18 @@ def load_config(
                 raise ConfigError(f"Setting {key!r} goes below {group!r}, which is a value, not a group.")
         table[name] = value
     return parse_config(values)
+
+
+def read_settings_file(file: str | Path) -> dict[str, Any]:
+    """The tables of a TOML file with settings, not checked yet; a file that is missing or no TOML is refused."""
+    try:
+        return tomllib.loads(Path(file).read_text("utf-8"))
+    except FileNotFoundError:
+        raise ConfigError(f"There is no configuration file {str(file)!r}.") from None
+    except OSError as error:
+        raise ConfigError(f"Configuration file {str(file)!r} cannot be read: {error.strerror}.") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"Configuration file {str(file)!r} is not valid TOML: {error}.") from None
 
 
 def _drop_unknown_settings(preset: dict[str, Any], method: str) -> None:

@@ -63,6 +63,27 @@ def test_parts_in_any_spelling(tmp_path: Path) -> None:
     assert parts_of(tmp_path / "search") == {"1.png": "test", "2.png": "database"}
 
 
+@pytest.mark.parametrize("root", ["", "photos/"])
+@pytest.mark.parametrize(
+    ("train", "test"), [("train_images", "test_images"), ("TrainSet", "TestSet"), ("train", "test")]
+)
+def test_parts_with_longer_names_and_below_a_wrapping_folder(tmp_path: Path, root: str, train: str, test: str) -> None:
+    files = [f"{root}{train}/cat/1.png", f"{root}{train}/dog/2.png", f"{root}{test}/cat/3.png"]
+    write_pictures(tmp_path, files)
+    source = open_source(str(tmp_path))
+    assert source.label_names == ["cat", "dog"]
+    assert source.split is not None
+    names = [Path(source.item_name(i)).name for i in range(3)]
+    assert {names[i]: str(source.split[i]) for i in range(3)} == {"1.png": "train", "2.png": "train", "3.png": "test"}
+
+
+def test_one_class_that_is_divided_itself_is_a_class(tmp_path: Path) -> None:
+    write_pictures(tmp_path, ["cat/train/1.png", "cat/test/2.png"])
+    source = open_source(str(tmp_path))
+    assert source.label_names == ["cat"]
+    assert source.labels.tolist() == [0, 0]
+
+
 def test_a_part_with_an_unknown_name_keeps_it(tmp_path: Path) -> None:
     paths = [f"{part}/{label}/{part}{i}.png" for part in ("train", "holdout") for label in "ab" for i in range(5)]
     write_pictures(tmp_path / "two", paths)

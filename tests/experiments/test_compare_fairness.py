@@ -67,6 +67,9 @@ def test_the_floats_are_a_line_of_every_table_of_map(compared: Path) -> None:
 def test_rates_that_are_given_or_not_wanted_are_not_tried(tmp_path: Path) -> None:
     must(f"{SMALL} --set train.lr_head=0.01 --set dpsh:train.lr_trunk=0.01 --out {tmp_path}/a")
     assert read_json(tmp_path / "a/compare.json")["tuned"] == {}
+    (tmp_path / "rate.toml").write_text("train.lr_head = 0.01\ntrain.lr_trunk = 0.01\n")
+    must(f"{SMALL} --config {tmp_path}/rate.toml --out {tmp_path}/c --set net.backbone=features")
+    assert read_json(tmp_path / "c/compare.json")["tuned"] == {}
     code, out, _ = run(f"{SMALL} --no-trials --out {tmp_path}/b")
     assert code == 0
     assert not (tmp_path / "b/rates").exists()

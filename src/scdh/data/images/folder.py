@@ -10,7 +10,7 @@ from PIL import Image
 
 from scdh.data.images.decode import EXTENSIONS, decode
 from scdh.data.source import Source, file_stamps
-from scdh.data.split_words import DATABASE, TRAIN, UNLABELLED, UNMARKED, is_part, part_name
+from scdh.data.split_words import DATABASE, TRAIN, UNLABELLED, UNMARKED, is_part, part_name, part_of_name
 from scdh.errors import DataError
 from scdh.label_arrays import NO_LABEL
 
@@ -78,12 +78,13 @@ def open_folder(root: Path, *, name: str | None = None, parts: frozenset[str] | 
         parts: which of "train", "val" and "test" to read; None for all.
     """
     name = name or root.name or str(root)
+    root = _below_wrapping(root)
     folders = _sub_folders(root)
     divided, divided_classes = _are_parts(root, folders), False
     files: list[_ImageFile] = []
     if divided:
         for folder in folders:
-            part = part_name(folder)
+            part = _part_of_folder(folder)
             if part == UNLABELLED:
                 files += [_ImageFile(path, None, part) for path in _images_below(root, folder)]
             elif parts is None or part in parts:
@@ -107,16 +108,36 @@ def open_folder(root: Path, *, name: str | None = None, parts: frozenset[str] | 
     return source
 
 
+def _below_wrapping(root: Path) -> Path:
+    """The folder with the parts, where one folder wraps them, as archives do (``photos/photos/train/cat``)."""
+    folders = _sub_folders(root)
+    if len(folders) != 1 or any(_is_image(entry.name) for entry in os.scandir(root)):
+        return root
+    inner = root / folders[0]
+    parts = _sub_folders(inner)
+    # Without classes below the parts, the one folder is a class that is divided itself.
+    return inner if _are_parts(inner, parts) and any(_sub_folders(inner / part) for part in parts) else root
+
+
+def _part_of_folder(folder: str) -> str:
+    """The part that a folder's name tells, "train_images" and "TestSet" too."""
+    return part_name(folder) if is_part(folder) else part_of_name(folder) or folder
+
+
 def _are_parts(root: Path, folders: list[str]) -> bool:
     """Whether the sub-folders are parts of a split rather than classes.
 
-    All of them have names of parts, train or database among them. Or some have: two that repeat each other's class
+    All of them have names of parts, train or database among them. Or longer names with such words, train among them,
+    and the same class folders. Or some have: two that repeat each other's class
     folders, or one of two folders whose class folders the other has too, as ``train/cat`` and ``holdout/cat``; a
     setting must then explain the other names. A class that is called test or index beside other classes is a class.
     """
     names = {part_name(folder) for folder in folders if is_part(folder)}
     if all(is_part(folder) for folder in folders) and {TRAIN, DATABASE} & names:
         return True
+    told = {_part_of_folder(folder) for folder in folders}
+    if TRAIN in told and len(told) == len(folders) > 1 and all(map(is_part, told)):  # train_images, test_images
+        return bool(set.intersection(*(set(_sub_folders(root / folder)) for folder in folders)))
     classes = {folder: set(_sub_folders(root / folder)) for folder in folders if part_name(folder) != UNLABELLED}
     parts = [inner for folder, inner in classes.items() if is_part(folder)]
     if len(names - {UNLABELLED}) >= 2:

@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from scdh.config import read_settings_file
 from scdh.data.source import Source
 from scdh.experiments.compare.grid import Grid
 from scdh.experiments.compare.named_warnings import warnings_named
@@ -17,7 +18,7 @@ from scdh.experiments.compare.results import Trial, TuningResult
 from scdh.files import locked
 from scdh.methods.declared import declared
 from scdh.progress import track
-from scdh.runs.choices import Choices
+from scdh.runs.choices import Choices, flat_settings
 from scdh.runs.protocol import protocol_of
 from scdh.training.search import EPOCHS, RATE
 from scdh.training.trials import TRUNK_RATE, choose_by_trials, settings_to_try
@@ -76,5 +77,6 @@ def own_rates(
 
 
 def _has_no_rate(grid: Grid, name: str) -> bool:
-    given: tuple[Mapping[str, Any], ...] = (grid.settings or {}, (grid.method_settings or {}).get(name, {}))
+    in_file = {} if grid.file is None else flat_settings(read_settings_file(grid.file))
+    given: tuple[Mapping[str, Any], ...] = (in_file, grid.settings or {}, (grid.method_settings or {}).get(name, {}))
     return declared(name).learns_by_gradient and not any(RATE in settings for settings in given)
