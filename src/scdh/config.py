@@ -12,6 +12,7 @@ from typing import Any
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from scdh.errors import ConfigError, unknown_name
+from scdh.files import read_regular
 from scdh.settings import DataSettings as DataSettings  # also imported from here
 from scdh.settings import MethodSettings as MethodSettings
 from scdh.settings import NetSettings as NetSettings
@@ -91,7 +92,7 @@ def load_config(
 def read_settings_file(file: str | Path) -> dict[str, Any]:
     """The tables of a TOML file with settings, not checked yet; a file that is missing or no TOML is refused."""
     try:
-        return tomllib.loads(Path(file).read_text("utf-8"))
+        return tomllib.loads(read_regular(file).decode("utf-8"))
     except FileNotFoundError:
         raise ConfigError(f"There is no configuration file {str(file)!r}.") from None
     except OSError as error:

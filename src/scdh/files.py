@@ -1,8 +1,10 @@
 """Files appear whole or not at all: written under a temporary name beside the target, then renamed."""
 
+import errno
 import os
 import re
 import secrets
+import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -43,6 +45,25 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
         sync_folder(target.parent)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def open_regular(path: str, flags: int) -> int:
+    """An ``opener`` for ``open`` that refuses pipes, sockets and devices: a reader could wait for ever."""
+    descriptor = os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+    mode = os.fstat(descriptor).st_mode
+    if stat.S_ISREG(mode):
+        return descriptor
+    os.close(descriptor)
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+    kind = "pipe" if stat.S_ISFIFO(mode) else "device"
+    raise OSError(errno.EINVAL, f"it is not a file on disk but a {kind}", path)
+
+
+def read_regular(path: str | os.PathLike[str]) -> bytes:
+    """The bytes of a file on disk; an OSError for anything else."""
+    with open(path, "rb", opener=open_regular) as handle:
+        return handle.read()
 
 
 def sync_file(file: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from scdh.checksums import is_intact, with_checksum
 from scdh.errors import DataError
-from scdh.files import replacing
+from scdh.files import read_regular, replacing
 from scdh.printable import json_text
 
 
@@ -30,7 +30,7 @@ def read_table(path: Path, holds: str, remedy: str) -> dict[str, Any]:
         DataError: if it is no JSON table, or was changed since it was written.
     """
     try:
-        content = parse_json(path.read_bytes())
+        content = parse_json(read_regular(path))
     except (FileNotFoundError, NotADirectoryError):
         raise
     except OSError as error:

@@ -12,6 +12,7 @@ from typing import Any
 from scdh._version import __version__
 from scdh.checksums import CHECKSUM, is_intact
 from scdh.errors import ModelError
+from scdh.files import read_regular
 from scdh.hub import DESCRIPTION, WEIGHTS
 from scdh.weights_file import WeightsHeader, parse_limited, read_header, short
 
@@ -74,7 +75,7 @@ def without_folders(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 def _from_file(folder: Path) -> dict[str, Any]:
     try:
-        data = (folder / DESCRIPTION).read_bytes()
+        data = read_regular(folder / DESCRIPTION)
     except (FileNotFoundError, NotADirectoryError):
         missing = DESCRIPTION if (folder / WEIGHTS).exists() else WEIGHTS
         raise ModelError(f"The model folder {str(folder)!r} has no {missing}.") from None
@@ -92,7 +93,7 @@ def _check_copy(folder: Path) -> None:
     An intact one of other weights is what a save leaves that was killed between two renames; it is passed over.
     """
     try:
-        copy = parse_limited((folder / DESCRIPTION).read_bytes())
+        copy = parse_limited(read_regular(folder / DESCRIPTION))
         is_good = isinstance(copy, dict) and copy.get("format") == FORMAT and is_intact(copy)
     except (OSError, ValueError):
         is_good = False

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from scdh.checksums import CHECKSUM, array_checksum
 from scdh.errors import ModelError
-from scdh.files import leftovers, replacing
+from scdh.files import leftovers, open_regular, replacing
 from scdh.hub import CARD, DESCRIPTION, WEIGHTS, model_card
 from scdh.json_files import write_table
 from scdh.model_description import EMBEDDED, FORMAT, VERSION, damaged_model, description_of
@@ -128,11 +128,13 @@ class StoredModel:
 def open_model(folder: Path) -> Iterator[StoredModel]:
     """Open a model folder; whatever goes wrong until it is closed becomes one sentence."""
     try:
-        with open(folder / WEIGHTS, "rb") as handle:
+        with open(folder / WEIGHTS, "rb", opener=open_regular) as handle:
             header = read_header(handle)
             yield StoredModel(folder, description_of(folder, header), header, handle)
     except (FileNotFoundError, NotADirectoryError):
         raise ModelError(f"The model folder {str(folder)!r} has no {WEIGHTS}.") from None
+    except OSError as error:
+        raise ModelError(f"{str(folder / WEIGHTS)!r} cannot be read: {error.strerror}.") from None
     except ModelError:
         raise
     except (ValueError, KeyError, TypeError, AttributeError, RuntimeError, OverflowError, RecursionError) as error:

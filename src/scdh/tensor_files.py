@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from scdh.checksums import array_checksum, json_checksum
 from scdh.errors import CodesError
-from scdh.files import remove_abandoned, replacing
+from scdh.files import open_regular, remove_abandoned, replacing
 
 RESERVED = ("format", "version", "bits")
 CHECKSUMS = "scdh_checksums"
@@ -158,7 +158,7 @@ def open_tensors(path: str | os.PathLike[str], format_name: str) -> Iterator[Sto
     """
     path = Path(path)
     try:
-        handle = FileIO(path, "r")
+        handle = FileIO(path, "r", opener=open_regular)
     except FileNotFoundError:
         raise CodesError(f"There is no {format_name} file at {path}.") from None
     except OSError as error:

@@ -22,6 +22,8 @@ class Case:
 
 CASES = (
     Case("info of nothing", "info {d}/nowhere", ("nowhere", "is not a run, a model, codes, an index")),
+    Case("check of nothing", "check {d}/nowhere", ("nowhere", "nothing at")),
+    Case("check of data", "check {d}/corrupt", ("corrupt", "is not a run", "scdh datasets")),
     Case("report of what is no run", "report {d}", ("is not a run folder",)),
     Case("pictures for no page", "search {d}/some.index --row 0 --data digits", ("--data", "--html")),
     Case("info of cut codes", "info {d}/short.codes", ("short.codes", "cut short")),

@@ -1,5 +1,6 @@
 """`scdh check`: whole things pass, damage is named with what to do, and the exit code tells."""
 
+import os
 import shutil
 
 import pytest
@@ -66,6 +67,28 @@ def test_a_comparison_and_kept_features(made, tmp_path):
     assert {part["kind"] for part in checked["parts"]} >= {"results of a comparison", "settings", "model"}
     _damage(tmp_path / "compared/compare.json")
     assert run(f"check {tmp_path}/compared")[0] == 1
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "check p.codes",
+        "index p.codes --out x.index",
+        "check model",
+        "encode model digits",
+        "evaluate run",
+        "train --config p.toml",
+        "search p.index --row 0",
+    ],
+)
+def test_pipes_are_refused_not_waited_for(tmp_path, monkeypatch, command):
+    monkeypatch.chdir(tmp_path)
+    for name in ("p.codes", "p.index", "p.toml", "model/model.safetensors", "model/config.json", "run/config.json"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        os.mkfifo(tmp_path / name)
+    code, _, err = run(f"{command}{' --out x.codes' if command.startswith('encode') else ''}")
+    assert code == 2
+    assert len(err.strip().splitlines()) == 1
 
 
 @pytest.mark.parametrize("thing", ["nowhere", "."])

@@ -22,7 +22,7 @@ from scdh.data.name_tensors import has_names, name_tensors, read_name_tensors
 from scdh.data.older_names import read_older_names
 from scdh.data.row_names import RowNames
 from scdh.errors import CodesError
-from scdh.files import remove_abandoned
+from scdh.files import open_regular, remove_abandoned
 from scdh.tensor_files import open_tensors, write_tensors
 
 if TYPE_CHECKING:
@@ -188,7 +188,7 @@ def _number(metadata: Mapping[str, str]) -> str | None:
 
 def _is_index(path: Path) -> bool:
     try:
-        with open(path, "rb") as handle:
+        with open(path, "rb", opener=open_regular) as handle:
             # Also at the second of its headers: a power cut may tear the first.
             start = handle.read(10)
             handle.seek(4096)

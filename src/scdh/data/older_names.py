@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from scdh.errors import CodesError, DataError
+from scdh.files import read_regular
 
 FORMAT = "scdh items 1"
 
@@ -14,7 +15,7 @@ FORMAT = "scdh items 1"
 def read_older_names(file: Path) -> tuple[np.ndarray, list[str], np.ndarray, list[str]] | None:
     """Ids, names, labels and label names, as :class:`scdh.data.RowNames` takes them; None if there is no such file."""
     try:
-        content = json.loads(file.read_text("utf-8"))
+        content = json.loads(read_regular(file))
     except FileNotFoundError:
         return None
     except OSError as error:

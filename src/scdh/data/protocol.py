@@ -16,7 +16,7 @@ from scdh.data.draw import seeded, take_per_class
 from scdh.data.hold_out import hold_out
 from scdh.data.source import Source
 from scdh.errors import DataError
-from scdh.files import replacing
+from scdh.files import read_regular, replacing
 from scdh.label_arrays import is_labelled
 
 PARTS = ("train", "query", "database", "validation")
@@ -162,8 +162,7 @@ class Protocol:
     def load(cls, path: str | os.PathLike[str]) -> "Protocol":
         """Read what :meth:`save` wrote; a file that was changed since then is refused."""
         try:
-            with open(path, encoding="utf-8") as handle:
-                content = json.load(handle)
+            content = json.loads(read_regular(path))
             stored_format, stored_fingerprint = content.pop("format"), content.pop("fingerprint")
             for part in PARTS:
                 content[part] = np.array(content[part], dtype=np.int64)

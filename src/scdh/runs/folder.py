@@ -16,7 +16,7 @@ from scdh.config import RunConfig, parse_config
 from scdh.data.protocol import Protocol
 from scdh.data.source import Source
 from scdh.errors import ConfigError, DataError, ModelError, TrainingError
-from scdh.files import replacing
+from scdh.files import read_regular, replacing
 from scdh.hub import MODEL_OF_RUN, WEIGHTS, has_model
 from scdh.json_files import read_entries, read_table, write_table
 from scdh.model_description import read_description
@@ -165,7 +165,7 @@ class RunFolder:
                 temporary.write_text(json.dumps(paths), "utf-8")
             return chosen
         try:
-            content = json.loads(self.features_elsewhere.read_text("utf-8"))
+            content = json.loads(read_regular(self.features_elsewhere))
             known = [self.path / content["relative"], Path(content["absolute"])]
         except (OSError, ValueError, KeyError, TypeError, RecursionError):
             known = []  # none was remembered; features can always be computed

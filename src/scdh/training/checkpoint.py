@@ -158,6 +158,8 @@ def _positions_in_version_1(net: nn.Module, groups: list[dict[str, Any]]) -> dic
 
 
 def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any], str]:
+    if path.exists() and not path.is_file():  # to read a pipe would wait for its other end
+        raise _damaged(path, "it is not a file on disk")
     try:
         with safe_open(path, framework="pt") as file:
             header = file.metadata() or {}

@@ -9,6 +9,7 @@ from scdh.experiments.check.parts import check_cache, check_codes, check_index, 
 from scdh.experiments.check.runs import check_run
 from scdh.experiments.compare.results import RESULTS_FILE
 from scdh.experiments.info.models import is_model, is_run
+from scdh.files import open_regular
 from scdh.hub import WEIGHTS
 
 KINDS = "a run, a model, codes, an index, a comparison or a folder of kept features"
@@ -50,8 +51,11 @@ def _folder(path: Path) -> Iterator[Finding]:
 
 
 def _file(path: Path) -> Iterator[Finding]:
-    with open(path, "rb") as handle:
-        start = handle.read(1 << 12)
+    try:
+        with open(path, "rb", opener=open_regular) as handle:
+            start = handle.read(1 << 12)
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror}.") from None
     if start.startswith(b"scdh-index") or path.suffix == ".index":
         yield check_index(path)
     elif path.name == WEIGHTS:

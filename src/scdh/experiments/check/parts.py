@@ -50,12 +50,12 @@ def check_json(path: Path, kind: str, remedy: str) -> Finding:
 
 def is_cache(folder: Path) -> bool:
     """Whether a folder keeps features of a frozen trunk."""
-    return next(folder.glob("*/*.safetensors"), next(folder.glob("*.safetensors"), None)) is not None
+    return any(path.is_file() for pattern in ("*.safetensors", "*/*.safetensors") for path in folder.glob(pattern))
 
 
 def check_cache(folder: Path) -> Iterator[Finding]:
     """A finding for each damaged shard, and one for all that are whole."""
-    shards = sorted(folder.rglob("*.safetensors"))
+    shards = sorted(path for path in folder.rglob("*.safetensors") if path.is_file())
     remedy = "Delete it; it is computed again."
     findings = [find(shard, "kept features", partial(check_shard, shard), remedy) for shard in shards]
     whole = [finding for finding in findings if not finding.problem]

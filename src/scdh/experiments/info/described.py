@@ -8,6 +8,7 @@ from typing import Any
 
 from scdh.checksums import is_intact
 from scdh.errors import DataError
+from scdh.files import read_regular
 from scdh.json_files import parse_json
 
 
@@ -54,7 +55,7 @@ def _text(value: Any) -> str:
 def read_json(path: Path) -> Any:
     """The content of a JSON file; a broken one is refused in one sentence."""
     try:
-        content = parse_json(path.read_bytes())
+        content = parse_json(read_regular(path))
     except (OSError, ValueError) as error:
         raise DataError(f"{path} cannot be read as JSON: {error}.") from None
     if isinstance(content, dict) and not is_intact(content):

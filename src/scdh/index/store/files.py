@@ -1,8 +1,6 @@
 """Opening, locking and replacing the file of an index."""
 
-import errno
 import os
-import stat
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from io import FileIO
@@ -13,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scdh.errors import CodesError
-from scdh.files import leftovers
+from scdh.files import leftovers, open_regular
 from scdh.index.segments import Segment
 from scdh.index.store.arrays import StoredArrays
 from scdh.index.store.format import BODY_AT, SLOTS_AT, Entry, Extent, Manifest, Pen, write_at
@@ -29,7 +27,7 @@ except ImportError:  # Windows has no such locks, so no IndexWriter; reading and
 def opened(path: str | os.PathLike[str]) -> Iterator[FileIO]:
     """The file for reading."""
     try:
-        with FileIO(os.fspath(path), "r", opener=_open_regular) as handle:
+        with FileIO(os.fspath(path), "r", opener=open_regular) as handle:
             yield handle
     except FileNotFoundError:
         raise CodesError(f"There is no scdh-index file at {path}.") from None
@@ -37,22 +35,10 @@ def opened(path: str | os.PathLike[str]) -> Iterator[FileIO]:
         raise CodesError(f"{path} cannot be read: {error.strerror}.") from error
 
 
-def _open_regular(path: str, flags: int) -> int:
-    """A descriptor of a file on disk; to open or read a pipe would wait for its other end, which may never come."""
-    descriptor = os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
-    mode = os.fstat(descriptor).st_mode
-    if stat.S_ISREG(mode):
-        return descriptor
-    os.close(descriptor)
-    if stat.S_ISDIR(mode):
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-    raise CodesError(f"{path} is not a file on disk but a {'pipe' if stat.S_ISFIFO(mode) else 'device'}.")
-
-
 def open_locked(target: Path, mode: str, name: str | os.PathLike[str]) -> FileIO:
     """The file, locked against other writers; ``name`` is its name in error messages."""
     while True:
-        handle = FileIO(target, mode, opener=_open_regular)
+        handle = FileIO(target, mode, opener=open_regular)
         try:
             lock(handle, name)
             if is_at(target, handle):
