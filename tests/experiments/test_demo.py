@@ -1,9 +1,11 @@
 """The demo end to end: digits as a user runs them, groceries on a few shrunken photos of each kind."""
 
+import io
 import json
 import re
 import subprocess
 import sys
+from contextlib import redirect_stderr
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +34,12 @@ PER_CLASS = {"train": 3, "test": 1}
 @pytest.fixture(scope="module")
 def digits(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("demo")
-    report, results = run_demo("digits", out, (16, 32), 0, overrides={"train.epochs": 15})
+    printed = io.StringIO()
+    with redirect_stderr(printed):
+        report, results = run_demo("digits", out, (16, 32), 0, overrides={"train.epochs": 15})
+    lines = [line for line in printed.getvalue().splitlines() if " MAP " in line]
+    assert len(lines) == 7
+    assert "\\x" not in printed.getvalue()  # line breaks are breaks, not escapes
     assert report == out / "report.html"
     assert results.model_dump(mode="json") == read(out)[1]
     return out

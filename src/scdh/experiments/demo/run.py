@@ -49,11 +49,8 @@ def run_demo(
     _print_progress(f"SCDH, ITQ, LSH and float features on {data}, {' and '.join(map(str, bits))} bits, seed {seed}.")
     timings, folder = Timings(), RunFolder(out)  # a page and a table of several runs, under a run's file names
     demo_data, rankings = compare_rankings(data, bits, seed, out, overrides=overrides, timings=timings)
-    _print_progress(
-        "\n".join(
-            f"  {ranking.name:<14} {ranking.bytes:>6,} bytes  MAP {ranking.scores.map:.3f}" for ranking in rankings
-        )
-    )
+    for ranking in rankings:
+        _print_progress(f"  {ranking.name:<14} {ranking.bytes:>6,} bytes  MAP {ranking.scores.map:.3f}")
     with timings.measure("models and indexes"):
         demo_data.protocol.save(folder.protocol_file)
         _save_models(demo_data, rankings, out)
