@@ -1,9 +1,8 @@
 """The files of a model folder: weights as safetensors, a description as JSON, and a card for people."""
 
 import json
-import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -15,7 +14,7 @@ from torch import Tensor, nn
 
 from scdh.checksums import CHECKSUM, array_checksum
 from scdh.errors import ModelError
-from scdh.files import leftovers, open_regular, replacing
+from scdh.files import leftovers, open_regular, remove_abandoned, replacing
 from scdh.hub import CARD, DESCRIPTION, WEIGHTS, model_card
 from scdh.json_files import write_table
 from scdh.model_description import EMBEDDED, FORMAT, VERSION, damaged_model, description_of
@@ -35,7 +34,6 @@ DTYPES = {
     "F64": torch.float64,
     "I64": torch.int64,
 }
-SURELY_LEFT = 3600  # seconds after which a temporary file is no longer one that another process is writing
 
 
 def write_model(folder: str | Path, network: nn.Module, description: dict[str, Any], title: str) -> None:
@@ -146,10 +144,8 @@ def _refuse_other_things(folder: Path) -> None:
         return
     if folder.is_dir():
         ours = {left for name in (WEIGHTS, DESCRIPTION, CARD) for left in leftovers(folder / name)}
-        for left in ours:
-            with suppress(OSError):
-                if left.stat().st_mtime < time.time() - SURELY_LEFT:
-                    left.unlink()
+        for name in (WEIGHTS, DESCRIPTION, CARD):
+            remove_abandoned(folder / name)
         if (folder / WEIGHTS).exists() or not set(folder.iterdir()) - ours:
             return
     raise ModelError(f"{str(folder)!r} holds something else than a model; save into a new folder.")

@@ -1,10 +1,11 @@
 """Texts in two arrays: millions of names take their bytes and 8 more each, and are decoded when one is looked at."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 
+from scdh.data.row_texts import RowTexts
 from scdh.errors import CodesError
 
 # File names may hold bytes that are not UTF-8, which Python keeps as lone surrogates; tables may hold other lone
@@ -12,7 +13,7 @@ from scdh.errors import CodesError
 _ERRORS = "surrogatepass"
 
 
-class PackedTexts(Sequence[str]):
+class PackedTexts(RowTexts):
     """n texts that never change; equal to a list of the same texts.
 
     Args:
@@ -46,14 +47,7 @@ class PackedTexts(Sequence[str]):
     def __len__(self) -> int:
         return len(self.ends)
 
-    @overload
-    def __getitem__(self, row: int) -> str: ...
-    @overload
-    def __getitem__(self, row: slice) -> list[str]: ...
-    def __getitem__(self, row: int | slice) -> str | list[str]:
-        if isinstance(row, slice):
-            return [self[one] for one in range(*row.indices(len(self)))]
-        row = range(len(self))[row]
+    def text_of(self, row: int) -> str:
         return _decoded(self.data[self.ends[row - 1] if row else 0 : self.ends[row]].tobytes())
 
     def __iter__(self) -> Iterator[str]:

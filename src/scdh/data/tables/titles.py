@@ -1,13 +1,14 @@
 """What the rows of a table are called: by the user's own ids where the table has them, else by file and number."""
 
-from collections.abc import Iterable, Sequence
-from typing import overload
+from collections.abc import Iterable
 
 import numpy as np
 import pyarrow as pa
 
+from scdh.data.row_texts import RowTexts
 
-class RowTitles(Sequence[str]):
+
+class RowTitles(RowTexts):
     """The name of every row, made when it is asked for.
 
     Args:
@@ -23,13 +24,7 @@ class RowTitles(Sequence[str]):
     def __len__(self) -> int:
         return sum(rows for _, rows in self.parts)
 
-    @overload
-    def __getitem__(self, row: int) -> str: ...
-    @overload
-    def __getitem__(self, row: slice) -> list[str]: ...
-    def __getitem__(self, row: int | slice) -> str | list[str]:
-        if isinstance(row, slice):
-            return [self[one] for one in range(*row.indices(len(self)))]
+    def text_of(self, row: int) -> str:
         return self.id_of(row) or self.where(row)
 
     def id_of(self, row: int) -> str:
