@@ -31,6 +31,7 @@ def check(
     else:
         for finding in findings:
             print_line(finding.line())
-        print_line(f"{len(findings)} parts, {len(damaged)} damaged." if len(findings) > 1 else "")
+        if len(findings) > 1:
+            print_line(f"{len(findings)} parts, {len(damaged)} damaged.")
     if damaged:
         raise typer.Exit(1)
