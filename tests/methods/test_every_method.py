@@ -1,5 +1,6 @@
 """Every method of this package: its declarations, its step against the slow twin, and short runs; see harness.py."""
 
+import math
 import re
 import shutil
 from pathlib import Path
@@ -49,7 +50,11 @@ def test_its_description_and_settings_make_sense(name):
     method = method_class(name)
     about = method.about
     assert method.__bases__ == (Method,)
-    assert all([about.title, about.kind, about.reference, about.cost, about.faithful])
+    assert all([about.title, about.kind, about.reference, about.cost, about.use_when])
+    assert about.fidelity in ("faithful", "variant", "reconstruction")
+    assert about.differs or about.fidelity == "faithful"
+    assert not about.use_when.endswith(".")
+    assert not about.differs.endswith(".")
     assert 1990 < about.year < 2100
     assert about.labels in (("single",), ("multi",), ("single", "multi"))
     assert sum(declared(other).about.title == about.title for other in METHODS) == 1
@@ -60,6 +65,16 @@ def test_its_description_and_settings_make_sense(name):
     with pytest.raises(ConfigError, match=f"Unknown {name} setting 'no_such_setting'"):
         method_settings(name, {"no_such_setting": 1})
     assert method.ranking == HAMMING or method.distances is not Method.distances
+
+
+@pytest.mark.parametrize("name", TRAINED)
+def test_its_settings_to_tune_are_as_many_trials_as_every_other_methods(name):
+    tuned = declared(name).tuned_settings
+    assert 1 <= len(tuned) <= 3
+    assert math.prod(len(set(values)) for values in tuned.values()) == 9
+    for key, values in tuned.items():
+        for value in values:
+            load_config(overrides={"method.name": name, key if "." in key else f"method.{key}": value})
 
 
 @pytest.mark.parametrize("name", METHODS)

@@ -138,7 +138,7 @@ def test_verbs_that_a_method_does_not_have_say_so():
 
 def test_a_method_refuses_labels_it_cannot_use():
     class OneLabel(Method):
-        about = About("OneLabel", "unary", 2000, "none", cost="none", faithful="no", labels=("single",))
+        about = About("OneLabel", "unary", 2000, "none", cost="none", fidelity="variant", labels=("single",))
 
     with pytest.raises(ConfigError, match=r"^OneLabel learns from single-label data only, not multi-label data\.$"):
         OneLabel(None, 8, 3, multi_label=True)

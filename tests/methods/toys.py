@@ -9,7 +9,9 @@ from scdh.methods import declared as declarations
 from scdh.methods import registry
 from scdh.methods.base import About, Method, Settings
 
-ABOUT = About("Toy", "unary", 2026, "none", cost="O(B·C·r)", faithful="a toy", labels=("single", "multi"))
+ABOUT = About(
+    "Toy", "unary", 2026, "none", cost="O(B·C·r)", fidelity="variant", differs="a toy", labels=("single", "multi")
+)
 
 
 class Toy(Method):

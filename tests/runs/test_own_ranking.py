@@ -22,7 +22,7 @@ from scdh.training.run import train
 class WeightedDsh(Dsh):
     """DSH whose items are ranked by Σ |u_k| over the bits that differ from the query's real outputs u."""
 
-    about = About("Weighted DSH", "pairwise", 2026, "a test", cost="none", faithful="a test")
+    about = About("Weighted DSH", "pairwise", 2026, "a test", cost="none", fidelity="variant", differs="a test")
     ranking = "weighted distance"
 
     def distances(self, net, u, database):

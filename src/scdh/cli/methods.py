@@ -81,7 +81,7 @@ def _print_list(descriptions: list[dict[str, Any]]) -> None:
             _labels(description),
             "yes" if description["unlabelled"] else "no",
             description["cost"],
-            description["faithful"],
+            _fidelity(description),
             _without_title(description["reference"]),
         )
         for description in descriptions
@@ -93,6 +93,10 @@ def _print_list(descriptions: list[dict[str, Any]]) -> None:
 
 def _labels(description: dict[str, Any]) -> str:
     return ", ".join(description["labels"]) if description["needs_labels"] else "none needed"
+
+
+def _fidelity(description: dict[str, Any]) -> str:
+    return ": ".join(part for part in (description["fidelity"], description["differs"]) if part)
 
 
 def _without_title(reference: str) -> str:
@@ -112,7 +116,7 @@ def _print_description(description: dict[str, Any]) -> None:
         else "Data without any label will do"
     )
     print_line(f"Labels: {_labels(description)}. {without}. Cost: {description['cost']}.")
-    print_line(f"It is {way}; {description['faithful']}.")
+    print_line(f"It is {way}; {_fidelity(description)}. Use it when {description['use_when']}.")
     if not description["settings"]:
         print_line("It has no settings of its own.")
         return

@@ -1,6 +1,7 @@
 """What a method says of itself, and what its settings derive from. Imports no torch."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 from scdh.config import Settings
 
@@ -17,7 +18,10 @@ class About:
         year: of publication.
         reference: authors, title, venue.
         cost: of one step, in B (batch), C (classes), r (bits), n (training rows).
-        faithful: how near the implementation is to the publication.
+        fidelity: how near the implementation is to the publication; "variant": a departure that changes results;
+            "reconstruction": the formulas are not known for certain.
+        differs: what differs from the publication, or what is uncertain; "" where nothing does.
+        use_when: when to take this method, as the end of a sentence.
         labels: kinds of labels it can learn from, "single" and "multi".
     """
 
@@ -26,5 +30,7 @@ class About:
     year: int
     reference: str
     cost: str
-    faithful: str
+    fidelity: Literal["faithful", "variant", "reconstruction"]
+    differs: str = ""
+    use_when: str = ""
     labels: tuple[str, ...] = ("single", "multi")

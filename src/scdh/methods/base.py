@@ -105,6 +105,9 @@ class Method(nn.Module):
     timing_settings: ClassVar[Mapping[str, Any]] = {}
     # Settings that suit a kind of data ("embeddings", "frozen images", "tuned images") better than the paper's.
     suited_settings: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+    # One to three settings worth tuning with the values to try, nine combinations in all: ``scdh compare --tune grid``.
+    # A key with a dot is a setting of the run.
+    tuned_settings: ClassVar[Mapping[str, tuple[Any, ...]]] = {}
 
     def __init__(self, settings: Any, bits: int, num_classes: int, multi_label: bool) -> None:
         super().__init__()

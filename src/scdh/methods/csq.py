@@ -28,10 +28,13 @@ class Csq(Method):
         year=2020,
         reference="Yuan et al., Central Similarity Quantization for Efficient Image and Video Retrieval, CVPR 2020",
         cost="O(B·C·r)",
-        faithful="faithful",
+        fidelity="variant",
+        differs="centres are the first rows of the Hadamard matrix, the paper's are drawn",
+        use_when="classes are fixed and their codes should be far apart",
     )
     Settings = CsqSettings
     settings: CsqSettings
+    tuned_settings = {"corner_weight": (1e-4, 1e-3, 1e-2, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0)}  # noqa: RUF012
     hash_centres: Tensor
     ties: Tensor
 

@@ -45,6 +45,7 @@ class Declared:
     learns_from_unlabelled: bool = False
     suited_settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     timing_settings: Mapping[str, Any] = field(default_factory=dict)
+    tuned_settings: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
 
 
 _ATTRIBUTES = tuple(entry.name for entry in fields(Declared) if entry.name != "name")

@@ -38,10 +38,13 @@ class Dpsh(Method):
         year=2016,
         reference="Li et al., Feature Learning based Deep Supervised Hashing with Pairwise Labels, IJCAI 2016",
         cost="O(B·n·(r + C))",
-        faithful="faithful but for a start on batches",
+        fidelity="variant",
+        differs="the first epochs compare within batches",
+        use_when="a few thousand training rows with one or several labels",
     )
     Settings = DpshSettings
     settings: DpshSettings
+    tuned_settings = {"eta": (0.003, 0.01, 0.03), "batch_epochs": (0.0, 5.0, 10.0)}  # noqa: RUF012
     timing_settings = {"batch_epochs": 0}  # noqa: RUF012
     stored: StoredOutputs
     stored_labels: Tensor

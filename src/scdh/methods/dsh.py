@@ -29,10 +29,12 @@ class Dsh(Method):
         year=2016,
         reference="Liu et al., Deep Supervised Hashing for Fast Image Retrieval, CVPR 2016",
         cost="O(B²·r)",
-        faithful="faithful",
+        fidelity="faithful",
+        use_when="a simple pairwise baseline is wanted",
     )
     Settings = DshSettings
     settings: DshSettings
+    tuned_settings = {"corner_weight": (0.003, 0.01, 0.1), "margin": (None, 8.0, 24.0)}  # noqa: RUF012
 
     def step(self, net: Network, batch: Batch, moment: Moment = START) -> dict[str, Tensor]:
         s, u = self.settings, net(batch.inputs).u

@@ -23,7 +23,8 @@ class Itq(Method):
         year=2013,
         reference="Gong et al., Iterative Quantization, IEEE TPAMI 2013",
         cost="PCA + r×r SVDs",
-        faithful="faithful",
+        fidelity="faithful",
+        use_when="there are no labels, and features are good already",
     )
     Settings = ItqSettings
     settings: ItqSettings

@@ -18,7 +18,8 @@ class Lsh(Method):
         year=2002,
         reference="Charikar, Similarity estimation techniques from rounding algorithms, STOC 2002",
         cost="none",
-        faithful="faithful",
+        fidelity="faithful",
+        use_when="there is nothing to learn from, or as the floor of a comparison",
     )
     Settings = LshSettings
     learns_by_gradient = False

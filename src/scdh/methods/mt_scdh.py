@@ -46,10 +46,13 @@ class MtScdh(Method):
         year=2019,
         reference="Zhang et al., Semantic Cluster Unary Loss for Efficient Deep Hashing, IEEE TIP 2019",
         cost="O(B·C·r), two passes",
-        faithful="faithful; the teacher drops no units",
+        fidelity="faithful",
+        differs="the teacher drops no units",
+        use_when="few rows have labels and many have none",
     )
     Settings = MtScdhSettings
     settings: MtScdhSettings
+    tuned_settings = {"weight": (5.0, 20.0, 50.0), "alpha": (0.05, 0.3, 1.0)}  # noqa: RUF012
     learns_from_unlabelled = True
     views = 2
     suited_settings = SUITED_SETTINGS

@@ -35,10 +35,13 @@ class Ninh(Method):
         year=2015,
         reference="Lai et al., Simultaneous Feature Learning and Hash Coding with Deep Neural Networks, CVPR 2015",
         cost="O(B²·(r + log B))",
-        faithful="loss and head faithful, backbone free",
+        fidelity="faithful",
+        differs="any backbone below; all triplets of a batch count",
+        use_when="a triplet baseline is wanted",
     )
     Settings = NinhSettings
     settings: NinhSettings
+    tuned_settings = {"margin": (0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)}  # noqa: RUF012
 
     def build(self, net: Network) -> None:
         net.head = HashHead(net.width, net.bits)

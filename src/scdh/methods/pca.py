@@ -19,7 +19,9 @@ class Pca(Method):
         year=2006,
         reference="Wang et al., AnnoSearch: Image auto-annotation by search, CVPR 2006",
         cost="PCA",
-        faithful="as the ITQ paper describes it (PCA-Direct)",
+        fidelity="variant",
+        differs="as the ITQ paper describes it (PCA-Direct)",
+        use_when="there are no labels, as a baseline of ITQ",
     )
     Settings = PcaSettings
     learns_by_gradient = False

@@ -63,10 +63,12 @@ class Scdh(Method):
         year=2019,
         reference="Zhang et al., Semantic Cluster Unary Loss for Efficient Deep Hashing, IEEE TIP 2019",
         cost="O(B·C·r)",
-        faithful="faithful",
+        fidelity="faithful",
+        use_when="rows have labels: the first choice",
     )
     Settings = ScdhSettings
     settings: ScdhSettings
+    tuned_settings = {"alpha": (0.05, 0.3, 1.0), "mu": (0.05, 0.2, 1.0)}  # noqa: RUF012
     suited_settings = SUITED_SETTINGS
     collapse_advice = COLLAPSE_ADVICE
 

@@ -43,10 +43,13 @@ class ScdhC(Method):
         year=2019,
         reference="Zhang et al., Semantic Cluster Unary Loss for Efficient Deep Hashing, IEEE TIP 2019 (ablation)",
         cost="O(B·C·r)",
-        faithful="faithful but for the rate of its centres",
+        fidelity="variant",
+        differs="the rate of its centres is ours",
+        use_when="to see what the cluster loss gains over a centre loss",
     )
     Settings = ScdhCSettings
     settings: ScdhCSettings
+    tuned_settings = {"lam": (0.001, 0.005, 0.02), "alpha": (0.05, 0.3, 1.0)}  # noqa: RUF012
 
     def build(self, net: Network[ScdhCHead]) -> None:
         net.head = ScdhCHead(net.width, net.bits, self.num_classes, self.settings.centre_std)

@@ -43,10 +43,12 @@ class ScdhS(Method):
         year=2019,
         reference="Zhang et al., Semantic Cluster Unary Loss for Efficient Deep Hashing, IEEE TIP 2019 (ablation)",
         cost="O(B·C·r)",
-        faithful="faithful",
+        fidelity="faithful",
+        use_when="to see what centres gain over a softmax on the codes",
     )
     Settings = ScdhSSettings
     settings: ScdhSSettings
+    tuned_settings = {"alpha": (0.05, 0.3, 1.0), "mu": (0.05, 0.2, 1.0)}  # noqa: RUF012
 
     def build(self, net: Network[ScdhSHead]) -> None:
         net.head = ScdhSHead(net.width, net.bits, self.num_classes, self.settings.centre_std)
