@@ -26,7 +26,7 @@ from scdh.training.run import train
 
 RATES = (0.0003, 0.001, 0.003, 0.01, 0.03)
 LENGTHS = (0.5, 1.0, 3.0)  # times the usual number of epochs
-ALPHAS = (0.3, 3.0)  # times the usual α
+ALPHAS = (0.3, 3.0)
 POINTS = tuple(itertools.product(RATES, LENGTHS, ALPHAS))
 
 
@@ -63,7 +63,7 @@ def _at_point(usual: RunConfig, point: tuple[float, float, float]) -> RunConfig:
     values: dict[str, Any] = {"train.lr_head": rate, "train.epochs": max(1, round(length * usual.train.epochs))}
     if usual.net.backbone == "features":  # the hidden layers over embeddings are the trunk
         values["train.lr_trunk"] = rate
-    return with_values(usual, {**values, "method.alpha": alpha * usual.method.own["alpha"]})
+    return with_values(usual, {**values, "method.alpha": alpha})
 
 
 def _search_grid(out: Path, usual: RunConfig, source: Source, cache: Path) -> dict[str, Any]:

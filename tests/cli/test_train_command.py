@@ -71,7 +71,7 @@ def test_photos_get_settings_for_a_machine_without_a_gpu(tmp_path: Path) -> None
     assert settings["net"]["freeze"] is True
     assert settings["train"]["optimiser"] == "adamw"
     assert settings["train"]["epochs"] == 300  # a pass is one step
-    assert settings["method"]["alpha"] == 1.0
+    assert settings["method"]["alpha"] == 0.3
     assert settings["data"]["query_per_class"] is None  # fits the data
     whole = run_json(f"train --data {photos} --set net.freeze=false --set data.query_per_class=2 --show-config --json")
     assert whole["net"]["freeze"] is False

@@ -37,7 +37,7 @@ class ScdhSettings(Settings):
 # are the paper's for NUS-WIDE, the norm of the warm-up is the best of its ablation.
 SUITED_SETTINGS = {
     "embeddings": {"alpha": 0.5},
-    "frozen images": {"alpha": 1.0},
+    "frozen images": {"alpha": 0.3},
     "tuned images": {"alpha": 0.3},
     "many labels": {"lam": 0.001, "mu": 0.1},
     "many classes": {"warm_up_epochs": 3, "warm_up_norm": 4.0},
