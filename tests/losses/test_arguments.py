@@ -12,14 +12,16 @@ torch.manual_seed(0)
 U, CENTRES = torch.randn(ROWS, BITS), torch.randn(CLASSES, BITS)
 Y = torch.tensor([0, 1, 2, 3, 1, -1])
 HOT = torch.nn.functional.one_hot(Y.clamp(min=0), CLASSES)
-MODULE, HINGE = (losses.SemanticClusterUnaryLoss(CLASSES, BITS, form=form) for form in ("softmax", "hinge"))
+MODULE, HINGE, OWN = (losses.SemanticClusterUnaryLoss(CLASSES, BITS, form=form) for form in ("softmax", "hinge", "own"))
 
 # Losses of outputs and labels; those above the line compare outputs with centres, targets or earlier outputs.
 WITH_CENTRES = {
     "module": MODULE,
     "module, hinge": HINGE,
+    "module, own": OWN,
     "scul": lambda u, y: losses.scul(u, y, CENTRES, 0.1),
     "scul_hinge": lambda u, y: losses.scul_hinge(u, y, CENTRES, 0.1),
+    "scul_own": lambda u, y: losses.scul_own(u, y, CENTRES, 0.1),
     "inner_product_loss": lambda u, y: losses.inner_product_loss(u, y, CENTRES),
     "centre_loss": lambda u, y: losses.centre_loss(u, y, CENTRES),
     "central_similarity_loss": lambda u, y: losses.central_similarity_loss(u, y, U.sign()),
@@ -113,7 +115,7 @@ def test_losses_without_labels() -> None:
 
 
 def test_an_empty_batch() -> None:
-    for call in (MODULE, HINGE, losses.triplet_ranking_loss):
+    for call in (MODULE, HINGE, OWN, losses.triplet_ranking_loss):
         assert call(U[:0], []) == 0
 
 

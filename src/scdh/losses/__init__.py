@@ -9,7 +9,7 @@ from scdh.losses.pairwise import contrastive_loss, pair_likelihood_loss
 from scdh.losses.quantization import quantization_loss
 from scdh.losses.sign_distance import sign_distance_loss
 from scdh.losses.triplet import triplet_hinge_loss
-from scdh.losses.unary import SemanticClusterUnaryLoss, scul, scul_hinge, softmax_loss
+from scdh.losses.unary import SemanticClusterUnaryLoss, own_softmax_loss, scul, scul_hinge, scul_own, softmax_loss
 
 __all__ = [
     "SemanticClusterUnaryLoss",
@@ -20,10 +20,12 @@ __all__ = [
     "euclidean_distances",
     "inner_product_loss",
     "multilabel_upper_bound",
+    "own_softmax_loss",
     "pair_likelihood_loss",
     "quantization_loss",
     "scul",
     "scul_hinge",
+    "scul_own",
     "sign_distance_loss",
     "softmax_loss",
     "triplet_hinge_loss",
