@@ -30,6 +30,7 @@ WITH_CENTRES = {
 TRAINED = {
     **WITH_CENTRES,
     "softmax_loss": losses.softmax_loss,
+    "batch_likelihood_loss": lambda u, y: losses.batch_likelihood_loss(u, y, 0.1),
     "contrastive_loss": lambda u, y: losses.contrastive_loss(u, y, 2.0),
     "sign_distance_loss": lambda u, y: losses.sign_distance_loss(u, y, 2),
     "triplet_hinge_loss": lambda u, y: losses.triplet_hinge_loss(u, y, 1.0),

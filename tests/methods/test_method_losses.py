@@ -11,6 +11,7 @@ from scdh.losses.labels import similar
 from tests.methods.test_dpsh import slow_pairs as slow_likelihood
 from tests.methods.test_dsh import slow_pairs as slow_contrastive
 from tests.methods.test_ninh import slow_triplets
+from tests.reference.slow_methods import batch_likelihood, mean
 
 
 @settings(max_examples=40, deadline=None)
@@ -27,17 +28,23 @@ def test_losses_of_any_batch_equal_their_twins_in_any_order(seed, rows, bits, mu
         "dsh": slow_contrastive(us, ys, margin),
         "dpsh": slow_likelihood(us, ys, us, ys, [True] * rows),
         "triplet": slow_triplets(us, ys, margin),
+        "dsh, balanced": slow_contrastive(us, ys, margin, balanced=True),
+        "pairs": mean([x for values in batch_likelihood(us, ys, 0.3) for x in values]),
+        "pairs, balanced": sum(mean(values) for values in batch_likelihood(us, ys, 0.3)) / 2,
     }
     for v, labels in ((u, y), (u[order], y[order])):
         values = {
             "dsh": losses.contrastive_loss(v, labels, margin),
             "dpsh": losses.pair_likelihood_loss(v, labels, v, labels),
             "triplet": losses.triplet_hinge_loss(v, labels, margin),
+            "dsh, balanced": losses.contrastive_loss(v, labels, margin, balanced=True),
+            "pairs": losses.batch_likelihood_loss(v, labels, 0.3),
+            "pairs, balanced": losses.batch_likelihood_loss(v, labels, 0.3, balanced=True),
         }
         assert {k: x.item() for k, x in values.items()} == pytest.approx(expected, rel=1e-6, abs=1e-9)
 
 
-@pytest.mark.parametrize("loss", ["dsh", "dpsh", "triplet", "inner", "centre", "central", "corner"])
+@pytest.mark.parametrize("loss", ["dsh", "dpsh", "pairs", "triplet", "inner", "centre", "central", "corner"])
 def test_gradients_by_finite_differences(loss):
     generator = torch.Generator().manual_seed(3)
     u = torch.randn(6, 4, generator=generator, dtype=torch.float64, requires_grad=True)
@@ -46,6 +53,7 @@ def test_gradients_by_finite_differences(loss):
     function = {
         "dsh": lambda u, c: losses.contrastive_loss(u, y, 8.0),
         "dpsh": lambda u, c: losses.pair_likelihood_loss(u, y, torch.ones(2, 4), torch.tensor([0, 1])),
+        "pairs": lambda u, c: losses.batch_likelihood_loss(u, y, 0.3, balanced=True),
         "triplet": lambda u, c: losses.triplet_hinge_loss(u, y, 2.0),
         "inner": lambda u, c: losses.inner_product_loss(u, y, c),
         "centre": lambda u, c: losses.centre_loss(u, y, c),
@@ -62,7 +70,7 @@ def test_zero_and_huge_outputs_stay_finite(size, dtype):
     c = torch.randn(4, 16, requires_grad=True)
     for y in (torch.tensor([0, 1, 0, -1, 1, 3]), torch.full((6,), -1), torch.zeros(6, 4, dtype=torch.uint8)):
         total = losses.contrastive_loss(u, y, 32.0) + losses.pair_likelihood_loss(u, y, u, y)
-        total = total + losses.sign_distance_loss(u, y, 1)
+        total = total + losses.sign_distance_loss(u, y, 1) + losses.batch_likelihood_loss(u, y, 0.3, balanced=True)
         total = total + losses.triplet_hinge_loss(u, y, 2.0) + losses.sign_distance_loss(u, y, 2)
         total = total + losses.inner_product_loss(u, y, c) + losses.centre_loss(u, y, c)
         total = total + losses.central_similarity_loss(u, y, torch.ones(6, 16))

@@ -30,6 +30,19 @@ def labelled_rows(us, ys):
     return [(u, y) for u, y in zip(us, ys, strict=True) if label_set(y)]
 
 
+def batch_likelihood(hs, ys, scale):
+    """log(1 + e^θ) − s θ, θ = a h_i · h_j, of all similar pairs and of all dissimilar pairs of labelled rows."""
+    rows, similar, dissimilar = labelled_rows(hs, ys), [], []
+    for i, (h, y) in enumerate(rows):
+        for other, other_y in rows[:i]:
+            theta = scale * dot(h, other)
+            if share_a_label(y, other_y):
+                similar.append(math.log(1 + math.exp(theta)) - theta)
+            else:
+                dissimilar.append(math.log(1 + math.exp(theta)))
+    return similar, dissimilar
+
+
 def corners(us, ys, p):
     """Σ_k ||u_k| − 1|^p, mean over the labelled rows."""
     return mean([sum(abs(abs(x) - 1) ** p for x in u) for u, _ in labelled_rows(us, ys)])

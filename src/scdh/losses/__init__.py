@@ -5,7 +5,7 @@ from scdh.losses.central import central_similarity_loss
 from scdh.losses.consistency import consistency_loss
 from scdh.losses.distances import euclidean_distances
 from scdh.losses.inner_products import centre_loss, inner_product_loss
-from scdh.losses.pairwise import contrastive_loss, pair_likelihood_loss
+from scdh.losses.pairwise import batch_likelihood_loss, contrastive_loss, pair_likelihood_loss
 from scdh.losses.quantization import quantization_loss
 from scdh.losses.sign_distance import sign_distance_loss
 from scdh.losses.triplet import triplet_hinge_loss
@@ -13,6 +13,7 @@ from scdh.losses.unary import SemanticClusterUnaryLoss, own_softmax_loss, scul, 
 
 __all__ = [
     "SemanticClusterUnaryLoss",
+    "batch_likelihood_loss",
     "central_similarity_loss",
     "centre_loss",
     "consistency_loss",
