@@ -13,6 +13,10 @@ def dot(a, b):
     return sum(x * y for x, y in zip(a, b, strict=True))
 
 
+def cosine(a, b):
+    return dot(a, b) / math.sqrt(dot(a, a) * dot(b, b))
+
+
 def squared_distance(a, b):
     return sum((x - y) ** 2 for x, y in zip(a, b, strict=True))
 

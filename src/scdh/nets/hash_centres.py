@@ -62,6 +62,16 @@ def balanced_codes(count: int, bits: int) -> Tensor:
     return torch.where(ranks < ones, 1.0, -1.0)
 
 
+def random_codes(count: int, bits: int) -> Tensor:
+    """±1 [count, r], each bit by a coin; drawn again, some times, where two codes are equal."""
+    codes = torch.randint(0, 2, (count, bits)) * 2.0 - 1
+    for _ in range(DRAWS if 1 < count <= MOST_COMPARED else 0):
+        if nearest_distance(codes) > 0:
+            break
+        codes = torch.randint(0, 2, (count, bits)) * 2.0 - 1
+    return codes
+
+
 def nearest_distance(codes: Tensor) -> float:
     """Hamming distance of the two nearest of at least two codes ±1 [C, r]."""
     bits = codes.shape[1]
