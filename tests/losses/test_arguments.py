@@ -26,10 +26,16 @@ WITH_CENTRES = {
     "centre_loss": lambda u, y: losses.centre_loss(u, y, CENTRES),
     "central_similarity_loss": lambda u, y: losses.central_similarity_loss(u, y, U.sign()),
     "pair_likelihood_loss": lambda u, y: losses.pair_likelihood_loss(u, y, U, Y if np.ndim(y) == 1 else HOT),
+    "cosine_margin_loss": lambda u, y: losses.cosine_margin_loss(u, y, CENTRES, 8.0, 0.2),
+    "target_likelihood_loss": lambda u, y: losses.target_likelihood_loss(u, y, CENTRES, 8.0),
+    "polarization_loss": lambda u, y: losses.polarization_loss(u, y, CENTRES.sign(), 1.0),
+    "similar_pair_loss": lambda u, y: losses.similar_pair_loss(u, y, U, Y if np.ndim(y) == 1 else HOT),
 }
 TRAINED = {
     **WITH_CENTRES,
     "softmax_loss": losses.softmax_loss,
+    "cauchy_pair_loss": lambda u, y: losses.cauchy_pair_loss(u, y, 20.0),
+    "cauchy_corner_loss": lambda u, y: losses.cauchy_corner_loss(u, y, 20.0),
     "batch_likelihood_loss": lambda u, y: losses.batch_likelihood_loss(u, y, 0.1),
     "contrastive_loss": lambda u, y: losses.contrastive_loss(u, y, 2.0),
     "sign_distance_loss": lambda u, y: losses.sign_distance_loss(u, y, 2),
