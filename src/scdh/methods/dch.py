@@ -37,7 +37,8 @@ class Dch(Method):
     Settings = DchSettings
     settings: DchSettings
     tuned_settings = {"gamma": (5.0, 20.0, 50.0), "corner_weight": (0.0, 0.1, 1.0)}  # noqa: RUF012
-    collapse_advice = "lower train.lr_head, or train longer"
+    # γ = 20 is wider than short codes are. Validation MAP of digits: 12 bits 0.772 → 0.891, 32 bits 0.895 → 0.893.
+    suited_settings = {"embeddings": {"gamma": 5.0}}  # noqa: RUF012
 
     def step(self, net: Network, batch: Batch, moment: Moment = START) -> dict[str, Tensor]:
         u, y, s = net(batch.inputs).u, batch.labels, self.settings
