@@ -12,22 +12,31 @@ torch.manual_seed(0)
 U, CENTRES = torch.randn(ROWS, BITS), torch.randn(CLASSES, BITS)
 Y = torch.tensor([0, 1, 2, 3, 1, -1])
 HOT = torch.nn.functional.one_hot(Y.clamp(min=0), CLASSES)
-MODULE, HINGE = (losses.SemanticClusterUnaryLoss(CLASSES, BITS, form=form) for form in ("softmax", "hinge"))
+MODULE, HINGE, OWN = (losses.SemanticClusterUnaryLoss(CLASSES, BITS, form=form) for form in ("softmax", "hinge", "own"))
 
 # Losses of outputs and labels; those above the line compare outputs with centres, targets or earlier outputs.
 WITH_CENTRES = {
     "module": MODULE,
     "module, hinge": HINGE,
+    "module, own": OWN,
     "scul": lambda u, y: losses.scul(u, y, CENTRES, 0.1),
     "scul_hinge": lambda u, y: losses.scul_hinge(u, y, CENTRES, 0.1),
+    "scul_own": lambda u, y: losses.scul_own(u, y, CENTRES, 0.1),
     "inner_product_loss": lambda u, y: losses.inner_product_loss(u, y, CENTRES),
     "centre_loss": lambda u, y: losses.centre_loss(u, y, CENTRES),
     "central_similarity_loss": lambda u, y: losses.central_similarity_loss(u, y, U.sign()),
     "pair_likelihood_loss": lambda u, y: losses.pair_likelihood_loss(u, y, U, Y if np.ndim(y) == 1 else HOT),
+    "cosine_margin_loss": lambda u, y: losses.cosine_margin_loss(u, y, CENTRES, 8.0, 0.2),
+    "target_likelihood_loss": lambda u, y: losses.target_likelihood_loss(u, y, CENTRES, 8.0),
+    "polarization_loss": lambda u, y: losses.polarization_loss(u, y, CENTRES.sign(), 1.0),
+    "similar_pair_loss": lambda u, y: losses.similar_pair_loss(u, y, U, Y if np.ndim(y) == 1 else HOT),
 }
 TRAINED = {
     **WITH_CENTRES,
     "softmax_loss": losses.softmax_loss,
+    "cauchy_pair_loss": lambda u, y: losses.cauchy_pair_loss(u, y, 20.0),
+    "cauchy_corner_loss": lambda u, y: losses.cauchy_corner_loss(u, y, 20.0),
+    "batch_likelihood_loss": lambda u, y: losses.batch_likelihood_loss(u, y, 0.1),
     "contrastive_loss": lambda u, y: losses.contrastive_loss(u, y, 2.0),
     "sign_distance_loss": lambda u, y: losses.sign_distance_loss(u, y, 2),
     "triplet_hinge_loss": lambda u, y: losses.triplet_hinge_loss(u, y, 1.0),
@@ -113,7 +122,7 @@ def test_losses_without_labels() -> None:
 
 
 def test_an_empty_batch() -> None:
-    for call in (MODULE, HINGE, losses.triplet_ranking_loss):
+    for call in (MODULE, HINGE, OWN, losses.triplet_ranking_loss):
         assert call(U[:0], []) == 0
 
 

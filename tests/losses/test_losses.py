@@ -32,7 +32,10 @@ def test_losses_equal_their_slow_twins(bits, many):
         assert losses.scul(u, y, centres, 0.3).item() == pytest.approx(slow.scul(us, ys, cs, 0.3))
         hinge = losses.scul_hinge(u, y, centres, 0.3, 1.5).item()
         assert hinge == pytest.approx(slow.scul_hinge(us, ys, cs, 0.3, 1.5))
+        own = losses.scul_own(u, y, centres, 0.3).item()
+        assert own == pytest.approx(slow.scul_own(us, ys, cs, 0.3))
         logits = u @ centres.T
+        assert losses.own_softmax_loss(logits, y).item() == pytest.approx(slow.own_softmax_loss(logits.tolist(), ys))
         assert losses.softmax_loss(logits, y).item() == pytest.approx(slow.softmax_loss(logits.tolist(), ys))
         assert losses.quantization_loss(u, 3.0).item() == pytest.approx(slow.quantization(us, 3.0), abs=1e-12)
 
@@ -46,6 +49,31 @@ def test_one_label_gives_the_same_number_either_way():
         lambda y: losses.scul_hinge(u, y, centres, 0.01, 1.0),
     ):
         assert loss(y).item() == loss(hot).item()
+    own = losses.scul_own(u, y, centres, 0.01).item()
+    assert own == losses.scul(u, y, centres, 0.01).item()
+    assert own == pytest.approx(losses.scul_own(u, hot, centres, 0.01).item(), rel=1e-12)
+
+
+def test_own_labels_do_not_compete():
+    centres = torch.tensor([[1.0, 1], [1, -1], [-9, -9]], dtype=torch.float64, requires_grad=True)
+    u = torch.tensor([[1.0, 0]], dtype=torch.float64, requires_grad=True)
+    both, everything = torch.tensor([[1, 1, 0]]), torch.tensor([[1, 1, 1]])
+    assert losses.scul(u, both, centres, 0.0).item() > 0.69  # log 2: no u makes both likelier than each other
+    assert losses.scul_own(u, both, centres, 0.0).item() < 1e-4
+    value = losses.scul_own(u, everything, centres, 0.0)
+    value.backward()
+    assert value.item() == 0
+    assert not u.grad.any()
+    assert not centres.grad.any()
+
+
+def test_own_labels_need_no_tensor_of_all_pairs_of_labels():
+    rows, classes = 6, 40
+    scores = torch.randn(rows, classes, requires_grad=True)
+    kept = []
+    with torch.autograd.graph.saved_tensors_hooks(lambda x: kept.append(x.numel()) or x, lambda x: x):
+        losses.own_softmax_loss(scores, (torch.rand(rows, classes) < 0.5).int()).backward()
+    assert max(kept) <= rows * classes
 
 
 @pytest.mark.parametrize("bits", BITS)
@@ -59,15 +87,18 @@ def test_autograd_agrees_with_the_papers_gradients(bits):
     np.testing.assert_allclose(centres.grad.numpy(), grad_c, atol=1e-12)
 
 
-@pytest.mark.parametrize("loss", ["scul", "hinge", "quantization", "consistency", "softmax"])
+@pytest.mark.parametrize("loss", ["scul", "hinge", "own", "own softmax", "quantization", "consistency", "softmax"])
 def test_gradients_by_finite_differences(loss):
     u, centres, _, many = draw(7)
     many[0, 0] = 1
+    many[1] = 1
     u.requires_grad_()
     centres.requires_grad_()
     functions = {
         "scul": lambda u, c: losses.scul(u, many, c, 0.2),
         "hinge": lambda u, c: losses.scul_hinge(u, many, c, 0.2, 1.0),
+        "own": lambda u, c: losses.scul_own(u, many, c, 0.2),
+        "own softmax": lambda u, c: losses.own_softmax_loss(u @ c.T, many),
         "quantization": lambda u, c: losses.quantization_loss(u) + 0 * c.sum(),
         "consistency": lambda u, c: losses.consistency_loss(u @ c.T, torch.ones(6, 4)),
         "softmax": lambda u, c: losses.softmax_loss(u @ c.T, many),
@@ -97,6 +128,8 @@ def test_corner_vectors_stay_finite(case, dtype):
     centres.requires_grad_()
     value = losses.scul(u, y, centres, 0.01) + losses.scul_hinge(u, y, centres, 0.01) + losses.quantization_loss(u)
     value = value + losses.softmax_loss(u @ centres.to(dtype).T, y)
+    hot = (y.unsqueeze(1) == torch.arange(5)) | (y == 2).unsqueeze(1)  # one row has all labels
+    value = value + losses.scul_own(u, y, centres, 0.01) + losses.scul_own(u, hot.int(), centres, 0.01)
     value.backward()
     assert torch.isfinite(value)
     assert torch.isfinite(u.grad).all()

@@ -8,8 +8,9 @@ written with plain loops from the equation:
   numbers, for a method that is fitted to them.
 
 It may also hold ``TWIN_SETTINGS`` (the method's settings for that comparison, e.g. without noise), ``ALL_ROW_PARTS``
-(parts of the loss that count rows without a label too, e.g. {"l_q"}) and ``TRAINING`` (settings of the short run that
-must beat LSH).
+(parts of the loss that count rows without a label too, e.g. {"l_q"}), ``SCALE_FREE`` (True where the loss does not
+depend on the norm of u, so that one bit has no gradient) and ``TRAINING`` (settings of the short run that must beat
+LSH).
 """
 
 import copy

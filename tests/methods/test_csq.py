@@ -8,9 +8,9 @@ from safetensors import safe_open
 
 from scdh.hasher import Hasher
 from scdh.nets.hash_centres import hash_centres, voted_targets
-from tests.methods.harness import digits
+from tests.methods.harness import build, digits, draw_batch
 from tests.reference.slow_losses import label_set
-from tests.reference.slow_methods import corners, labelled_rows, mean
+from tests.reference.slow_methods import batch_likelihood, corners, labelled_rows, mean
 
 
 def slow_target(y, centres, ties):
@@ -32,7 +32,22 @@ def slow_loss(net, method, batch, moment):
     us, ys = net(batch.inputs).u.tolist(), batch.labels.tolist()
     tanh = [[math.tanh(x) for x in u] for u in us]
     central = slow_central(us, ys, method.hash_centres.tolist(), method.ties.tolist())
-    return central + method.settings.corner_weight * corners(tanh, ys, 2) / len(us[0])
+    s, quantization = method.settings, corners(tanh, ys, 2) / len(us[0])
+    if s.form == "paper":
+        return central + (1e-4 if s.corner_weight is None else s.corner_weight) * quantization
+    similar, dissimilar = batch_likelihood(tanh, ys, 10 / len(us[0]))
+    weight = 0.05 if s.corner_weight is None else s.corner_weight
+    return central + weight * quantization + s.pair_weight * mean(similar + dissimilar)
+
+
+@pytest.mark.parametrize("settings", [{}, {"corner_weight": 0.7, "pair_weight": 0.4}, {"pair_weight": 0.0}])
+@pytest.mark.parametrize("multi_label", [False, True])
+def test_the_authors_release_equals_the_slow_twin(multi_label, settings):
+    net, method = build("csq", 13, multi_label, {"form": "release", **settings})
+    batch = draw_batch("mixed", multi_label)
+    losses = method.step(net, batch)
+    assert losses["loss"].item() == pytest.approx(slow_loss(net, method, batch, None), rel=1e-9)
+    assert losses.keys() == {"loss", "central", "corners", "pairs"}
 
 
 @pytest.mark.parametrize(("classes", "bits"), [(2, 1), (5, 1), (10, 32), (64, 32), (65, 32), (10, 12), (9, 13)])
@@ -49,6 +64,19 @@ def test_hash_centres_are_far_apart_and_balanced(classes, bits):
         assert distances.min() >= 1
     torch.manual_seed(0)
     assert torch.equal(centres, hash_centres(classes, bits))
+
+
+def test_rows_are_drawn_and_those_of_equal_bits_come_last():
+    torch.manual_seed(0)
+    assert torch.linalg.matrix_rank(hash_centres(10, 32)) == 10
+    assert hash_centres(10, 32).T.unique(dim=0).shape[0] > 24  # bits that are no copies of each other
+    assert hash_centres(10, 32, drawn=False).T.unique(dim=0).shape[0] == 16
+    for classes in (1, 31, 32, 62):
+        assert (hash_centres(classes, 32).sum(1) == 0).all()
+    assert (hash_centres(64, 32).sum(1) != 0).sum() == 2
+    first = hash_centres(3, 4, drawn=False)
+    assert first.tolist() == [[1, 1, 1, 1], [1, -1, 1, -1], [1, 1, -1, -1]]
+    assert not torch.equal(hash_centres(10, 32), hash_centres(10, 32))
 
 
 def test_many_labels_vote_and_ties_are_broken_the_same_way():

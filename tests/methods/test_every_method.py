@@ -109,7 +109,7 @@ def test_its_step_equals_the_slow_twin(name, multi_label, case):
         losses["loss"].backward()
         learned = [*net.parameters(), *method.parameters()]
         assert all(p.grad is not None and torch.isfinite(p.grad).all() for p in learned)
-        if case == "mixed" and expected > 0:
+        if case == "mixed" and expected > 0 and not (bits == 1 and getattr(twin, "SCALE_FREE", False)):
             assert all(p.grad.any() for p in learned)
 
 

@@ -41,3 +41,13 @@ def test_bits_share_no_features_and_the_threshold_is_flat_outside():
     assert h.grad.tolist() == [0, 1, 1, 1, 0]
     net, method = build("ninh", 12, settings={"piecewise": 0.2})
     assert torch.isfinite(method.step(net, draw_batch("mixed", False))["loss"])
+
+
+def test_a_plain_head_is_one_linear_layer():
+    net, method = build("ninh", 12, settings={"head": "plain"})
+    assert {key: tuple(p.shape) for key, p in net.head.named_parameters()} == {
+        "hash_layer.weight": (12, WIDTH),
+        "hash_layer.bias": (12,),
+    }
+    batch = draw_batch("mixed", False)
+    assert method.step(net, batch)["loss"].item() == pytest.approx(slow_loss(net, method, batch, None), rel=1e-6)

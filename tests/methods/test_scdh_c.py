@@ -1,13 +1,14 @@
 """SCDH-C against plain loops, and how its centres learn."""
 
 import numpy as np
+import pytest
 
 from scdh.config import load_config
 from scdh.hasher import Hasher
 from scdh.training.optim import build_optimiser
 from tests.methods.harness import build, digits, draw_batch
-from tests.reference.slow_losses import label_set, quantization
-from tests.reference.slow_methods import inner_products, labelled_rows, mean, squared_distance
+from tests.reference.slow_losses import label_set, own_softmax_loss, quantization
+from tests.reference.slow_methods import dot, inner_products, labelled_rows, mean, squared_distance
 
 ALL_ROW_PARTS = {"l_q"}
 
@@ -21,6 +22,14 @@ def slow_loss(net, method, batch, moment):
     s, us, ys = method.settings, net(batch.inputs).u.tolist(), batch.labels.tolist()
     pull = s.lam * slow_centre(us, ys, net.head.centres.tolist())
     return inner_products(us, ys, net.head.classifier.tolist()) + pull + s.alpha * quantization(us, s.p)
+
+
+def test_the_form_without_competing_labels_equals_the_slow_twin():
+    net, method = build("scdh_c", 13, True, {"form": "own", "lam": 0.0, "alpha": 0.0})
+    batch = draw_batch("mixed", True)
+    scores = [[dot(c, u) for c in net.head.classifier.tolist()] for u in net(batch.inputs).u.tolist()]
+    expected = own_softmax_loss(scores, batch.labels.tolist())
+    assert method.step(net, batch)["loss"].item() == pytest.approx(expected, rel=1e-9)
 
 
 def test_centres_have_no_weight_decay_and_follow_their_class_without_lambda():

@@ -53,6 +53,24 @@ def softmax_loss(scores, ys):
     return sum(values) / len(values) if values else 0.0
 
 
+def own_softmax_loss(scores, ys):
+    """Each own label against the labels that are not own."""
+    values = []
+    for row, y in zip(scores, ys, strict=True):
+        labels = label_set(y)
+        if labels:
+            others = sum(math.exp(v) for t, v in enumerate(row) if t not in labels)
+            values.append(sum(-math.log(math.exp(row[s]) / (math.exp(row[s]) + others)) for s in labels) / len(labels))
+    return sum(values) / len(values) if values else 0.0
+
+
+def scul_own(us, ys, centres, lam):
+    cluster = own_softmax_loss([[-distance(u, c) for c in centres] for u in us], ys)
+    pairs = [(u, label_set(y)) for u, y in zip(us, ys, strict=True) if label_set(y)]
+    pull = [sum(distance(u, centres[s]) for s in labels) for u, labels in pairs]
+    return cluster + lam * sum(pull) / max(len(pull), 1)
+
+
 def quantization(us, p):
     q = 1 / (1 - 1 / p)
     total = 0.0

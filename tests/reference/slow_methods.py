@@ -13,6 +13,10 @@ def dot(a, b):
     return sum(x * y for x, y in zip(a, b, strict=True))
 
 
+def cosine(a, b):
+    return dot(a, b) / math.sqrt(dot(a, a) * dot(b, b))
+
+
 def squared_distance(a, b):
     return sum((x - y) ** 2 for x, y in zip(a, b, strict=True))
 
@@ -28,6 +32,19 @@ def share_a_label(y, other):
 def labelled_rows(us, ys):
     """(u, y) of the rows that have a label."""
     return [(u, y) for u, y in zip(us, ys, strict=True) if label_set(y)]
+
+
+def batch_likelihood(hs, ys, scale):
+    """log(1 + e^θ) − s θ, θ = a h_i · h_j, of all similar pairs and of all dissimilar pairs of labelled rows."""
+    rows, similar, dissimilar = labelled_rows(hs, ys), [], []
+    for i, (h, y) in enumerate(rows):
+        for other, other_y in rows[:i]:
+            theta = scale * dot(h, other)
+            if share_a_label(y, other_y):
+                similar.append(math.log(1 + math.exp(theta)) - theta)
+            else:
+                dissimilar.append(math.log(1 + math.exp(theta)))
+    return similar, dissimilar
 
 
 def corners(us, ys, p):

@@ -1,31 +1,43 @@
 """Losses as pure tensor functions, one idea a file, and SCUL as a module for any training loop."""
 
 from scdh.losses.bounds import multilabel_upper_bound, triplet_ranking_loss, unary_upper_bound
+from scdh.losses.cauchy import cauchy_corner_loss, cauchy_pair_loss
 from scdh.losses.central import central_similarity_loss
 from scdh.losses.consistency import consistency_loss
+from scdh.losses.cosine import cosine_margin_loss, similar_pair_loss, target_likelihood_loss
 from scdh.losses.distances import euclidean_distances
 from scdh.losses.inner_products import centre_loss, inner_product_loss
-from scdh.losses.pairwise import contrastive_loss, pair_likelihood_loss
+from scdh.losses.pairwise import batch_likelihood_loss, contrastive_loss, pair_likelihood_loss
+from scdh.losses.polarization import polarization_loss
 from scdh.losses.quantization import quantization_loss
 from scdh.losses.sign_distance import sign_distance_loss
 from scdh.losses.triplet import triplet_hinge_loss
-from scdh.losses.unary import SemanticClusterUnaryLoss, scul, scul_hinge, softmax_loss
+from scdh.losses.unary import SemanticClusterUnaryLoss, own_softmax_loss, scul, scul_hinge, scul_own, softmax_loss
 
 __all__ = [
     "SemanticClusterUnaryLoss",
+    "batch_likelihood_loss",
+    "cauchy_corner_loss",
+    "cauchy_pair_loss",
     "central_similarity_loss",
     "centre_loss",
     "consistency_loss",
     "contrastive_loss",
+    "cosine_margin_loss",
     "euclidean_distances",
     "inner_product_loss",
     "multilabel_upper_bound",
+    "own_softmax_loss",
     "pair_likelihood_loss",
+    "polarization_loss",
     "quantization_loss",
     "scul",
     "scul_hinge",
+    "scul_own",
     "sign_distance_loss",
+    "similar_pair_loss",
     "softmax_loss",
+    "target_likelihood_loss",
     "triplet_hinge_loss",
     "triplet_ranking_loss",
     "unary_upper_bound",

@@ -39,6 +39,20 @@ def euclidean_distances(u: Tensor, centres: Tensor) -> Tensor:
         return scale * torch.cdist(u / scale, centres / scale, compute_mode="donot_use_mm_for_euclid_dist")
 
 
+def unit_rows(u: Tensor) -> Tensor:
+    """u / |u| of each row; a row of zeros stays 0, with a gradient of 0.
+
+    Dividing by the largest entry first (a constant for autograd) keeps squares inside float32's range; as u / |u| does
+    not depend on scale, neither value nor gradient changes.
+
+    Args:
+        u: float tensor [B, r], float32 at least.
+    """
+    largest = u.detach().abs().amax(1, keepdim=True) if u.numel() else u.new_ones(len(u), 1)
+    u = u / torch.where(largest > 0, largest, 1)
+    return torch.where(largest > 0, u / torch.where(largest > 0, u, 1).norm(dim=1, keepdim=True), 0)
+
+
 def outputs(u: Any, name: str = "u") -> Tensor:
     """The outputs themselves, which must be a float tensor [B, r]: of an array a gradient would not reach a network."""
     if not isinstance(u, Tensor):

@@ -5,23 +5,25 @@ from torch import Tensor
 
 from scdh.losses.distances import euclidean_distances, full_precision, outputs_beside
 from scdh.losses.labels import has_label, label_mask, labels_of, mean_over_labelled
-from scdh.losses.unary import softmax_loss
+from scdh.losses.unary import own_softmax_loss, softmax_loss
 
 
-def inner_product_loss(u: Tensor, y: Tensor, weights: Tensor) -> Tensor:
+def inner_product_loss(u: Tensor, y: Tensor, weights: Tensor, own: bool = False) -> Tensor:
     """1/|Y| Σ_{s∈Y} −log softmax_s(c^T u); mean over the labelled rows.
 
     Args:
         u: float tensor [B, r], outputs of the hash layer.
         y: int64 [B] with −1 for no label, or multi-hot [B, C].
         weights: float tensor [C, r], the paper's c; there is no bias, as in the paper.
+        own: own labels do not compete with each other (:func:`own_softmax_loss`).
 
     Returns:
         float tensor [], 0 where no row has a label.
     """
     y = labels_of(y, outputs_beside(u, weights, "weights"))
     with torch.autocast(u.device.type, enabled=False):
-        return softmax_loss(full_precision(u) @ full_precision(weights).T, y)
+        scores = full_precision(u) @ full_precision(weights).T
+        return own_softmax_loss(scores, y) if own else softmax_loss(scores, y)
 
 
 def centre_loss(u: Tensor, y: Tensor, centres: Tensor) -> Tensor:

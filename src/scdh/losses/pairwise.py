@@ -1,6 +1,7 @@
 """Losses over pairs: s_ij = 1 where i and j share a label, else 0. Only pairs of two labelled rows count.
 
-§ Both papers sum over pairs; a mean makes the learning rate independent of the sizes of batch and data.
+§ The papers sum over pairs; a mean makes the learning rate independent of the sizes of batch and data. Balanced:
+similar and dissimilar pairs weigh ½ each in total, however many there are of a kind.
 """
 
 import torch
@@ -11,7 +12,7 @@ from scdh.losses.distances import euclidean_distances, full_precision, outputs, 
 from scdh.losses.labels import both_labelled, labels_of, mean_over_labelled, similar
 
 
-def contrastive_loss(u: Tensor, y: Tensor, margin: float) -> Tensor:
+def contrastive_loss(u: Tensor, y: Tensor, margin: float, balanced: bool = False) -> Tensor:
     """DSH: s/2 d² + (1 − s)/2 max(m − d², 0), d_ij = |u_i − u_j|; mean over the batch's pairs i ≠ j.
 
     Args:
@@ -19,15 +20,48 @@ def contrastive_loss(u: Tensor, y: Tensor, margin: float) -> Tensor:
         y: int64 [B] with −1 for no label, or multi-hot [B, C].
         margin: m. The Hamming distance of ±1 codes is d²/4, so m = 2r wants half of the bits of dissimilar rows to
             differ.
+        balanced: similar and dissimilar pairs weigh the same in total.
 
     Returns:
         float tensor [], 0 where there is no pair of labelled rows.
     """
     y = labels_of(y, outputs(u))
     squared = euclidean_distances(u, u).square()
-    values = torch.where(similar(y, y), squared, (margin - squared).clamp(min=0)) / 2
-    different_rows = ~torch.eye(len(u), dtype=torch.bool, device=u.device)
-    return mean_over_labelled(values, both_labelled(y, y) & different_rows)
+    same, valid = similar(y, y), pairs_of_two(y)
+    return mean_over_pairs(torch.where(same, squared, (margin - squared).clamp(min=0)) / 2, valid, same, balanced)
+
+
+def batch_likelihood_loss(h: Tensor, y: Tensor, scale: float, balanced: bool = False) -> Tensor:
+    """log(1 + e^θ) − s θ, θ_ij = a h_i · h_j; mean over the batch's pairs i ≠ j.
+
+    Args:
+        h: float tensor [B, r], relaxed codes.
+        y: int64 [B] with −1 for no label, or multi-hot [B, C].
+        scale: a.
+        balanced: similar and dissimilar pairs weigh the same in total.
+
+    Returns:
+        float tensor [], 0 where there is no pair of labelled rows.
+    """
+    y = labels_of(y, outputs(h, "h"))
+    with torch.autocast(h.device.type, enabled=False):
+        h = full_precision(h)
+        theta, same = scale * (h @ h.T), similar(y, y)
+        return mean_over_pairs(softplus(theta) - torch.where(same, theta, 0), pairs_of_two(y), same, balanced)
+
+
+def pairs_of_two(y: Tensor) -> Tensor:
+    """bool [B, B]: pairs of two different rows that both have a label."""
+    return both_labelled(y, y) & ~torch.eye(len(y), dtype=torch.bool, device=y.device)
+
+
+def mean_over_pairs(values: Tensor, valid: Tensor, same: Tensor, balanced: bool) -> Tensor:
+    """The mean of ``values`` [A, B] over the valid pairs; balanced: ½ of the mean over similar ones and ½ of the mean
+    over dissimilar ones, of which one may be missing.
+    """
+    if not balanced:
+        return mean_over_labelled(values, valid)
+    return (mean_over_labelled(values, valid & same) + mean_over_labelled(values, valid & ~same)) / 2
 
 
 def pair_likelihood_loss(u: Tensor, y: Tensor, stored: Tensor, stored_y: Tensor, seen: Tensor | None = None) -> Tensor:

@@ -8,12 +8,14 @@ from scdh.losses.labels import has_label, labels_of, mean_over_labelled
 
 
 def sign_distance_loss(u: Tensor, y: Tensor, p: int) -> Tensor:
-    """Σ_k ||u_k| − 1|^p; mean over the labelled rows. p = 2 is ‖b − u‖² with b = sgn(u); p = 1 is DSH's ‖|u| − 1‖_1.
+    """Σ_k ||u_k| − 1|^p; mean over the labelled rows.
+
+    p = 2 is ‖b − u‖² with b = sgn(u); p = 1 is DSH's ‖|u| − 1‖_1; p = 3 is GreedyHash's.
 
     Args:
         u: float tensor [B, r], outputs of the hash layer.
         y: int64 [B] with −1 for no label, or multi-hot [B, C]; only which rows have a label is read.
-        p: the exponent, 1 or an even number.
+        p: the exponent.
 
     Returns:
         float tensor [], 0 where no row has a label.
@@ -21,4 +23,4 @@ def sign_distance_loss(u: Tensor, y: Tensor, p: int) -> Tensor:
     y = labels_of(y, outputs(u))
     with torch.autocast(u.device.type, enabled=False):
         gap = full_precision(u).abs() - 1
-        return mean_over_labelled((gap.abs() if p == 1 else gap.pow(p)).sum(1), has_label(y))
+        return mean_over_labelled((gap if p % 2 == 0 else gap.abs()).pow(p).sum(1), has_label(y))

@@ -12,10 +12,13 @@ Gradients (paper, "Optimization"), checked against autograd in the tests:
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import softplus
 
 from scdh.errors import ConfigError, unknown_name
 from scdh.losses.distances import euclidean_distances, full_precision, outputs, outputs_beside
 from scdh.losses.labels import has_label, label_mask, labels_of, mean_over_labelled, sum_over_labels
+
+FORMS = ("softmax", "hinge", "own")  # of the cluster loss
 
 
 def softmax_loss(scores: Tensor, y: Tensor) -> Tensor:
@@ -37,6 +40,25 @@ def softmax_loss(scores: Tensor, y: Tensor) -> Tensor:
         return mean_over_labelled(_mean_over_labels(-scores.log_softmax(1), y), has_label(y))
 
 
+def own_softmax_loss(scores: Tensor, y: Tensor) -> Tensor:
+    """1/|Y| Σ_{s∈Y} −log[ e^{x_s} / (e^{x_s} + Σ_{t∉Y} e^{x_t}) ]: own labels do not compete; mean over labelled rows.
+
+    The softmax over all classes wants each own label to be likelier than the other own labels, too, and can never reach
+    0 where there are several. With one label a row both are the same. Time and memory are O(B·C): each term is
+    log(1 + e^{L − x_s}) with one L = log Σ_{t∉Y} e^{x_t} a row; where all labels are own it is 0.
+
+    Args:
+        scores: float tensor [B, C], before the softmax.
+        y: int64 [B] with −1 for no label, or multi-hot [B, C].
+
+    Returns:
+        float tensor [], 0 where no row has a label.
+    """
+    y = labels_of(y, outputs(scores, "scores"))
+    with torch.autocast(scores.device.type, enabled=False):
+        return mean_over_labelled(_own_label_losses(full_precision(scores), y), has_label(y))
+
+
 def scul(u: Tensor, y: Tensor, centres: Tensor, lam: float) -> Tensor:
     """1/|Y| Σ_{s∈Y} −log p_s + λ Σ_{s∈Y} d_s, p = softmax(−d), d_j = |u − c_j|; mean over the labelled rows.
 
@@ -55,6 +77,30 @@ def scul(u: Tensor, y: Tensor, centres: Tensor, lam: float) -> Tensor:
     y = labels_of(y, outputs_beside(u, centres, "centres"))
     distances = euclidean_distances(u, centres)
     cluster = _mean_over_labels(-(-distances).log_softmax(1), y)
+    return mean_over_labelled(cluster + lam * sum_over_labels(distances, y), has_label(y))
+
+
+def scul_own(u: Tensor, y: Tensor, centres: Tensor, lam: float) -> Tensor:
+    """1/|Y| Σ_{s∈Y} −log[ e^{−d_s} / (e^{−d_s} + Σ_{t∉Y} e^{−d_t}) ] + λ Σ_{s∈Y} d_s; mean over the labelled rows.
+
+    As :func:`scul`, but own labels do not compete with each other (:func:`own_softmax_loss`). Not from the paper; with
+    one label a row it is :func:`scul`.
+
+    Args:
+        u: float tensor [B, r], outputs of the hash layer.
+        y: int64 [B] with −1 for no label, or multi-hot [B, C].
+        centres: float tensor [C, r], semantic cluster centres c.
+        lam: λ, the weight of the distance to the centres of Y.
+
+    Returns:
+        float tensor [], 0 where no row has a label.
+
+    Raises:
+        DataError: ``y`` has another shape or type, or a label that no centre belongs to.
+    """
+    y = labels_of(y, outputs_beside(u, centres, "centres"))
+    distances = euclidean_distances(u, centres)
+    cluster = _own_label_losses(-distances, y)
     return mean_over_labelled(cluster + lam * sum_over_labels(distances, y), has_label(y))
 
 
@@ -95,6 +141,17 @@ def _mean_over_labels(values: Tensor, y: Tensor) -> Tensor:
     return sums if y.ndim == 1 else sums / (y > 0).sum(1).clamp(min=1)
 
 
+def _own_label_losses(scores: Tensor, y: Tensor) -> Tensor:
+    """:func:`own_softmax_loss` of each row [B]."""
+    if y.ndim == 1:
+        return _mean_over_labels(-scores.log_softmax(1), y)
+    mask = label_mask(y, scores.shape[1])
+    has_others = ~mask.all(1, keepdim=True)
+    # A row of −inf would have a gradient of NaN; what stands in its place is not used.
+    others = torch.where(has_others, torch.where(mask, -torch.inf, scores), 0).logsumexp(1, keepdim=True)
+    return _mean_over_labels(torch.where(has_others, softplus(others - scores), 0), mask)
+
+
 class SemanticClusterUnaryLoss(nn.Module):
     """l_c(u, y) + λ Σ_{s∈Y} |u − c_s| with its own learned centres c, for any training loop.
 
@@ -109,7 +166,8 @@ class SemanticClusterUnaryLoss(nn.Module):
         num_classes: C.
         bits: r.
         lam: λ; the paper's value for CIFAR-10 is 0.005.
-        form: l_c is the "softmax" of :func:`scul` or the "hinge" of :func:`scul_hinge`.
+        form: l_c is the "softmax" of :func:`scul`, the "hinge" of :func:`scul_hinge`, or for several labels a row the
+            "own" of :func:`scul_own`.
         margin: m of the hinge.
         centre_std: standard deviation of the first centres; the paper's is 0.5.
 
@@ -130,8 +188,8 @@ class SemanticClusterUnaryLoss(nn.Module):
         super().__init__()
         if num_classes < 1 or bits < 1:
             raise ConfigError(f"num_classes and bits must be at least 1, not {num_classes} and {bits}.")
-        if form not in ("softmax", "hinge"):
-            raise ConfigError(unknown_name("form of the cluster loss", form, ("softmax", "hinge")))
+        if form not in FORMS:
+            raise ConfigError(unknown_name("form of the cluster loss", form, FORMS))
         self.lam, self.form, self.margin = lam, form, margin
         self.centres = nn.Parameter(torch.randn(num_classes, bits) * centre_std)
 
@@ -151,6 +209,8 @@ class SemanticClusterUnaryLoss(nn.Module):
         """
         if self.form == "hinge":
             return scul_hinge(u, y, self.centres, self.lam, self.margin)
+        if self.form == "own":
+            return scul_own(u, y, self.centres, self.lam)
         return scul(u, y, self.centres, self.lam)
 
     @torch.no_grad()

@@ -4,7 +4,8 @@
 
 d = |u_i − u_j|, and s = 1 iff i and j share a label.
 
-Pairs are formed within a process's share of the batch: with several processes there are fewer of them.
+Where rows have several labels most pairs may be similar, and all codes contract; ``balance`` weighs both kinds of pairs
+alike. Pairs are formed within a process's share of the batch: with several processes there are fewer of them.
 """
 
 from pydantic import Field
@@ -20,6 +21,9 @@ class DshSettings(Settings):
 
     margin: float | None = Field(None, gt=0, description="m, on squared distances; none: 2 × bits, half the bits apart")
     corner_weight: float = Field(0.01, ge=0, description="a, weight of the L1 distance of |u| to 1")
+    balance: bool = Field(
+        False, description="similar and dissimilar pairs weigh the same in total (not the paper's); for several labels"
+    )
 
 
 class Dsh(Method):
@@ -39,7 +43,7 @@ class Dsh(Method):
     def step(self, net: Network, batch: Batch, moment: Moment = START) -> dict[str, Tensor]:
         s, u = self.settings, net(batch.inputs).u
         # With a margin that does not grow with the bits, few of them would be enough to satisfy it.
-        pairs = contrastive_loss(u, batch.labels, 2.0 * self.bits if s.margin is None else s.margin)
+        pairs = contrastive_loss(u, batch.labels, 2.0 * self.bits if s.margin is None else s.margin, s.balance)
         # § Each item counts once, not once for every pair it is in: the same up to a factor, which a contains.
         corners = sign_distance_loss(u, batch.labels, p=1)
         return {"loss": pairs + s.corner_weight * corners, "pairs": pairs, "corners": corners}

@@ -8,6 +8,8 @@ distances do (see ``triplet_hinge_loss``). The network-in-network below is whate
 Triplets are formed within a process's share of the batch: with several processes there are fewer of them.
 """
 
+from typing import Literal
+
 import torch
 from pydantic import Field
 from torch import Tensor, nn
@@ -21,7 +23,10 @@ from scdh.nets.network import Network
 
 class NinhSettings(Settings):
     margin: float = Field(2.0, ge=0, description="m; 2 at 12, 24 and 48 bits in the code that follows the authors'")
-    slice_width: int = Field(50, ge=1, description="features that belong to one bit")
+    head: Literal["divide", "plain"] = Field(
+        "divide", description="divide: the paper's slices, a hidden layer more than other methods; plain: a hash layer"
+    )
+    slice_width: int = Field(50, ge=1, description="features that belong to one bit, where the head divides")
     # From memory of the paper, unverified, and not in the code at hand; so it is off.
     piecewise: float | None = Field(
         None, gt=0, lt=0.5, description="ε: h beyond ½ ± ε counts as 0 or 1 (unverified); none: off"
@@ -45,6 +50,8 @@ class Ninh(Method):
 
     def build(self, net: Network) -> None:
         net.head = HashHead(net.width, net.bits)
+        if self.settings.head == "plain":
+            return
         # In place of the plain hash layer, whose random numbers were drawn before: a seed then gives the same weights
         # as in every earlier version.
         net.head.hash_layer = DivideAndEncode(net.width, net.bits, self.settings.slice_width)

@@ -4,6 +4,9 @@
 
 l_1 speeds up convergence, l_q pulls u towards the corners. With many classes the first epochs keep every centre at
 norm s ("warm-up"), else u and C shrink to 0 together.
+
+With several labels an item the paper's softmax lets own labels compete with each other. ``form="own"`` does not:
+l_c = 1/|Y| Σ_{s∈Y} −log[ e^{−d_s} / (e^{−d_s} + Σ_{t∉Y} e^{−d_t}) ], the same for one label.
 """
 
 from typing import Literal
@@ -12,7 +15,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from scdh.losses import quantization_loss, scul, scul_hinge, softmax_loss
+from scdh.losses import quantization_loss, scul, scul_hinge, scul_own, softmax_loss
 from scdh.methods.base import START, About, Batch, Method, MethodData, Moment, Settings
 from scdh.nets.heads import HashHead, linear_head, random_centres
 from scdh.nets.network import Network, Outputs
@@ -26,7 +29,9 @@ class ScdhSettings(Settings):
     mu: float = Field(0.2, ge=0, description="μ, weight of the classification loss on fc8")
     alpha: float = Field(0.05, ge=0, description="α, weight of the quantization loss; good when l_q ends in 0.1–0.2")
     p: float = Field(3.0, gt=1, description="norm of the quantization loss")
-    form: Literal["softmax", "hinge"] = Field("softmax", description="form of the cluster loss l_c")
+    form: Literal["softmax", "hinge", "own"] = Field(
+        "softmax", description="form of the cluster loss l_c; own: labels of one item do not compete (not the paper's)"
+    )
     margin: float = Field(1.0, ge=0, description="margin of the hinge form")
     centre_std: float = Field(0.5, gt=0, description="centres start from N(0, this)")
     warm_up_epochs: int = Field(0, ge=0, description="first epochs in which every centre keeps its norm")
@@ -103,6 +108,8 @@ def objective(
     s, u = settings, outputs.u
     if s.form == "hinge":
         cluster = scul_hinge(u, labels, head.centres, s.lam, s.margin)
+    elif s.form == "own":
+        cluster = scul_own(u, labels, head.centres, s.lam)
     else:
         cluster = scul(u, labels, head.centres, s.lam)
     classification = softmax_loss(logits, labels)

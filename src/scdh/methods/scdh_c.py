@@ -6,6 +6,8 @@
 one. § λ is not given for this variant; SCDH's is taken (Wen et al. use 0.003 with ½‖·‖²).
 """
 
+from typing import Literal
+
 from pydantic import Field
 from torch import Tensor
 
@@ -22,6 +24,9 @@ class ScdhCSettings(Settings):
     alpha: float = Field(0.05, ge=0, description="α, weight of the quantization loss")
     p: float = Field(3.0, gt=1, description="norm of the quantization loss")
     centre_std: float = Field(0.5, gt=0, description="c and w start from N(0, this)")
+    form: Literal["softmax", "own"] = Field(
+        "softmax", description="form of the softmax; own: labels of one item do not compete (not the paper's)"
+    )
 
 
 class ScdhCHead(HashHead):
@@ -56,7 +61,7 @@ class ScdhC(Method):
 
     def step(self, net: Network[ScdhCHead], batch: Batch, moment: Moment = START) -> dict[str, Tensor]:
         s, u, y, w = self.settings, net(batch.inputs).u, batch.labels, net.head.centres
-        classification = inner_product_loss(u, y, net.head.classifier)
+        classification = inner_product_loss(u, y, net.head.classifier, own=s.form == "own")
         pull = centre_loss(u, y, w.detach())
         quantization = quantization_loss(u, s.p)  # over all rows, labelled or not
         # § Wen et al. move a centre to the mean of its class at a rate of its own, which λ does not slow down: with the

@@ -1,4 +1,4 @@
-"""Fixed target codes, one per class, far from each other (CSQ); they do not learn."""
+"""Fixed target codes, one per class, far from each other (CSQ, DPN, OrthoHash, MDSH); they do not learn."""
 
 import warnings
 
@@ -11,35 +11,72 @@ DRAWS = 20  # sets of random centres to choose from
 MOST_COMPARED = 2048  # classes; comparing all pairs of more centres would take too long
 
 
-def hash_centres(num_classes: int, bits: int) -> Tensor:
+def hash_centres(num_classes: int, bits: int, drawn: bool = True) -> Tensor:
     """±1 [C, r]: rows of a Hadamard matrix H and of −H where they suffice (r a power of two, C ≤ 2r), which differ in
     half of the bits or in all; else random codes with as many ones as minus ones.
+
+    Args:
+        num_classes: C.
+        bits: r.
+        drawn: rows are drawn by torch's generator, those of equal bits last; else they are the first ones. Of few first
+            rows many bits are copies of each other: of 10 rows with 32 bits, 16 differ.
     """
     if bits & (bits - 1) == 0 and num_classes <= 2 * bits:
-        matrix = torch.ones(1, 1)
-        while len(matrix) < bits:  # Sylvester's construction
-            matrix = torch.cat([torch.cat([matrix, matrix], 1), torch.cat([matrix, -matrix], 1)])
-        return torch.cat([matrix, -matrix])[:num_classes]
+        rows = _hadamard(bits)
+        return (_draw_rows(rows, num_classes) if drawn else torch.cat([rows, -rows]))[:num_classes]
     # Random codes of few bits may be equal, which would merge two classes: of several sets the one is taken whose
     # nearest two centres are farthest apart.
-    best, farthest = _balanced(num_classes, bits), -1.0
+    best, farthest = balanced_codes(num_classes, bits), -1.0
     if 1 < num_classes <= MOST_COMPARED:
         for _ in range(DRAWS):
-            drawn = _balanced(num_classes, bits)
-            products = drawn @ drawn.T - 2 * bits * torch.eye(num_classes)
-            nearest = (bits - float(products.max())) / 2
+            codes = balanced_codes(num_classes, bits)
+            nearest = nearest_distance(codes)
             if nearest > farthest:
-                best, farthest = drawn, nearest
+                best, farthest = codes, nearest
         if farthest == 0:
             warnings.warn(f"Some of the {num_classes} classes share a centre: {bits} bits are too few.", stacklevel=2)
     return best
 
 
-def _balanced(count: int, bits: int) -> Tensor:
-    """Half of the bits of each row are 1; with an odd number of bits one more or one less, at random."""
+def _hadamard(bits: int) -> Tensor:
+    matrix = torch.ones(1, 1)
+    while len(matrix) < bits:  # Sylvester's construction
+        matrix = torch.cat([torch.cat([matrix, matrix], 1), torch.cat([matrix, -matrix], 1)])
+    return matrix
+
+
+def _draw_rows(rows: Tensor, count: int) -> Tensor:
+    """Rows in random order; the two whose bits are all equal only where they are needed, as such a target would ask for
+    the same bit of a class everywhere.
+    """
+    if count < len(rows):
+        return rows[1 + torch.randperm(len(rows) - 1)]
+    mixed = torch.cat([rows[1:], -rows[1:]])
+    return torch.cat([mixed[torch.randperm(len(mixed))], rows[:1], -rows[:1]])
+
+
+def balanced_codes(count: int, bits: int) -> Tensor:
+    """Random ±1 [count, r]: half of the bits of each row are 1; with an odd number of bits one more or one less."""
     ones = torch.full((count, 1), bits // 2) + torch.randint(0, 1 + bits % 2, (count, 1))
     ranks = torch.rand(count, bits).argsort(1).argsort(1)
     return torch.where(ranks < ones, 1.0, -1.0)
+
+
+def random_codes(count: int, bits: int) -> Tensor:
+    """±1 [count, r], each bit by a coin; drawn again, some times, where two codes are equal."""
+    codes = torch.randint(0, 2, (count, bits)) * 2.0 - 1
+    for _ in range(DRAWS if 1 < count <= MOST_COMPARED else 0):
+        if nearest_distance(codes) > 0:
+            break
+        codes = torch.randint(0, 2, (count, bits)) * 2.0 - 1
+    return codes
+
+
+def nearest_distance(codes: Tensor) -> float:
+    """Hamming distance of the two nearest of at least two codes ±1 [C, r]."""
+    bits = codes.shape[1]
+    products = codes @ codes.T - 2 * bits * torch.eye(len(codes))
+    return (bits - float(products.max())) / 2
 
 
 def voted_targets(y: Tensor, centres: Tensor, ties: Tensor) -> Tensor:

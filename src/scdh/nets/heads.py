@@ -44,6 +44,29 @@ class HashHead(Head):
         return self.hash_layer(x)
 
 
+class NormalisedHead(Head):
+    """The hash layer and batch-norm: every bit is as often 1 as 0, unless it learns otherwise."""
+
+    def __init__(self, width: int, bits: int) -> None:
+        super().__init__()
+        layer = nn.Linear(width, bits, bias=False)  # a bias would be taken off again with the mean
+        nn.init.normal_(layer.weight, std=0.01)
+        self.hash_layer = nn.Sequential(layer, BatchNorm(bits))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.hash_layer(x)
+
+
+class BatchNorm(nn.BatchNorm1d):
+    """Takes a batch of one row too: it has no deviation, so the running ones are used."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.training and len(x) < 2:
+            mean, variance = self.running_mean, self.running_var
+            return nn.functional.batch_norm(x, mean, variance, self.weight, self.bias, training=False, eps=self.eps)
+        return super().forward(x)
+
+
 class ProjectionHead(Head):
     """u = (x − mean) W for methods that are fitted instead of trained; both are buffers, so nothing of it learns.
 

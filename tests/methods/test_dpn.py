@@ -1,0 +1,43 @@
+"""DPN against plain loops, and its targets."""
+
+import pytest
+import torch
+from safetensors import safe_open
+
+from scdh.hasher import Hasher
+from scdh.nets.hash_centres import nearest_distance, random_codes
+from tests.methods.harness import build, digits
+from tests.methods.learning import learned_map
+from tests.reference.slow_losses import label_set
+from tests.reference.slow_methods import labelled_rows, mean
+
+
+def slow_loss(net, method, batch, moment):
+    margin, targets = method.settings.margin, method.targets.tolist()
+    values = []
+    for u, y in labelled_rows(net(batch.inputs).u.tolist(), batch.labels.tolist()):
+        hinges = [max(0.0, margin - x * t) for s in label_set(y) for x, t in zip(u, targets[s], strict=True)]
+        values.append(sum(hinges) / len(u))
+    return mean(values)
+
+
+def test_targets_are_random_and_no_two_are_equal_where_bits_suffice():
+    torch.manual_seed(0)
+    for _ in range(20):
+        codes = random_codes(10, 8)
+        assert codes.abs().eq(1).all()
+        assert nearest_distance(codes) > 0
+    assert random_codes(1, 3).shape == (1, 3)
+    _, method = build("dpn", 16, settings={"targets": "far"})
+    assert nearest_distance(method.targets) == 8
+
+
+def test_checkpoints_hold_the_targets(tmp_path):
+    Hasher.train(digits("dpn", 1), tmp_path, quiet=True)
+    with safe_open(tmp_path / "last.safetensors", framework="pt") as file:
+        assert "method.targets" in set(file.keys())
+
+
+@pytest.mark.slow
+def test_it_learns_digits():
+    assert learned_map("dpn") > 0.9

@@ -1,0 +1,96 @@
+"""MDSH against plain loops, its centres, and its stored outputs."""
+
+import math
+
+import pytest
+import torch
+from safetensors import safe_open
+
+from scdh.config import load_config
+from scdh.errors import TrainingError
+from scdh.hasher import Hasher
+from scdh.nets.hash_centres import nearest_distance
+from scdh.nets.separated_centres import separated_centres, separating_distance
+from tests.cli.commands import run_on_two_processes
+from tests.methods.harness import build, digits, draw_batch
+from tests.methods.learning import learned_map
+from tests.reference.slow_losses import label_set
+from tests.reference.slow_methods import corners, cosine, labelled_rows, mean, share_a_label
+
+SCALE_FREE = True
+TWIN_SETTINGS = {"pair_epoch": 1.0, "pair_weight": 0.7, "corner_weight": 0.3}
+ALL_ROW_PARTS = {"central", "pairs", "corners"}  # the means and deviations of batch-norm are those of all rows
+
+
+def slow_central(hs, ys, centres):
+    values = []
+    for h, y in labelled_rows(hs, ys):
+        weights = [math.exp(math.sqrt(len(h)) * cosine(h, c)) for c in centres]
+        total = 0.0
+        for j, weight in enumerate(weights):
+            others = sum(weights) - weight
+            total -= math.log((weight if j in label_set(y) else others) / sum(weights))
+        values.append(total / len(centres))
+    return mean(values)
+
+
+def slow_loss(net, method, batch, moment):
+    s, ys = method.settings, batch.labels.tolist()
+    hs = [[math.tanh(x) for x in u] for u in net(batch.inputs).u.tolist()]
+    stored = list(zip(method.stored.outputs.tolist(), method.stored_labels.tolist(), strict=True))
+    pairs = [
+        math.log(1 + math.exp((1 - cosine(h, v)) / 2))
+        for h, y in labelled_rows(hs, ys)
+        for v, other in stored
+        if any(v) and share_a_label(y, other)
+    ]
+    central = slow_central(hs, ys, method.hash_centres.tolist())
+    return central + s.pair_weight * mean(pairs) + s.corner_weight * corners(hs, ys, 2) / len(hs[0])
+
+
+@pytest.mark.parametrize(("classes", "bits"), [(2, 1), (10, 12), (10, 13), (21, 12), (10, 48), (100, 32), (200, 24)])
+def test_centres_have_the_distance_that_the_bound_asks_for(classes, bits):
+    wanted = separating_distance(classes, bits)
+    words = [sum(math.comb(bits, j) for j in range(d)) * classes for d in (wanted - 1, wanted)]
+    assert words[0] < 2**bits <= words[1]
+    torch.manual_seed(0)
+    centres = separated_centres(classes, bits)
+    assert centres.shape == (classes, bits)
+    assert centres.abs().eq(1).all()
+    assert nearest_distance(centres) >= wanted
+    torch.manual_seed(0)
+    assert torch.equal(centres, separated_centres(classes, bits))
+
+
+def test_pairs_begin_later_and_need_stored_outputs(tmp_path):
+    net, method = build("mdsh", 12)
+    with pytest.raises(TrainingError, match="call prepare"):
+        method.step(net, draw_batch("mixed", False))
+    hasher = Hasher.train(digits("mdsh", 3, **{"method.pair_epoch": 2}), tmp_path, quiet=True)
+    lines = (tmp_path / "steps.csv").read_text("utf-8").splitlines()
+    column = lines[0].split(",").index("pairs")
+    pairs = [float(line.split(",")[column]) for line in lines[1:]]
+    assert not any(pairs[:20])
+    assert all(pairs[20:])
+    with safe_open(tmp_path / "last.safetensors", framework="pt") as file:
+        assert {"method.hash_centres", "method.stored.outputs"} <= set(file.keys())
+    assert hasher.method.stored.seen.any()
+
+
+@pytest.mark.slow
+def test_two_processes_share_centres_and_stored_outputs(tmp_path):
+    """Losses are not those of one process: each normalises its own share of a batch."""
+    options = ["method.name=mdsh", "method.pair_epoch=0", "method.bits=12", "train.epochs=1", "train.batch_size=200"]
+    settings = [argument for option in options for argument in ("--set", option)]
+    run_on_two_processes(["train", "--preset", "demo-digits", *settings, "--out", str(tmp_path)])
+    with safe_open(tmp_path / "last.safetensors", framework="pt") as file:
+        stored, centres = file.get_tensor("method.stored.outputs"), file.get_tensor("method.hash_centres")
+    assert stored.abs().sum(1).gt(0).float().mean() > 0.9  # a process alone would see half of the rows in an epoch
+    torch.manual_seed(0)
+    method = Hasher.build(load_config("demo-digits", overrides=options), [str(k) for k in range(10)], False, 64).method
+    assert torch.equal(centres, method.hash_centres)
+
+
+@pytest.mark.slow
+def test_it_learns_digits():
+    assert learned_map("mdsh") > 0.9
