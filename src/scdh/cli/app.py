@@ -1,5 +1,6 @@
 """The program ``scdh``: its commands, and how errors end: one sentence and exit code 2."""
 
+import errno
 import sys
 import warnings
 from collections.abc import Sequence
@@ -111,8 +112,8 @@ def explain(error: Exception) -> tuple[int, str]:
         message = str(format_message()).replace("Value error, ", "").strip()
         help_hint = "" if message.endswith("?") else f"; see `{command} --help`"
         return USER_ERROR, f"Error: {message.rstrip('.')}{help_hint}"
-    if "No space left on device" in str(error):  # an OSError from Python, another kind from safetensors
-        file = f" ({_describe_os_error(error)})" if isinstance(error, OSError) and error.filename is not None else ""
+    if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+        file = f" ({_describe_os_error(error)})" if error.filename is not None else ""
         return USER_ERROR, f"Error: No space is left on the device to write to{file}"
     if isinstance(error, OSError):
         return USER_ERROR, f"Error: {_describe_os_error(error)}"
