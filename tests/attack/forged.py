@@ -1,4 +1,4 @@
-"""Files with headers that lie, and checksums that match the lie: lengths, places, types, overlaps, nesting, huge numbers.
+"""Files with headers that lie, and checksums that match: lengths, places, types, overlaps, nesting, huge numbers.
 
 Damage at random places stops at a checksum. Here the text of a header is changed as a tree of values, and whatever
 guards it is computed anew, so that the checks behind the checksums are reached. Each file is refused in one sentence,
@@ -13,8 +13,12 @@ from collections.abc import Callable, Iterator
 from random import Random
 from typing import Any
 
+from safetensors.torch import load
+
 from scdh.checksums import CHECKSUM
 from scdh.index.store.format import BODY_AT, SLOTS_AT, Slot
+from scdh.model_description import EMBEDDED
+from scdh.model_folder import tensors_checksum
 from scdh.tensor_files import CHECKSUMS, _header_checksum
 from tests.attack.samples import Stored
 from tests.attack.trials import Attack, Failed, contents_or_refusal
@@ -69,21 +73,22 @@ def forge_arrays(data: bytes, random: Random) -> bytes:
 
 
 def forge_weights(data: bytes, random: Random) -> bytes:
-    """Of a model: the header, or the description in it. Their checksum is over all weights, and read last."""
-    return _forge_embedded(data, random, "description")
+    """Of a model: the header, or the description in it with a matching checksum."""
+    return _forge_embedded(data, random, EMBEDDED, [EMBEDDED])
 
 
 def forge_checkpoint(data: bytes, random: Random) -> bytes:
-    """Of a checkpoint of an earlier version, without a checksum: the header, or the state in it."""
-    return _forge_embedded(data, random, "state")
+    """Of a checkpoint: the header, or the state in it with a matching checksum."""
+    return _forge_embedded(data, random, "state", ["format", "version", "state"])
 
 
-def _forge_embedded(data: bytes, random: Random, name: str) -> bytes:
+def _forge_embedded(data: bytes, random: Random, name: str, guarded: list[str]) -> bytes:
     header, body = _split(data)
-    del header["__metadata__"][CHECKSUM]
-    if random.random() < 0.5:
+    metadata = header["__metadata__"]
+    if random.random() < 0.4:
         return _joined(changed(header, random), body)
-    header["__metadata__"][name] = _text(changed(json.loads(header["__metadata__"][name]), random))
+    metadata[name] = _text(changed(json.loads(metadata[name]), random))
+    metadata[CHECKSUM] = tensors_checksum(load(data), {key: metadata[key] for key in guarded})
     return _joined(header, body)
 
 
@@ -114,7 +119,7 @@ def forge_index(data: bytes, random: Random) -> bytes:
 def forge_table(data: bytes, random: Random) -> bytes:
     """Of a JSON file without a checksum, as earlier versions wrote them."""
     content = json.loads(data)
-    del content[CHECKSUM]
+    content.pop(CHECKSUM, None)
     return _text(changed(content, random)).encode()
 
 

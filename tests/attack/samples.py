@@ -84,7 +84,8 @@ def read_run(folder: Path) -> str:
     config = run.config()
     protocol = run.protocol(source_of(config))
     parts = [protocol.train, protocol.query, protocol.database, protocol.validation]
-    return digest(config.model_dump(mode="json"), protocol.fingerprint, *parts)
+    about = [protocol.name, protocol.about, protocol.fingerprint]
+    return digest(config.model_dump(mode="json"), about, *parts)
 
 
 def read_choices(path: Path) -> str:
@@ -185,7 +186,9 @@ def stored(d: Path, more: Path) -> list[Stored]:
         Stored("scores.json", run.scores(), lambda: digest(without_checksum(run.saved_scores()))),
         Stored("choices.json", more / "chosen/choices.json", lambda: read_choices(more / "chosen/choices.json")),
         Stored("kept features", shard, lambda: read_features(pictures)),
-        Stored("compare.json", compared / "compare.json", lambda: digest(ComparisonResults.read(compared).to_json())),
+        Stored(
+            "compare.json", compared / "compare.json", lambda: digest(ComparisonResults.read(compared).model_dump())
+        ),
         Stored("comparison: scores of a run", cell.scores(), compare, seldom=True),
         Stored("comparison: model of a run", cell.model / "model.safetensors", compare, seldom=True),
         Stored("comparison: scores of floats", compared / "floats/0.json", compare, seldom=True),
