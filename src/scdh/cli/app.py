@@ -9,6 +9,7 @@ from functools import partial
 from typing import Annotated, Any, NoReturn
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 from scdh._version import __version__
 from scdh.cli import check, compare, datasets, demo, encode, evaluate, index, info, methods, report, search, train
@@ -34,14 +35,34 @@ COMMANDS: tuple[tuple[Any, tuple[str, ...]], ...] = (
 # Warnings for programmers, mostly of other packages.
 HIDDEN_WARNINGS = (DeprecationWarning, PendingDeprecationWarning, FutureWarning, ImportWarning, ResourceWarning)
 
+
+class _PlainHelp:
+    """``--help`` takes no value; typer would show it as ``--help <bool>``."""
+
+    def get_help_option(self, ctx: Any) -> Any:
+        option = super().get_help_option(ctx)  # type: ignore[misc]
+        if option is not None:
+            option.metavar = ""
+        return option
+
+
+class _Command(_PlainHelp, TyperCommand):
+    pass
+
+
+class _Program(_PlainHelp, TyperGroup):
+    pass
+
+
 app = typer.Typer(
     name="scdh",
+    cls=_Program,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
     epilog=help_examples(("scdh demo --data digits", "scdh train --preset demo-digits", "scdh search --help")),
 )
 for command, examples in COMMANDS:
-    app.command(help=help_text(command.__doc__), epilog=help_examples(examples))(command)
+    app.command(cls=_Command, help=help_text(command.__doc__), epilog=help_examples(examples))(command)
 
 
 def _print_version(given: bool) -> None:

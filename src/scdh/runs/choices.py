@@ -118,6 +118,11 @@ class Choices:
             raise DataError(f"{path} does not hold the choices of a run: {error}.") from None
 
 
+def counted_trials(count: int) -> str:
+    """A number of trials in words."""
+    return f"{count} trial{'' if count == 1 else 's'}"
+
+
 def with_values(config: RunConfig, values: dict[str, Any]) -> RunConfig:
     """The settings with some of them replaced, by dotted key."""
     return load_config(overrides={**flat_settings(config.model_dump(mode="json")), **values})
