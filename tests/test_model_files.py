@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from scdh import model_folder
@@ -106,11 +107,12 @@ def test_a_full_disk_leaves_the_old_model(tmp_path: Path, monkeypatch: pytest.Mo
 
     def fill(tensors: object, path: Path, metadata: object) -> None:
         path.write_bytes(b"half")
-        raise OSError(errno.ENOSPC, "No space left on device")
+        raise SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)")
 
     monkeypatch.setattr(model_folder, "save_file", fill)
-    with pytest.raises(OSError, match="No space left"):
+    with pytest.raises(OSError, match="No space left") as caught:
         new.save(tmp_path / "m")
+    assert (caught.value.errno, caught.value.filename) == (errno.ENOSPC, str(tmp_path / "m/model.safetensors"))
     assert Hasher.load(tmp_path / "m").encode(X) == old.encode(X)
     assert len(list((tmp_path / "m").iterdir())) == 3
 

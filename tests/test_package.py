@@ -54,8 +54,7 @@ def test_public_names_are_there():
 # The layers of the package, lowest first; a module imports only from its own layer and from those before it.
 LAYERS = [
     ["_version", "checksums", "errors", "extras", "files", "label_arrays", "printable", "progress", "versions"],
-    ["tensor_files", "hub", "code_advice", "code_arguments", "json_files", "settings"],
-    ["weights_file"],
+    ["tensor_files", "tensor_header", "hub", "code_advice", "code_arguments", "json_files", "settings"],
     ["codes", "code_checks", "config", "model_description"],
     ["losses", "index", "metrics"],
     ["evaluation", "data"],

@@ -29,7 +29,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Yield a temporary path to write a file to; on success it replaces ``path``, on failure it is removed.
 
     When this returns, the file survives a power cut: its bytes and the folder's entry are on disk. A symbolic link
-    stays one, and the file that it points to is replaced.
+    stays one, and the file that it points to is replaced. What the system refuses is an OSError, whoever wrote.
     """
     target = Path(os.path.realpath(path))
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -43,6 +43,12 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
             set_default_mode(temporary)
         os.replace(temporary, target)
         sync_folder(target.parent)
+    except Exception as error:
+        # safetensors, which is written in Rust, has an error of its own for a full disk.
+        number = re.search(r"\(os error (\d+)\)", str(error))
+        if number is None or isinstance(error, OSError):
+            raise
+        raise OSError(int(number[1]), os.strerror(int(number[1])), str(target)) from error
     finally:
         temporary.unlink(missing_ok=True)
 

@@ -14,7 +14,7 @@ from scdh.checksums import CHECKSUM, is_intact
 from scdh.errors import ModelError
 from scdh.files import read_regular
 from scdh.hub import DESCRIPTION, WEIGHTS
-from scdh.weights_file import WeightsHeader, parse_limited, read_header, short
+from scdh.tensor_header import TensorHeader, parse_limited, read_header, short
 
 FORMAT, VERSION = "scdh-model", 1
 EMBEDDED = "description"  # the entry in the header of the weights
@@ -41,7 +41,7 @@ def read_description(folder: Path) -> dict[str, Any]:
     return description_of(folder, header)
 
 
-def description_of(folder: Path, header: WeightsHeader) -> dict[str, Any]:
+def description_of(folder: Path, header: TensorHeader) -> dict[str, Any]:
     """As :func:`read_description`, where the header of the weights was read before."""
     if EMBEDDED not in header.metadata:
         if CHECKSUM in header.metadata:

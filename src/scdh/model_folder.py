@@ -19,8 +19,8 @@ from scdh.hub import CARD, DESCRIPTION, WEIGHTS, model_card
 from scdh.json_files import write_table
 from scdh.model_description import EMBEDDED, FORMAT, VERSION, damaged_model, description_of
 from scdh.nets.network import Network, weights_fingerprint
+from scdh.tensor_header import TensorHeader, read_bytes, read_header, short
 from scdh.versions import versions
-from scdh.weights_file import WeightsHeader, read_bytes, read_header, short
 
 DTYPES = {
     "BOOL": torch.bool,
@@ -78,7 +78,7 @@ class StoredModel:
 
     folder: Path
     description: dict[str, Any]
-    header: WeightsHeader
+    header: TensorHeader
     handle: BinaryIO
 
     def check_fits(self, network: Network) -> None:

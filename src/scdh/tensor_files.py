@@ -6,7 +6,6 @@ checks the arrays that it takes and leaves the others alone.
 """
 
 import json
-import math
 import os
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -21,28 +20,13 @@ from numpy.typing import NDArray
 from scdh.checksums import array_checksum, json_checksum
 from scdh.errors import CodesError
 from scdh.files import open_regular, remove_abandoned, replacing
+from scdh.tensor_header import NUMPY_TYPES, TensorHeader, read_bytes, read_header
 
 RESERVED = ("format", "version", "bits")
 CHECKSUMS = "scdh_checksums"
 _VERSION = "2"
 _WITHOUT_CHECKSUMS = "1"  # of earlier versions, which still open
-# safetensors itself refuses longer headers, so a larger number means that the file is something else.
-_LONGEST_HEADER = 100_000_000
-_NUMPY_TYPES = {
-    "U8": "u1",
-    "I8": "i1",
-    "BOOL": "?",
-    "U16": "<u2",
-    "I16": "<i2",
-    "F16": "<f2",
-    "U32": "<u4",
-    "I32": "<i4",
-    "F32": "<f4",
-    "U64": "<u8",
-    "I64": "<i8",
-    "F64": "<f8",
-}
-_STORED_TYPES = {np.dtype(numpy_type): name for name, numpy_type in _NUMPY_TYPES.items()}
+_STORED_TYPES = {dtype: name for name, dtype in NUMPY_TYPES.items()}
 
 
 def write_tensors(
@@ -73,18 +57,13 @@ class StoredTensors:
         path: how the user calls it.
         format_name: what the file says it is.
         header: of the file.
-        data_at: where the arrays begin.
     """
 
-    def __init__(self, handle: FileIO, path: Path, format_name: str, header: dict[str, Any], data_at: int) -> None:
+    def __init__(self, handle: FileIO, path: Path, format_name: str, header: TensorHeader) -> None:
         self.path, self.format_name = path, format_name
-        self._handle, self._data_at = handle, data_at
-        self._entries = {name: entry for name, entry in header.items() if name != "__metadata__"}
-        self._text: dict[str, str] = dict(header["__metadata__"])
+        self._handle, self._entries, self._text = handle, header.tensors, header.metadata
         self.has_checksums = self._text["version"] != _WITHOUT_CHECKSUMS
         self._checksums = self._read_checksums() if self.has_checksums else {}
-        if not all(isinstance(text, str) for text in self._text.values()):
-            raise CodesError(f"{path} is damaged: its metadata are not all text.")
 
     @property
     def metadata(self) -> dict[str, str]:
@@ -114,28 +93,17 @@ class StoredTensors:
         return array
 
     def _read_array(self, name: str) -> NDArray[Any]:
-        entry = self._entries[name]
+        stored = self._entries[name]
+        if stored.dtype not in NUMPY_TYPES:
+            raise CodesError(f"{self.path} is damaged: its {name} are of the type {stored.dtype}.")
+        data = np.empty(stored.end - stored.start, np.uint8)
         try:
-            dtype, shape = np.dtype(_NUMPY_TYPES[entry["dtype"]]), tuple(entry["shape"])
-            begin, end = entry["data_offsets"]
-            numbers = (*shape, begin, end)
-            is_sound = all(type(number) is int and number >= 0 for number in numbers)
-            if not is_sound or math.prod(shape) * dtype.itemsize != end - begin:
-                raise ValueError(f"a shape of {list(shape)} in bytes {begin} to {end}")
-        except (KeyError, TypeError, ValueError) as error:
-            raise CodesError(f"{self.path} is damaged: its {name} make no sense ({error}).") from None
-        data = np.empty(end - begin, np.uint8)
-        try:
-            self._handle.seek(self._data_at + begin)
-            view, done = data.data, 0
-            while done < len(view):
-                count = self._handle.readinto(view[done:])
-                if not count:
-                    raise CodesError(f"{self.path} is cut short: bytes {begin} to {end} of its {name} are missing.")
-                done += count
+            read_bytes(self._handle, stored, data.data)
+        except ValueError as error:
+            raise CodesError(f"{self.path} is cut short: {error}.") from None
         except OSError as error:
             raise CodesError(f"{self.path} cannot be read: {error.strerror}.") from error
-        return data.view(dtype).reshape(shape)
+        return data.view(NUMPY_TYPES[stored.dtype]).reshape(stored.shape)
 
     def _read_checksums(self) -> dict[str, str]:
         text = dict(self._text)
@@ -164,8 +132,7 @@ def open_tensors(path: str | os.PathLike[str], format_name: str) -> Iterator[Sto
     except OSError as error:
         raise CodesError(f"{path} cannot be read: {error.strerror}.") from error
     with handle:
-        header, data_at = _read_header(handle, path, format_name)
-        yield StoredTensors(handle, path, format_name, header, data_at)
+        yield StoredTensors(handle, path, format_name, _read_header(handle, path, format_name))
 
 
 def read_metadata(path: str | os.PathLike[str], format_name: str) -> dict[str, str]:
@@ -196,40 +163,21 @@ def _header_checksum(text: Mapping[str, str], of_tensors: Mapping[str, str]) -> 
     return json_checksum({"metadata": dict(text), "tensors": dict(of_tensors)})
 
 
-def _read_header(handle: FileIO, path: Path, format_name: str) -> tuple[dict[str, Any], int]:
-    """The header of a safetensors file and where it ends, once the file is of that format and as long as it says.
-
-    A safetensors file is 8 bytes with the length of the header, the header as JSON, and the tensors' bytes.
-    """
+def _read_header(handle: FileIO, path: Path, format_name: str) -> TensorHeader:
+    """The header of a file that is of that format and as long as it says."""
     not_this_format = f"{path} is not a {format_name} file"
     try:
-        size = os.fstat(handle.fileno()).st_size
-        start = handle.read(9)
-        length = int.from_bytes(start[:8], "little")
-        if start.startswith(b"scdh-inde"):
-            raise CodesError(f"{not_this_format}: it is one of scdh-index.")
-        if size >= 8 and (not 2 <= length <= _LONGEST_HEADER or start[8:] not in (b"", b"{")):
-            raise CodesError(f"{not_this_format}: it does not begin with a safetensors header.")
-        if size < 8 or size < 8 + length:
-            expected = 8 + length if size >= 8 else 9
-            raise CodesError(f"{path} is cut short: at least {expected} bytes were expected, but {size} were found.")
-        text = start[8:] + handle.read(length - 1)
+        header = read_header(handle)
     except OSError as error:
         raise CodesError(f"{path} cannot be read: {error.strerror}.") from error
-    try:
-        header = json.loads(text)
-        metadata = header.get("__metadata__", {})
-        ends = [entry["data_offsets"][1] for name, entry in header.items() if name != "__metadata__"]
-        expected = 8 + length + int(max(ends, default=0))
-        file_format, version = metadata.get("format"), metadata.get("version")
-    except (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError):
-        raise CodesError(f"{not_this_format}: its header cannot be understood.") from None
+    except ValueError as error:
+        handle.seek(0)
+        reason = "it is one of scdh-index" if handle.read(10) == b"scdh-index" else error
+        raise CodesError(f"{not_this_format}, or damaged: {reason}.") from None
+    file_format, version = header.metadata.get("format"), header.metadata.get("version")
     if file_format != format_name:
         raise CodesError(f"{not_this_format}: its header names the format {file_format!r}.")
     if version not in (_VERSION, _WITHOUT_CHECKSUMS):
         known = f"{_WITHOUT_CHECKSUMS!r} and {_VERSION!r}"
         raise CodesError(f"{path} is a {format_name} file of version {version!r}, but only {known} can be read.")
-    if size != expected:
-        state = "cut short" if size < expected else "too long"
-        raise CodesError(f"{path} is {state}: its header promises {expected} bytes, but {size} bytes were found.")
-    return header, 8 + length
+    return header

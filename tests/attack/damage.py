@@ -7,11 +7,13 @@ from random import Random
 from tests.attack.samples import Stored
 from tests.attack.trials import Attack, Failed, contents_or_refusal
 
+DAMAGES_A_ROUND = 25
+
 
 def attacks(stored: list[Stored]) -> Iterator[Attack]:
     """One attack for each kind of file."""
     for sample in stored:
-        yield Attack(f"damage: {sample.kind}", _trial_of(sample))
+        yield Attack(f"damage: {sample.kind}", _trial_of(sample), times=1 if sample.seldom else DAMAGES_A_ROUND)
 
 
 def _trial_of(sample: Stored) -> Callable[[Random], str]:
@@ -22,6 +24,7 @@ def _trial_of(sample: Stored) -> Callable[[Random], str]:
         try:
             sample.file.write_bytes(how(intact, random))
             contents = contents_or_refusal(sample.read)
+            was_removed = not sample.file.exists()
         finally:
             for left in sample.file.parent.glob(f".{sample.file.name}.*.tmp"):
                 shutil.rmtree(left, ignore_errors=True)
@@ -30,7 +33,7 @@ def _trial_of(sample: Stored) -> Callable[[Random], str]:
             return "refused"
         if contents != expected:
             raise Failed(f"{how.__name__} of {sample.file.name} was read as other contents")
-        return "unchanged"
+        return "made again" if was_removed else "unchanged"
 
     return trial
 

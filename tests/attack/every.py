@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.attack import damage, hostile, interrupted, samples, threads
+from tests.attack import damage, forged, full_disk, hostile, interrupted, samples, threads, works
 from tests.attack.trials import Attack
 
 
@@ -13,10 +13,17 @@ def every_attack(scratch: Path) -> Iterator[Attack]:
     Args:
         scratch: an empty folder.
     """
-    place = scratch / "samples"
-    place.mkdir()
+    place, more = scratch / "samples", scratch / "more"
+    for folder in (place, more):
+        folder.mkdir()
     samples.prepare(place)
-    yield from damage.attacks(samples.stored(place))
-    yield from interrupted.attacks(samples.works(place))
+    samples.prepare_more(more)
+    stored = samples.stored(place, more)
+    yield from damage.attacks(stored)
+    yield from forged.attacks(stored)
+    for work in works.works(place, more):
+        contents = interrupted.contents_of(work)
+        yield from interrupted.attacks(contents)
+        yield from full_disk.attacks(contents)
     yield from hostile.attacks(scratch)
     yield from threads.attacks()

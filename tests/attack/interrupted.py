@@ -7,54 +7,82 @@ from all later ones. Afterwards what it wrote to must hold the old contents or t
 import errno
 import os
 import shutil
+import traceback
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
+import torch
+
 from scdh.errors import ScdhError
-from tests.attack.samples import Work
 from tests.attack.trials import Attack, Failed
+from tests.attack.works import Work
 
 CALLS = ("replace", "rename", "unlink", "rmdir", "mkdir", "fsync", "write", "ftruncate", "open")
 KILLED, REFUSED, DONE, TRACE = 9, 3, 0, 4
 
 
-def attacks(works: list[Work]) -> Iterator[Attack]:
-    """Two attacks for each kind of work."""
-    for work in works:
-        for name, act in (("kill", _kill), ("full disk", _no_space)):
-            yield Attack(f"{name}: {work.kind}", _trial_of(work, act))
+@dataclass(frozen=True)
+class Contents:
+    """What a work must leave: ``old`` or ``new``, and ``twice`` where it was done again; ``scratch`` is for copies."""
 
+    work: Work
+    scratch: Path
+    old: str
+    new: str
+    twice: str
+    calls: int  # that change the file system
+    room: int  # bytes that a disk must have for it, at most
 
-def _trial_of(work: Work, act: Callable[[], None]) -> Callable[[Random], str]:
-    scratch = work.folder.with_name(work.folder.name + "-trial")
+    def copied(self) -> Path:
+        shutil.rmtree(self.scratch, ignore_errors=True)
+        shutil.copytree(self.work.folder, self.scratch, symlinks=True)
+        return self.scratch
 
-    def prepared() -> Path:
-        shutil.rmtree(scratch, ignore_errors=True)
-        shutil.copytree(work.folder, scratch, symlinks=True)
-        return scratch
-
-    old = work.read(prepared())
-    calls = _count_calls(work, prepared())
-    new = work.read(scratch)
-
-    def trial(random: Random) -> str:
-        place = prepared()
-        code = _in_child(work, place, random.randrange(calls), act)
+    def check(self, place: Path, code: int, make_room: Callable[[], object] = lambda: None) -> str:
+        """How the work in ``place`` ended, which gave ``code``; whoever does it next, after ``make_room``, succeeds."""
+        work = self.work
         if code == TRACE:
             raise Failed(f"{work.kind} ended in a trace")
         try:
-            contents = work.read(place)
+            found = work.read(place)
         except ScdhError as error:
             raise Failed(f"after {work.kind} was interrupted its file cannot be read: {error}") from None
-        if contents not in (old, new):
+        if found not in (self.old, self.new):
             raise Failed(f"after {work.kind} was interrupted the contents are neither the old nor the new ones")
-        if code == DONE and contents != new:
+        if code == DONE and found != self.new:
             raise Failed(f"{work.kind} said that it was done, but the contents are the old ones")
+        make_room()
         work.do(place)  # what was left behind must not stand in the way of the next writer
-        if work.read(place) != new:
+        if work.read(place) != (self.new if found == self.old else self.twice):
             raise Failed(f"{work.kind} after an interrupted one did not give the new contents")
-        return "old contents" if contents == old else "new contents"
+        return "old contents" if found == self.old else "new contents"
+
+
+def contents_of(work: Work) -> Contents:
+    """Does the work once, and again."""
+    scratch = work.folder.with_name(f"{work.folder.name}-trial")
+    place = Contents(work, scratch, "", "", "", 0, 0).copied()
+    old = work.read(place)
+    calls = _count_calls(work, place)
+    new = work.read(place)
+    # A file that is replaced is there twice for a moment.
+    room = 2 * max(path.stat().st_size for path in place.rglob("*") if path.is_file())
+    work.do(place)
+    return Contents(work, scratch, old, new, work.read(place), calls, room)
+
+
+def attacks(contents: Contents) -> Iterator[Attack]:
+    """Two attacks on a kind of work."""
+    for name, act in (("kill", _kill), ("full disk", _no_space)):
+        yield Attack(f"{name}: {contents.work.kind}", _trial_of(contents, act))
+
+
+def _trial_of(contents: Contents, act: Callable[[], None]) -> Callable[[Random], str]:
+    def trial(random: Random) -> str:
+        place = contents.copied()
+        return contents.check(place, _in_child(contents.work, place, random.randrange(contents.calls), act))
 
     return trial
 
@@ -86,15 +114,25 @@ def _in_child(work: Work, place: Path, at: int, act: Callable[[], None]) -> int:
         code = TRACE
         try:
             with _patched(count):
-                work.do(place)
-            code = DONE
-        except ScdhError as error:
-            code = TRACE if "\n" in str(error) else REFUSED
-        except OSError as error:  # the command line makes one sentence of it
-            code = REFUSED if error.errno == errno.ENOSPC else TRACE
+                code = ending_of(work, place)
         finally:
             os._exit(code)
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def ending_of(work: Work, place: Path) -> int:
+    """Do the work: DONE, or REFUSED in one sentence, or TRACE."""
+    torch.set_num_threads(1)  # threads do not survive a fork
+    try:
+        work.do(place)
+    except ScdhError as error:
+        return TRACE if "\n" in str(error) else REFUSED
+    except OSError as error:  # the command line makes one sentence of it
+        return REFUSED if error.errno == errno.ENOSPC else TRACE
+    except Exception:
+        traceback.print_exc(limit=-6)
+        return TRACE
+    return DONE
 
 
 class _patched:

@@ -20,10 +20,12 @@ class Attack:
     Args:
         kind: its name in the table.
         trial: makes one trial with the given random numbers, and says in a word how it ended; raises ``Failed``.
+        times: trials of a round: more of those that take milliseconds.
     """
 
     kind: str
     trial: Callable[[Random], str]
+    times: int = 1
 
 
 @dataclass

@@ -35,9 +35,10 @@ def run_json(command: str | Sequence[str]) -> Any:
     return json.loads(must(command))
 
 
-def run_on_two_processes(arguments: Sequence[str]) -> None:
-    """Run a command that must succeed as ``torchrun`` does, with two processes on this machine."""
+def run_on_two_processes(arguments: Sequence[str]) -> str:
+    """Standard output of a command that must succeed, run as by ``torchrun``: two processes on this machine."""
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2", "-m", "scdh"]
     done = subprocess.run([*launcher, *arguments], capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(f"scdh {' '.join(arguments)} ended with {done.returncode}: {done.stderr}")
+    return done.stdout

@@ -117,6 +117,7 @@ def test_version_and_bare_call() -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_help_has_examples(name: str) -> None:
     output = must(f"{name} --help")
+    assert "<bool>" not in output
     assert "Examples" in output
     assert output.count(f"scdh {name}") >= 2
 
@@ -171,11 +172,12 @@ def test_light_commands_do_not_load_torch(work: Path) -> None:
 
 def test_a_rank_in_the_environment_silences_no_command(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Clusters set it for all that runs on a node; only processes that train together leave printing to the first."""
-    alone = run("datasets")
+    alone, methods = run("datasets"), run("methods")
     monkeypatch.setenv("RANK", "1")
     for count in ("1", "2", ""):
         monkeypatch.setenv("WORLD_SIZE", count)
         assert run("datasets") == alone
+        assert run("methods") == methods
         assert run("datasets nowhere")[2].startswith("Error: ")
         assert run(f"search {work}/digits.index --row 0")[1]
         assert run("train --preset demo-digits --show-config")[1]

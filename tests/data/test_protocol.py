@@ -108,6 +108,12 @@ def test_save_and_load(tmp_path: Path) -> None:
     assert again.train.dtype == np.int64
     assert [f.name for f in tmp_path.iterdir()] == ["p.json"]
     content = json.loads((tmp_path / "p.json").read_text())
+    (tmp_path / "changed.json").write_text(json.dumps(content | {"about": "another text"}))
+    with pytest.raises(DataError, match="changed or damaged after it was written"):
+        Protocol.load(tmp_path / "changed.json")
+    del content["checksum"]  # as earlier versions wrote it
+    (tmp_path / "changed.json").write_text(json.dumps(content))
+    assert Protocol.load(tmp_path / "changed.json") == p
     content["query"][0] += 1
     (tmp_path / "changed.json").write_text(json.dumps(content))
     with pytest.raises(DataError, match="the file was changed"):

@@ -214,6 +214,13 @@ def test_cached_versions_of_vectors() -> None:
     assert 0.2 < (first == second).float().mean() < 0.47
     with pytest.raises(DataError, match="must have one shape"):
         ViewedFeatures([versions[0], versions[1][:3]], LABELS, ["a", "b", "c"])
+    varied = np.arange(1, N, 2)  # rows that train; the others are only shown as they are
+    fewer = ViewedFeatures([versions[0], *(x[varied] for x in versions[1:])], LABELS, ["a", "b", "c"], varied=varied)
+    for view in range(2):
+        drawn = (varied[::-1], np.zeros(len(varied), np.int64), (3, 4), view)
+        assert np.array_equal(fewer.feature_view(*drawn), source.feature_view(*drawn))
+    with pytest.raises(DataError, match="must have one shape"):
+        ViewedFeatures(versions, LABELS, ["a", "b", "c"], varied=varied)
     with pytest.raises(DataError, match="40 rows but 3 labels"):
         ViewedFeatures(versions, LABELS[:3], ["a", "b", "c"])
 

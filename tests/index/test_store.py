@@ -635,6 +635,8 @@ GOOD = {"rows": 4, "words": [8192, 8, zlib.crc32(bytes(8))], "ids": 0, "removed"
         ({"bits": "12"}, "whole number"),
         ({"bits": 17}, "are words of uint32, not 'uint16'"),
         ({"metadata": {"a": 1}}, "Metadata keys and values must be text"),
+        ({"metadata": []}, "its metadata are []"),
+        ({"metadata": None}, "its metadata are None"),
         ({"segments": None}, "makes no sense"),
         ({"segments": [{}]}, "'rows'"),
         ({"segments": [GOOD | {"rows": 0}]}, "0 rows"),

@@ -1,10 +1,12 @@
 """Choices of a run: kept, read again, and turned into settings."""
 
+import json
+
 import pytest
 
 from scdh.config import load_config
 from scdh.errors import DataError
-from scdh.runs.choices import Choice, Choices, Trial, flat_settings, with_values
+from scdh.runs.choices import Choice, Choices, Trial, counted_trials, flat_settings, with_values
 
 CONFIG = load_config(overrides={"data.source": "digits", "method.bits": 16, "method.alpha": 0.5})
 
@@ -36,3 +38,28 @@ def test_no_file_is_no_choices_and_a_broken_one_is_named(tmp_path):
         (tmp_path / "choices.json").write_text(content)
         with pytest.raises(DataError, match=r"choices\.json"):
             Choices.load(tmp_path / "choices.json")
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"choices": [{"setting": 3, "value": 1, "reason": ""}]},
+        {"choices": [{"setting": {}, "value": 1, "reason": ""}]},
+        {"to_try": [3]},
+        {"trials": [{"values": 3, "validation_map": 0.5, "l_q": None, "seconds": 1}]},
+        {"trials": [{"values": {}, "validation_map": "high", "l_q": None, "seconds": 1}]},
+    ],
+)
+def test_choices_of_the_wrong_kinds_are_one_sentence(entry, tmp_path):
+    file = tmp_path / "choices.json"
+    Choices(CONFIG).save(file)
+    content = {key: value for key, value in json.loads(file.read_text()).items() if key != "checksum"}
+    file.write_text(json.dumps(content))
+    assert Choices.load(file) == Choices(CONFIG)
+    file.write_text(json.dumps(content | entry))
+    with pytest.raises(DataError, match="a setting has no name, or a trial no numbers"):
+        Choices.load(file)
+
+
+def test_one_trial_is_not_called_trials():
+    assert [counted_trials(count) for count in (0, 1, 2)] == ["0 trials", "1 trial", "2 trials"]

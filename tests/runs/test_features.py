@@ -136,14 +136,14 @@ def test_seeds_share_the_views_and_unlabelled_rows_are_in_batches(
         return TrainingData(config, model(config), source, protocol, ALONE, BadImages(), tmp_path / "cache", True)
 
     labelled_only, with_unlabelled = training_data(0, "scdh"), training_data(0, "mt_scdh")
-    assert [len(rows) for rows in computed] == [8] * 3 + [16] * 3
+    assert [len(rows) for rows in computed] == [8, 6, 6, 16, 16, 16]  # no crops of the 2 rows that validate
     assert labelled_only.unlabelled_rows is None
     assert labelled_only.for_method().unlabelled_rows.tolist() == []
     assert isinstance(with_unlabelled.batch_source, ViewedFeatures)
     unlabelled_rows = with_unlabelled.for_method().unlabelled_rows
     assert (len(with_unlabelled.train_rows), len(with_unlabelled.validation_rows), len(unlabelled_rows)) == (6, 2, 16)
     training_data(1, "mt_scdh")
-    assert len(computed) == 6
+    assert [len(rows) for rows in computed[6:]] == [2, 2]  # the rows that validated with seed 0 train with seed 1
     assert (labelled_only.steps_per_epoch, with_unlabelled.steps_per_epoch) == (1, 8)
     assert with_unlabelled.for_method().labels.tolist() == [0, 0, 0, 1, 1, 1]
     batches = list(with_unlabelled.batches(0))

@@ -73,6 +73,15 @@ def test_without_queries_they_are_drawn_from_train() -> None:
     assert counts(split(data, query_per_class=3)) == (94, 20, 6, 94, 0)
 
 
+@pytest.mark.parametrize("kind", ["auto", "given", "draw"])
+def test_a_number_of_queries_beside_marked_ones_is_said_to_have_no_effect(kind: str) -> None:
+    data = source(("train", 100), ("test", 20))
+    p = split(data, split=kind, query_per_class=3)
+    assert len(p.query) == 20
+    assert "data.query_per_class=3 has no effect, as queries are marked" in p.about
+    assert "no effect" not in split(data, split=kind).about
+
+
 def test_queries_without_a_label_never_train_and_others_are_drawn() -> None:
     data = source(("train", 100), ("test", 20))
     data.labels[100:] = -1

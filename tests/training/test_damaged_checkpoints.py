@@ -6,7 +6,6 @@ import shutil
 from pathlib import Path
 
 import pytest
-import torch
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
@@ -14,8 +13,7 @@ from scdh.config import load_config
 from scdh.errors import ModelError, ScdhError
 from scdh.hasher import Hasher
 from scdh.runs.folder import RunFolder
-from scdh.training.checkpoint import load_checkpoint
-from scdh.training.optim import build_optimiser, build_schedule
+from tests.attack.samples import read_checkpoint
 from tests.cli.commands import run
 
 
@@ -32,21 +30,8 @@ def copied(trained: Path, tmp_path: Path) -> RunFolder:
     return RunFolder(shutil.copytree(trained, tmp_path / "run"))
 
 
-def restore(folder: RunFolder) -> list[bytes]:
-    """Everything that a checkpoint brings back, as bytes."""
-    hasher = Hasher.load(folder.path)
-    optimiser = build_optimiser(hasher.network, hasher.method, hasher.config.train)
-    schedule = build_schedule(optimiser, hasher.config.train, 10)
-    modules: dict[str, torch.nn.Module] = {"net": hasher.network, "method": hasher.method}
-    progress, counters = load_checkpoint(folder.checkpoint, modules, optimiser, schedule)
-    state = {**optimiser.state_dict(), "schedule": schedule.state_dict(), "progress": vars(progress), **counters}
-    tensors = [*hasher.network.state_dict().values(), torch.get_rng_state()]
-    momenta = [tensor for entry in state.pop("state").values() for tensor in entry.values()]
-    return [repr(state).encode(), *(tensor.detach().numpy().tobytes() for tensor in [*tensors, *momenta])]
-
-
 def test_a_damaged_checkpoint_is_refused_or_restores_the_same(copied: RunFolder) -> None:
-    expected, good = restore(copied), copied.checkpoint.read_bytes()
+    expected, good = read_checkpoint(copied), copied.checkpoint.read_bytes()
     rng, refused = random.Random(0), 0
     for _ in range(300):
         bad = bytearray(good)
@@ -55,7 +40,7 @@ def test_a_damaged_checkpoint_is_refused_or_restores_the_same(copied: RunFolder)
             bad[place] ^= 1 << rng.randrange(8)
         copied.checkpoint.write_bytes(bytes(bad))
         try:
-            assert restore(copied) == expected
+            assert read_checkpoint(copied) == expected
         except ModelError:
             refused += 1
     assert refused > 250
@@ -67,10 +52,10 @@ def test_a_state_that_cannot_be_read_is_one_sentence(state: str, copied: RunFold
         header = dict(file.metadata())
     del header["checksum"]  # as an earlier version wrote it
     save_file(load_file(copied.checkpoint), copied.checkpoint, metadata=header)
-    restore(copied)
+    read_checkpoint(copied)
     save_file(load_file(copied.checkpoint), copied.checkpoint, metadata=header | {"state": state})
     with pytest.raises(ModelError, match=r"last.safetensors' is damaged: .*; restore it from a copy, or start a new"):
-        restore(copied)
+        read_checkpoint(copied)
 
 
 BAD = [b"", b"{", b"[]", b"3", b"\xff\xfe\x00", b"{}", b"[" * 100_000, b'{"config": {"train": 3}, "definition": 3}']
@@ -82,7 +67,7 @@ BAD = [b"", b"{", b"[]", b"3", b"\xff\xfe\x00", b"{}", b"[" * 100_000, b'{"confi
 )
 def test_damaged_files_of_a_run_are_one_sentence(name: str, content: bytes, copied: RunFolder) -> None:
     (copied.path / name).write_bytes(content)
-    for command in ("info", "evaluate", "train --resume --quiet --out"):
+    for command in ("info", "evaluate", "train --resume --out"):
         code, _, err = run(f"{command} {copied}")
         assert code in (0, 2), (command, err)
         assert "should not have happened" not in err

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 import shutil
 import signal
 import subprocess
@@ -11,6 +12,7 @@ import time
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file
 
 from scdh.config import load_config
 from scdh.data.batches.batch import Batch
@@ -98,6 +100,27 @@ def test_two_processes_give_the_same_loss_curve(tmp_path):
     assert len(one) == len(two) > 30
     for name in ("loss", "scul", "l_1", "l_q"):
         np.testing.assert_allclose([r[name] for r in one], [r[name] for r in two], rtol=2e-4, atol=2e-5)
+
+
+@pytest.mark.slow
+def test_only_the_first_of_two_processes_prints_and_their_weights_are_those_of_one(tmp_path):
+    few = [
+        "data.train_per_class=8",
+        "data.validation_per_class=2",
+        "net.dropout=0.0",
+        "train.epochs=2",
+        "train.batch_size=40",
+    ]
+    options = [part for setting in few for part in ("--set", setting)]
+    alone = must(command(tmp_path / "run", *options))
+    (tmp_path / "run").rename(tmp_path / "one")
+    printed = run_on_two_processes(command(tmp_path / "run", *options))
+    without_times = [re.sub(r"[0-9.]+ s\b", "s", text).splitlines() for text in (printed, alone)]
+    assert without_times[0] == without_times[1]
+    one, two = (load_file(tmp_path / name / "model/model.safetensors") for name in ("one", "run"))
+    assert one.keys() == two.keys()
+    for name in one:
+        torch.testing.assert_close(one[name], two[name], rtol=1e-3, atol=1e-4)
 
 
 def test_a_used_folder_is_not_overwritten_and_resume_needs_the_same_settings(tmp_path):

@@ -1,5 +1,6 @@
 """The program ``scdh``: its commands, and how errors end: one sentence and exit code 2."""
 
+import errno
 import sys
 import warnings
 from collections.abc import Sequence
@@ -8,6 +9,7 @@ from functools import partial
 from typing import Annotated, Any, NoReturn
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 from scdh._version import __version__
 from scdh.cli import check, compare, datasets, demo, encode, evaluate, index, info, methods, report, search, train
@@ -33,14 +35,34 @@ COMMANDS: tuple[tuple[Any, tuple[str, ...]], ...] = (
 # Warnings for programmers, mostly of other packages.
 HIDDEN_WARNINGS = (DeprecationWarning, PendingDeprecationWarning, FutureWarning, ImportWarning, ResourceWarning)
 
+
+class _PlainHelp:
+    """``--help`` takes no value; typer would show it as ``--help <bool>``."""
+
+    def get_help_option(self, ctx: Any) -> Any:
+        option = super().get_help_option(ctx)  # type: ignore[misc]
+        if option is not None:
+            option.metavar = ""
+        return option
+
+
+class _Command(_PlainHelp, TyperCommand):
+    pass
+
+
+class _Program(_PlainHelp, TyperGroup):
+    pass
+
+
 app = typer.Typer(
     name="scdh",
+    cls=_Program,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
     epilog=help_examples(("scdh demo --data digits", "scdh train --preset demo-digits", "scdh search --help")),
 )
 for command, examples in COMMANDS:
-    app.command(help=help_text(command.__doc__), epilog=help_examples(examples))(command)
+    app.command(cls=_Command, help=help_text(command.__doc__), epilog=help_examples(examples))(command)
 
 
 def _print_version(given: bool) -> None:
@@ -111,8 +133,8 @@ def explain(error: Exception) -> tuple[int, str]:
         message = str(format_message()).replace("Value error, ", "").strip()
         help_hint = "" if message.endswith("?") else f"; see `{command} --help`"
         return USER_ERROR, f"Error: {message.rstrip('.')}{help_hint}"
-    if "No space left on device" in str(error):  # an OSError from Python, another kind from safetensors
-        file = f" ({_describe_os_error(error)})" if isinstance(error, OSError) and error.filename is not None else ""
+    if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+        file = f" ({_describe_os_error(error)})" if error.filename is not None else ""
         return USER_ERROR, f"Error: No space is left on the device to write to{file}"
     if isinstance(error, OSError):
         return USER_ERROR, f"Error: {_describe_os_error(error)}"

@@ -58,12 +58,15 @@ def print_plan(plan: "Plan | None") -> None:
 def print_found(plan: "Plan", as_json: bool) -> None:
     if as_json:
         return
+    from scdh.runs.choices import counted_trials
+
     trials, validation = plan.choices.trials, plan.protocol.validation
     if trials:
         tried = sorted({key for trial in trials for key in trial.values})
         found = {choice.setting: choice for choice in plan.choices.made if choice.setting in tried}
         values = ", ".join(f"{key}={toml_value(choice.value)}" for key, choice in found.items())
-        print_line(f"Found by {len(trials)} trials in {sum(trial.seconds for trial in trials):.1f} s: {values}.")
+        seconds = sum(trial.seconds for trial in trials)
+        print_line(f"Found by {counted_trials(len(trials))} in {seconds:.1f} s: {values}.")
     if plan.choices.refit:
         effect = f"the {len(validation):,} validation rows train too" if len(validation) else "no rows validate"
         print_line(f"--refit: {effect}.")

@@ -83,7 +83,10 @@ def compare(
         typer.Option(metavar="KEY=V,V...", help="Try these values for every method on validation rows; repeatable."),
     ] = None,
     trials: Annotated[
-        bool, typer.Option("--trials/--no-trials", help="Find a learning rate for each method, where none is set.")
+        bool,
+        typer.Option(
+            "--trials/--no-trials", metavar="", help="Find a learning rate for each method, where none is set."
+        ),
     ] = True,
     feature_cache: Annotated[
         Path | None, typer.Option(help="Folder that keeps a frozen network's features (OUT/features).")

@@ -98,7 +98,9 @@ def train(
     trials: Annotated[
         bool,
         typer.Option(
-            "--trials/--no-trials", help="Find learning rate, epochs and α by short runs, where they are not given."
+            "--trials/--no-trials",
+            metavar="",
+            help="Find learning rate, epochs and α by short runs, where they are not given.",
         ),
     ] = True,
     refit: Annotated[

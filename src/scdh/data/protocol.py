@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from scdh.checksums import CHECKSUM, is_intact, with_checksum
 from scdh.data.draw import seeded, take_per_class
 from scdh.data.hold_out import hold_out
 from scdh.data.source import Source
@@ -156,13 +157,16 @@ class Protocol:
             value = getattr(self, field.name)
             content[field.name] = value.tolist() if isinstance(value, np.ndarray) else value
         with replacing(path) as temporary:
-            temporary.write_text(json.dumps(content), encoding="utf-8")
+            temporary.write_text(json.dumps(with_checksum(content)), encoding="utf-8")
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Protocol":
         """Read what :meth:`save` wrote; a file that was changed since then is refused."""
         try:
             content = json.loads(read_regular(path))
+            if not is_intact(content):  # the fingerprint is of the split alone, not of what is said about it
+                raise ValueError("it was changed or damaged after it was written")
+            content.pop(CHECKSUM, None)
             stored_format, stored_fingerprint = content.pop("format"), content.pop("fingerprint")
             for part in PARTS:
                 content[part] = np.array(content[part], dtype=np.int64)

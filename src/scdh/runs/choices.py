@@ -36,6 +36,11 @@ class Trial:
     seconds: float
     error: float = 0.0
 
+    def is_sound(self) -> bool:
+        """Whether the values are of the right kinds; a file may hold others."""
+        numbers = (self.validation_map or 0.0, self.l_q or 0.0, self.seconds, self.error)
+        return isinstance(self.values, dict) and all(isinstance(number, int | float) for number in numbers)
+
 
 @dataclass
 class Choices:
@@ -92,11 +97,16 @@ class Choices:
             content = read_table(path, "the choices of a run", "restore it, or start a new run")
             if content["format"] != FORMAT:
                 raise DataError(f"{path} has the format {content['format']!r}, but {FORMAT!r} was expected.")
+            to_try, made = list(content["to_try"]), [Choice(**choice) for choice in content["choices"]]
+            trials = [Trial(**trial) for trial in content["trials"]]
+            settings = [*to_try, *(choice.setting for choice in made)]
+            if not all(isinstance(name, str) for name in settings) or not all(trial.is_sound() for trial in trials):
+                raise ValueError("a setting has no name, or a trial no numbers")
             return cls(
                 parse_config(content["config"]),
-                list(content["to_try"]),
-                [Choice(**choice) for choice in content["choices"]],
-                [Trial(**trial) for trial in content["trials"]],
+                to_try,
+                made,
+                trials,
                 bool(content.get("refit", False)),
                 str(content.get("protocol", "")),
             )
@@ -106,6 +116,11 @@ class Choices:
             if isinstance(error, DataError):
                 raise
             raise DataError(f"{path} does not hold the choices of a run: {error}.") from None
+
+
+def counted_trials(count: int) -> str:
+    """A number of trials in words."""
+    return f"{count} trial{'' if count == 1 else 's'}"
 
 
 def with_values(config: RunConfig, values: dict[str, Any]) -> RunConfig:

@@ -116,6 +116,7 @@ def _given(config: RunConfig, source: Source) -> _Plan:
         trains = marks.searched & labelled & ~marks.unlabelled
         notes.append("no row is marked train, so the labelled database rows train")
     if query.any():
+        notes += _unused_query_setting(data)
         query_per_class = 0
     else:
         why = "as those marked have no label" if marks.query.any() else "as none are marked"
@@ -149,6 +150,12 @@ def _given(config: RunConfig, source: Source) -> _Plan:
     )
 
 
+def _unused_query_setting(data: DataSettings) -> list[str]:
+    """Said, not refused: presets of benchmarks whose queries are marked have the setting since their first version."""
+    count = data.query_per_class
+    return [] if count is None else [f"data.query_per_class={count} has no effect, as queries are marked"]
+
+
 def _without_part(rows: np.ndarray, why: str) -> list[str]:
     return [f"{int(rows.sum()):,} rows {why} and are left out"] if rows.any() else []
 
@@ -177,6 +184,7 @@ def _drawn(config: RunConfig, source: Source) -> _Plan:
     if query.any():
         name, query_per_class = f"{name}, queries as marked", 0
         notes.append("rows marked as queries are the queries and never train")
+        notes += _unused_query_setting(data)
     elif query_per_class is None:
         notes.append(f"queries: a fifth of each class, at most {QUERY_MOST_OF_CLASS}")
     notes += _without_part(marked & ~query, "marked as queries have no label")

@@ -72,13 +72,17 @@ class TrainingData:
             hasher.network.trunk.measure(source.features[self.train_rows])
 
     def _cache_features(self) -> None:
-        """Run the trunk once over plain and augmented copies of all rows; batches are then vectors."""
+        """Run the trunk once over all rows, and over augmented copies of those that train; batches are then vectors."""
         self.hasher.network.channels_last(self.accelerator.device)
         parts = [self.train_rows, self.validation_rows]
         rows = np.concatenate(parts if self.unlabelled_rows is None else [*parts, self.unlabelled_rows])
-        views = self._cached_views(rows)
+        validates = np.isin(rows, self.validation_rows)
+        views = self._cached_views(rows, rows[~validates])
         # A row must have the same position in every view, and files may have broken between two of them.
-        readable = rows[np.logical_and.reduce([np.isin(rows, view_rows) for view_rows, _ in views])]
+        is_readable = np.isin(rows, views[0][0])
+        for view_rows, _ in views[1:]:
+            is_readable &= validates | np.isin(rows, view_rows)
+        readable, varied = rows[is_readable], np.flatnonzero(~validates[is_readable])
         self.train_rows = np.flatnonzero(np.isin(readable, self.train_rows))
         self.validation_rows = np.flatnonzero(np.isin(readable, self.validation_rows))
         if self.unlabelled_rows is not None:
@@ -86,19 +90,25 @@ class TrainingData:
         if not len(self.train_rows):
             raise DataError(f"None of the {len(rows)} training images of {self.source.name} can be read.")
         # Where no row is left out the arrays stay as they are: copies would need their memory twice.
-        features = [x if len(x) == len(readable) else x[np.isin(view_rows, readable)] for view_rows, x in views]
-        self.batch_source = ViewedFeatures(features, self.source.labels[readable], self.source.label_names)
+        kept = [readable, *[readable[varied]] * (len(views) - 1)]
+        features = [
+            x if len(x) == len(wanted) else x[np.isin(view_rows, wanted)]
+            for (view_rows, x), wanted in zip(views, kept, strict=True)
+        ]
+        self.batch_source = ViewedFeatures(
+            features, self.source.labels[readable], self.source.label_names, varied=varied
+        )
         self.augmentation, self.preprocess, self.training_preprocess = "none", None, None
 
-    def _cached_views(self, rows: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
-        """(rows, features) of the images as they are, and of random crops of them."""
+    def _cached_views(self, rows: np.ndarray, varied: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+        """(rows, features) of the images as they are, and of random crops of the rows ``varied``."""
         config, count = self.config, 1 if self.augmentation == "none" else self.config.net.views
         shows_progress = self.accelerator.is_main_process and not self.quiet
         return [
             cached_trunk_features(
                 self.hasher,
                 self.source,
-                rows,
+                varied if view else rows,
                 folder=self.feature_cache,
                 preprocess=self.training_preprocess if view else None,
                 augmentation=self.augmentation if view else "none",

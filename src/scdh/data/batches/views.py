@@ -18,23 +18,32 @@ class ViewedFeatures(Source):
     """A source of embeddings with V versions of each vector.
 
     Args:
-        versions: V float arrays [n, d]; the first is what evaluation uses.
+        versions: V float arrays; the first, [n, d], is what evaluation uses, the others are [m, d].
         labels: int64 [n] or uint8 multi-hot [n, C].
         label_names: list of C str.
         name: how messages call the source.
+        varied: int64 [m], sorted: the rows that the other versions have; None: all. Only these may be drawn.
     """
 
     kind: Literal["images", "features"] = "features"
 
     def __init__(
-        self, versions: Sequence[np.ndarray], labels: np.ndarray, label_names: list[str], *, name: str = "features"
+        self,
+        versions: Sequence[np.ndarray],
+        labels: np.ndarray,
+        label_names: list[str],
+        *,
+        name: str = "features",
+        varied: np.ndarray | None = None,
     ) -> None:
         shapes = [list(version.shape) for version in versions]
-        if not shapes or any(shape != shapes[0] for shape in shapes):
+        expected = [] if not shapes else shapes[0] if varied is None else [len(varied), *shapes[0][1:]]
+        if not shapes or any(shape != expected for shape in shapes[1:]):
             raise DataError(f"{name}: the versions of a set of vectors must have one shape, not {shapes}.")
         if len(labels) != shapes[0][0]:
             raise DataError(f"{name} has {shapes[0][0]} rows but {len(labels)} labels.")
         self.name, self.labels, self.label_names = name, labels, label_names
+        self._varied = varied
         self._versions = [finite_features(version, name) for version in versions]
 
     @property
@@ -48,7 +57,10 @@ class ViewedFeatures(Source):
         vectors = np.empty((len(rows), self.features.shape[1]), np.float32)
         for number, version in enumerate(self._versions):
             has_version = drawn == number
-            vectors[has_version] = version[rows[has_version]]
+            at = rows[has_version]
+            if number and self._varied is not None:
+                at = np.searchsorted(self._varied, at)
+            vectors[has_version] = version[at]
         return vectors
 
     def item_name(self, row: int) -> str:

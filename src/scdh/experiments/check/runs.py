@@ -8,7 +8,7 @@ from shlex import quote
 from scdh.data.protocol import Protocol
 from scdh.experiments.check.finding import Finding, find
 from scdh.experiments.check.parts import check_cache, check_codes, check_json, check_model
-from scdh.runs.choices import Choices
+from scdh.runs.choices import Choices, counted_trials
 from scdh.runs.folder import RunFolder
 
 _EVALUATE = "`scdh evaluate` makes it anew."
@@ -44,7 +44,7 @@ def _with_remedy(finding: Finding, remedy: str) -> Finding:
 
 def _choices(run: RunFolder) -> str:
     choices = Choices.load(run.choices_file)
-    return "" if choices is None else f"{len(choices.trials)} trials"
+    return "" if choices is None else counted_trials(len(choices.trials))
 
 
 def _split(run: RunFolder) -> str:

@@ -181,6 +181,8 @@ def read_manifest(handle: FileIO, slot: Slot, path: Path) -> Manifest:
         )
     try:
         data = json.loads(text)
+        if not isinstance(data["metadata"], dict):
+            raise ValueError(f"its metadata are {data['metadata']!r}")
         words = empty_words(data["bits"], data["metadata"])
         if data["word"] != words.dtype.name:
             raise ValueError(f"codes of {data['bits']} bits are words of {words.dtype.name}, not {data['word']!r}")

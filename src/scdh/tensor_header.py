@@ -1,33 +1,37 @@
 """The header of a safetensors file, checked against the file before anything is allocated. Needs no torch.
 
-A safetensors file is 8 bytes with the length of the header, the header as JSON, and the tensors' bytes.
+A safetensors file is 8 bytes with the length of the header, the header as JSON, and the tensors' bytes. Codes, names
+and models are all opened through :func:`read_header`.
 """
 
 import os
 from dataclasses import dataclass
+from io import FileIO
 from math import prod
 from typing import Any, BinaryIO
+
+import numpy as np
 
 from scdh.json_files import parse_json
 
 # Of a header or a description, so that reading one that was made to be large takes little memory: a million label
 # names fit, and what Python makes of the text stays below 200 MB.
 LONGEST_TEXT, MOST_VALUES = 1 << 25, 1 << 21
-ITEM_BYTES = {
-    "BOOL": 1,
-    "U8": 1,
-    "I8": 1,
-    "I16": 2,
-    "U16": 2,
-    "F16": 2,
-    "BF16": 2,
-    "I32": 4,
-    "U32": 4,
-    "F32": 4,
-    "F64": 8,
-    "I64": 8,
-    "U64": 8,
+NUMPY_TYPES = {
+    "BOOL": np.dtype("?"),
+    "U8": np.dtype("u1"),
+    "I8": np.dtype("i1"),
+    "U16": np.dtype("<u2"),
+    "I16": np.dtype("<i2"),
+    "F16": np.dtype("<f2"),
+    "U32": np.dtype("<u4"),
+    "I32": np.dtype("<i4"),
+    "F32": np.dtype("<f4"),
+    "U64": np.dtype("<u8"),
+    "I64": np.dtype("<i8"),
+    "F64": np.dtype("<f8"),
 }
+ITEM_BYTES = {"BF16": 2, **{name: dtype.itemsize for name, dtype in NUMPY_TYPES.items()}}  # numpy has no BF16
 
 
 @dataclass(frozen=True)
@@ -41,14 +45,14 @@ class StoredTensor:
 
 
 @dataclass(frozen=True)
-class WeightsHeader:
+class TensorHeader:
     """What a file says about itself and its tensors; together the tensors fill the file exactly."""
 
     metadata: dict[str, str]
     tensors: dict[str, StoredTensor]
 
 
-def read_header(handle: BinaryIO) -> WeightsHeader:
+def read_header(handle: BinaryIO | FileIO) -> TensorHeader:
     """The header of an open safetensors file.
 
     Raises:
@@ -56,15 +60,23 @@ def read_header(handle: BinaryIO) -> WeightsHeader:
     """
     size = os.fstat(handle.fileno()).st_size
     handle.seek(0)
-    length = int.from_bytes(handle.read(8), "little")
-    if not 2 <= length <= size - 8:
-        raise ValueError(f"a safetensors header of {length:,} bytes does not fit into the file's {size:,} bytes")
-    content = parse_limited(_read(handle, length))
-    if not isinstance(content, dict):
-        raise ValueError("its safetensors header is no table")
+    start = handle.read(9)
+    length = int.from_bytes(start[:8], "little")
+    if size >= 8 and (not 2 <= length <= LONGEST_TEXT or start[8:] not in (b"", b"{")):
+        raise ValueError("it does not begin with a safetensors header")
+    if size < 8 or size < 8 + length:
+        expected = 8 + length if size >= 8 else 9
+        raise ValueError(f"it is cut short, as at least {expected} bytes were expected, but {size} were found")
+    text = start[8:] + handle.read(length - 1)
+    if len(text) != length:
+        raise ValueError("it became shorter while it was read")
+    try:
+        content = parse_limited(text)
+    except ValueError as error:
+        raise ValueError(f"its header cannot be understood, as {error}") from None
     metadata = content.pop("__metadata__", {})
     if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
-        raise ValueError("the metadata in its safetensors header are no texts")
+        raise ValueError("its header cannot be understood, as its metadata are no texts")
     tensors = {name: _stored_tensor(name, entry, 8 + length) for name, entry in content.items()}
     end = 8 + length
     for name, tensor in sorted(tensors.items(), key=lambda item: (item[1].start, item[1].end)):
@@ -72,16 +84,17 @@ def read_header(handle: BinaryIO) -> WeightsHeader:
             raise ValueError(f"tensor {short(name)} does not begin where the one before it ends")
         end = tensor.end
     if end != size:
-        raise ValueError(f"its header promises {end:,} bytes, but {size:,} were found")
-    return WeightsHeader(metadata, tensors)
+        state = "cut short" if size < end else "too long"
+        raise ValueError(f"it is {state}, as its header promises {end} bytes, but {size} were found")
+    return TensorHeader(metadata, tensors)
 
 
-def read_bytes(handle: BinaryIO, tensor: StoredTensor, into: memoryview) -> None:
+def read_bytes(handle: BinaryIO | FileIO, tensor: StoredTensor, into: memoryview) -> None:
     """Read one tensor into memory that was allocated for it."""
     handle.seek(tensor.start)
     done = 0
     while done < len(into):
-        count = handle.readinto(into[done:])  # type: ignore[attr-defined]
+        count = handle.readinto(into[done:])  # type: ignore[union-attr]
         if not count:
             raise ValueError("it became shorter while it was read")
         done += count
@@ -90,7 +103,7 @@ def read_bytes(handle: BinaryIO, tensor: StoredTensor, into: memoryview) -> None
 def parse_limited(data: bytes) -> Any:
     """As :func:`parse_json`, for a text of a stranger: one with more values than any model has is refused unread."""
     if len(data) > LONGEST_TEXT or data.count(b",") + data.count(b"[") + data.count(b"{") > MOST_VALUES:
-        raise ValueError(f"a description of {len(data):,} bytes is larger than that of any model")
+        raise ValueError(f"a text of {len(data):,} bytes is larger than any that scdh reads")
     return parse_json(data)
 
 
@@ -98,15 +111,6 @@ def short(text: object) -> str:
     """A name for a message, cut where a stranger made it long."""
     shown = repr(text)
     return shown if len(shown) <= 80 else f"{shown[:77]}…"
-
-
-def _read(handle: BinaryIO, length: int) -> bytes:
-    if length > LONGEST_TEXT:
-        raise ValueError(f"a safetensors header of {length:,} bytes is larger than that of any model")
-    data = handle.read(length)
-    if len(data) != length:
-        raise ValueError("it became shorter while it was read")
-    return data
 
 
 def _stored_tensor(name: str, entry: Any, data_start: int) -> StoredTensor:
