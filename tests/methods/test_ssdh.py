@@ -5,8 +5,7 @@ import torch
 
 from scdh.config import load_config
 from scdh.hasher import Hasher
-from scdh.losses.per_class import squared_hinge_loss
-from scdh.losses.sigmoid_bits import unbalanced_bits_loss, undecided_bits_loss
+from scdh.losses import squared_hinge_loss, unbalanced_bits_loss, undecided_bits_loss
 from tests.methods.harness import query_map
 from tests.reference.slow_losses import label_set, softmax_loss
 from tests.reference.slow_methods import labelled_rows, linear, mean, sigmoid

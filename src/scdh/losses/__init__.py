@@ -3,10 +3,14 @@
 from scdh.losses.bounds import multilabel_upper_bound, triplet_ranking_loss, unary_upper_bound
 from scdh.losses.central import central_similarity_loss
 from scdh.losses.consistency import consistency_loss
+from scdh.losses.contexts import context_loss
 from scdh.losses.distances import euclidean_distances
 from scdh.losses.inner_products import centre_loss, inner_product_loss
+from scdh.losses.neighbours import neighbour_loss, pseudo_label_loss
 from scdh.losses.pairwise import contrastive_loss, pair_likelihood_loss
+from scdh.losses.per_class import squared_hinge_loss, squared_sigmoid_loss
 from scdh.losses.quantization import quantization_loss
+from scdh.losses.sigmoid_bits import unbalanced_bits_loss, undecided_bits_loss
 from scdh.losses.sign_distance import sign_distance_loss
 from scdh.losses.triplet import triplet_hinge_loss
 from scdh.losses.unary import SemanticClusterUnaryLoss, scul, scul_hinge, softmax_loss
@@ -16,17 +20,24 @@ __all__ = [
     "central_similarity_loss",
     "centre_loss",
     "consistency_loss",
+    "context_loss",
     "contrastive_loss",
     "euclidean_distances",
     "inner_product_loss",
     "multilabel_upper_bound",
+    "neighbour_loss",
     "pair_likelihood_loss",
+    "pseudo_label_loss",
     "quantization_loss",
     "scul",
     "scul_hinge",
     "sign_distance_loss",
     "softmax_loss",
+    "squared_hinge_loss",
+    "squared_sigmoid_loss",
     "triplet_hinge_loss",
     "triplet_ranking_loss",
     "unary_upper_bound",
+    "unbalanced_bits_loss",
+    "undecided_bits_loss",
 ]

@@ -10,10 +10,8 @@ that they hardly count (and the third is taken of the whole batch); here they ar
 from pydantic import Field
 from torch import Tensor
 
-from scdh.losses import softmax_loss
+from scdh.losses import softmax_loss, squared_hinge_loss, unbalanced_bits_loss, undecided_bits_loss
 from scdh.losses.distances import full_precision
-from scdh.losses.per_class import squared_hinge_loss
-from scdh.losses.sigmoid_bits import unbalanced_bits_loss, undecided_bits_loss
 from scdh.methods.base import START, About, Batch, Method, Moment, Settings
 from scdh.nets.classified import ClassifiedHead
 from scdh.nets.network import Network
