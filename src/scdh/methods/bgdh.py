@@ -73,8 +73,9 @@ class Bgdh(Method):
     def prepare(self, net: Network[BgdhHead], data: MethodData) -> None:
         s = self.settings
         rows, features = data.all_features(net)
-        self.graph = BipartiteGraph(features, rows, s.landmarks, s.neighbours, s.hops)
-        self.contexts = nn.Parameter(0.1 * torch.randn(self.graph.landmarks, s.embedding))
+        generator = torch.Generator().manual_seed(torch.initial_seed())  # the run's seed, whatever was drawn before
+        self.graph = BipartiteGraph(features, rows, s.landmarks, s.neighbours, s.hops, generator)
+        self.contexts = nn.Parameter(0.1 * torch.randn(self.graph.landmarks, s.embedding, generator=generator))
         self.to(net.device)
 
     def step(self, net: Network[BgdhHead], batch: Batch, moment: Moment = START) -> dict[str, Tensor]:

@@ -12,8 +12,8 @@ class BipartiteGraph(nn.Module):
     """Each row is joined to its nearest landmarks, by weights exp(−d²/2σ²) that add up to 1.
 
     σ² is the mean of d² over all such pairs. A walk goes from a row to a landmark, back to a row, to a landmark, each
-    by weight; it needs no matrix of rows by rows. Everything is drawn from torch's generator and computed on the CPU,
-    so that all processes have the same graph; it is saved with checkpoints, but for the row numbers, which are known.
+    by weight; it needs no matrix of rows by rows. Everything is computed on the CPU, so that all processes have the
+    same graph; it is saved with checkpoints, but for the row numbers, which are known.
 
     Args:
         features: float32 [n, d].
@@ -21,6 +21,7 @@ class BipartiteGraph(nn.Module):
         landmarks: m, fewer where rows are fewer.
         neighbours: landmarks that a row is joined to.
         hops: how many landmarks a walk meets.
+        generator: draws the first landmarks.
     """
 
     rows: Tensor
@@ -28,12 +29,20 @@ class BipartiteGraph(nn.Module):
     weights: Tensor
     walks: Tensor
 
-    def __init__(self, features: np.ndarray, rows: np.ndarray, landmarks: int, neighbours: int, hops: int) -> None:
+    def __init__(
+        self,
+        features: np.ndarray,
+        rows: np.ndarray,
+        landmarks: int,
+        neighbours: int,
+        hops: int,
+        generator: torch.Generator,
+    ) -> None:
         super().__init__()
         numbers, order = torch.from_numpy(np.array(rows, np.int64)).sort()
         # About their mean: distances are computed by products, which lose digits far from 0.
         points = torch.from_numpy(features - features.mean(0))[order]
-        centres = find_landmarks(points, landmarks)
+        centres = find_landmarks(points, landmarks, generator)
         closest = [
             torch.cdist(piece, centres).topk(min(neighbours, len(centres)), largest=False)
             for piece in points.split(PIECE)
@@ -57,9 +66,9 @@ class BipartiteGraph(nn.Module):
         return met, self.rows[places] == rows.to(self.rows.device)
 
 
-def find_landmarks(points: Tensor, count: int, turns: int = 20) -> Tensor:
+def find_landmarks(points: Tensor, count: int, generator: torch.Generator, turns: int = 20) -> Tensor:
     """Centres [m, d] of a k-means clustering of points [n, d]; a cluster that loses all points keeps its centre."""
-    points = points[torch.randperm(len(points))[:MOST_ROWS]]
+    points = points[torch.randperm(len(points), generator=generator)[:MOST_ROWS]]
     centres = points[:count].clone()
     for _ in range(turns):
         nearest = torch.cat([torch.cdist(piece, centres).argmin(1) for piece in points.split(PIECE)])
