@@ -4,7 +4,7 @@
 
 φ are radial basis functions around anchors, which are training rows drawn by seed. In turns: B bit by bit with W and P
 fixed (``descend_cyclically``), then W and P by ridge regression. It is fitted to the features as they are: no network
-learns.
+learns. Steps and values are those of the authors' demonstration; its scores on CIFAR-10 were not tried.
 """
 
 import numpy as np

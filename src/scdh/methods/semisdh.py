@@ -8,7 +8,8 @@ likely class and away from those of its least likely one. Called SSDH by its aut
 
 As in the authors' release for MIRFlickr. Its classification loss is printed as −log σ(fc8), but its gradient is that of
 the squared difference, which is what is minimised. Neighbours and triplets are those within a process's share of the
-batch: with several processes there are fewer.
+batch: with several processes there are fewer. A row is not its own positive in a triplet, and with several labels the
+other two rows may share one; the release differs in both. The paper's scores were not tried with the paper's data.
 """
 
 from pydantic import Field
@@ -54,7 +55,7 @@ class Semisdh(Method):
         year=2017,
         reference="Zhang & Peng, SSDH: Semi-supervised Deep Hashing for Large Scale Image Retrieval, IEEE TCSVT 2017",
         cost="O(B²·(r + log B))",
-        fidelity="faithful",
+        fidelity="variant",
         differs="as released for MIRFlickr; all triplets and neighbours of a batch count, where one of each is drawn",
         use_when="few rows have labels and many have none",
     )
