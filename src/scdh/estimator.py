@@ -1,6 +1,7 @@
 """Codes of embeddings as scikit-learn estimators."""
 
 import warnings
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -140,11 +141,10 @@ class HashTransformer(TransformerMixin, BaseEstimator):
         rows = np.flatnonzero(source.labelled)
         unlabelled = np.flatnonzero(~source.labelled) if method.learns_from_unlabelled else np.empty(0, np.int64)
 
-        def read(net: Any, value: Any) -> np.ndarray:
-            """What ``value`` picks of the network's outputs, for the training rows."""
-            return read_network(net, evaluation_batches(source, rows, batch_size=4096), value)
+        def read(wanted: np.ndarray, net: Any, value: Any) -> np.ndarray:  # what ``value`` picks of the outputs
+            return read_network(net, evaluation_batches(source, wanted, batch_size=4096), value)
 
-        data = MethodData(source.labels[rows], rows, unlabelled, read)
+        data = MethodData(source.labels[rows], rows, unlabelled, partial(read, rows), partial(read, unlabelled))
         method.prepare(hasher.network, data)
         trained = train_epochs(
             hasher.network,

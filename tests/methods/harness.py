@@ -23,14 +23,14 @@ from safetensors.numpy import load_file
 
 from scdh.config import load_config
 from scdh.data.batches.batch import Batch
-from scdh.evaluation import evaluate
 from scdh.methods.base import MethodData, Moment
 from scdh.methods.declared import declared, names_of_this_folder
 from scdh.methods.registry import make_method
 from scdh.nets.network import Network
 from scdh.nets.small import FeatureTrunk
-from scdh.runs.encoding import encode_rows
+from scdh.runs.encoding import encode_rows, hash_outputs_of_rows
 from scdh.runs.protocol import protocol_of, source_of
+from scdh.runs.ranking import KeptOutputs, score_ranking
 
 METHODS = sorted(names_of_this_folder())
 TRAINED = [name for name in METHODS if declared(name).learns_by_gradient]
@@ -158,8 +158,11 @@ def same_results(one, other):
 
 
 def query_map(hasher):
-    """MAP of the run's queries, by codes of its model."""
+    """MAP of the run's queries, ranked as the method says."""
     source = source_of(hasher.config)
     protocol = protocol_of(hasher.config, source)
-    query, database = (encode_rows(hasher, source, rows)[0] for rows in (protocol.query, protocol.database))
-    return evaluate(query, source.labels[protocol.query], database, source.labels[protocol.database]).map
+    outputs = KeptOutputs(hasher, hash_outputs_of_rows(hasher, source, protocol.query))
+    query = hasher.encode_outputs(outputs)
+    database, _ = encode_rows(hasher, source, protocol.database)
+    labels = source.labels[query.ids], source.labels[database.ids]
+    return score_ranking(hasher, query, outputs.u, labels[0], database, labels[1]).map

@@ -30,7 +30,7 @@ def slow_pairs(us, ys, table, table_ys, seen):
         for v, other, was_seen in zip(table, table_ys, seen, strict=True):
             if was_seen and label_set(other):
                 theta = dot(u, v) / 2
-                likelihood = sigmoid(theta) if share_a_label(y, other) else 1 - sigmoid(theta)
+                likelihood = sigmoid(theta if share_a_label(y, other) else -theta)
                 values.append(-math.log(likelihood))
     return mean(values)
 

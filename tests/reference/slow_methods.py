@@ -25,6 +25,11 @@ def sigmoid(x):
     return 1 / (1 + math.exp(-x))
 
 
+def linear(x, layer):
+    """W x + b of a linear layer."""
+    return [dot(w, x) + b for w, b in zip(layer.weight.tolist(), layer.bias.tolist(), strict=True)]
+
+
 def share_a_label(y, other):
     return bool(set(label_set(y)) & set(label_set(other)))
 

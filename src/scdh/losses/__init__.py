@@ -4,12 +4,16 @@ from scdh.losses.bounds import multilabel_upper_bound, triplet_ranking_loss, una
 from scdh.losses.cauchy import cauchy_corner_loss, cauchy_pair_loss
 from scdh.losses.central import central_similarity_loss
 from scdh.losses.consistency import consistency_loss
+from scdh.losses.contexts import context_loss
 from scdh.losses.cosine import cosine_margin_loss, similar_pair_loss, target_likelihood_loss
 from scdh.losses.distances import euclidean_distances
 from scdh.losses.inner_products import centre_loss, inner_product_loss
+from scdh.losses.neighbours import neighbour_loss, pseudo_label_loss
 from scdh.losses.pairwise import batch_likelihood_loss, contrastive_loss, pair_likelihood_loss
+from scdh.losses.per_class import squared_hinge_loss, squared_sigmoid_loss
 from scdh.losses.polarization import polarization_loss
 from scdh.losses.quantization import quantization_loss
+from scdh.losses.sigmoid_bits import unbalanced_bits_loss, undecided_bits_loss
 from scdh.losses.sign_distance import sign_distance_loss
 from scdh.losses.triplet import triplet_hinge_loss
 from scdh.losses.unary import SemanticClusterUnaryLoss, own_softmax_loss, scul, scul_hinge, scul_own, softmax_loss
@@ -22,14 +26,17 @@ __all__ = [
     "central_similarity_loss",
     "centre_loss",
     "consistency_loss",
+    "context_loss",
     "contrastive_loss",
     "cosine_margin_loss",
     "euclidean_distances",
     "inner_product_loss",
     "multilabel_upper_bound",
+    "neighbour_loss",
     "own_softmax_loss",
     "pair_likelihood_loss",
     "polarization_loss",
+    "pseudo_label_loss",
     "quantization_loss",
     "scul",
     "scul_hinge",
@@ -37,8 +44,12 @@ __all__ = [
     "sign_distance_loss",
     "similar_pair_loss",
     "softmax_loss",
+    "squared_hinge_loss",
+    "squared_sigmoid_loss",
     "target_likelihood_loss",
     "triplet_hinge_loss",
     "triplet_ranking_loss",
     "unary_upper_bound",
+    "unbalanced_bits_loss",
+    "undecided_bits_loss",
 ]

@@ -60,16 +60,25 @@ class MethodData:
         unlabelled_rows: numbers of the rows that train without a label; empty unless ``learns_from_unlabelled``.
         read: function of (network, what to keep of its outputs) that runs over the training rows as they will be
             encoded, and gives an array [n, …] in the order of ``rows``.
+        read_unlabelled: the same over ``unlabelled_rows``; None where there are none.
     """
 
     labels: np.ndarray
     rows: np.ndarray
     unlabelled_rows: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
     read: Callable[[Network, Callable[[Outputs], Tensor]], np.ndarray] | None = None
+    read_unlabelled: Callable[[Network, Callable[[Outputs], Tensor]], np.ndarray] | None = None
 
     def features(self, net: Network) -> np.ndarray:
         """The trunk's features of the training rows, float32 [n, trunk_width]."""
         return self._read(net, lambda outputs: outputs.features)
+
+    def all_features(self, net: Network) -> tuple[np.ndarray, np.ndarray]:
+        """Row numbers int64 [m] of all rows that train, labelled or not, and the trunk's features of them."""
+        if self.read_unlabelled is None or not len(self.unlabelled_rows):
+            return self.rows, self.features(net)
+        features = [self.features(net), self.read_unlabelled(net, lambda outputs: outputs.features)]
+        return np.concatenate([self.rows, self.unlabelled_rows]), np.concatenate(features)
 
     def u(self, net: Network) -> np.ndarray:
         """u of the training rows as the network's head gives it, float32 [n, r]."""

@@ -3,6 +3,7 @@
 import copy
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -130,14 +131,17 @@ class TrainingData:
     def for_method(self) -> MethodData:
         """The training rows as the method sees them."""
         unlabelled = np.empty(0, np.int64) if self.unlabelled_rows is None else self.unlabelled_rows
-        return MethodData(self.batch_source.labels[self.train_rows], self.train_rows, unlabelled, self._read)
+        labels = self.batch_source.labels[self.train_rows]
+        return MethodData(
+            labels, self.train_rows, unlabelled, partial(self._read, self.train_rows), partial(self._read, unlabelled)
+        )
 
-    def _read(self, net: Network, value: Callable[[Outputs], Tensor]) -> np.ndarray:
-        values = read_network(net, self.plain_batches(self.train_rows), value)
-        missing = len(self.train_rows) - len(values)
+    def _read(self, rows: np.ndarray, net: Network, value: Callable[[Outputs], Tensor]) -> np.ndarray:
+        values = read_network(net, self.plain_batches(rows), value)
+        missing = len(rows) - len(values)
         if missing:  # an array without their rows would not fit ``rows``
             raise DataError(
-                f"{missing} of the {len(self.train_rows)} training images of {self.source.name} cannot be read, and "
+                f"{missing} of the {len(rows)} training images of {self.source.name} cannot be read, and "
                 f"{self.hasher.method.about.title} needs the outputs of all of them; remove these images."
             )
         return values

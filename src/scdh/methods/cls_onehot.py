@@ -1,0 +1,57 @@
+"""Cls-onehot: a classifier; the code of an item is its class, one bit a class (a baseline, like Cls-LSH).
+
+    min  l_1(u, y),     code = one-hot(argmax u),     distance of a query to a code = 1 − p · code,   p = softmax(u)
+
+u = W x + b has one output a class, so codes have C bits, whatever ``method.bits`` says: the paper has one score for all
+lengths. A query keeps its probabilities, and the items of one class are all at the same distance from it.
+"""
+
+import numpy as np
+from torch import Tensor
+
+from scdh.codes import Codes
+from scdh.losses import softmax_loss
+from scdh.methods.base import START, About, Batch, Method, Moment, Settings
+from scdh.nets.network import Network
+
+
+class ClsOnehotSettings(Settings):
+    """Nothing to set; the authors tune the regularisation of the classifier, here ``train.weight_decay``."""
+
+
+class ClsOnehot(Method):
+    about = About(
+        title="Cls-onehot",
+        kind="unary",
+        year=2017,
+        reference="Sablayrolles et al., How should we evaluate supervised hashing?, ICASSP 2017",
+        cost="O(B·C)",
+        fidelity="variant",
+        differs="labelled database rows are encoded like others, the authors' by their label",
+        use_when="a comparison should show what predicted classes alone give",
+        labels=("single",),
+    )
+    Settings = ClsOnehotSettings
+    tuned_settings = {  # noqa: RUF012
+        "train.weight_decay": (0.0, 1e-4, 5e-4, 1e-3, 5e-3, 1e-2, 5e-2, 0.1, 0.5)
+    }
+    ranking = "the probability of an item's class"
+
+    @property
+    def code_bits(self) -> int:
+        return self.num_classes
+
+    def step(self, net: Network, batch: Batch, moment: Moment = START) -> dict[str, Tensor]:
+        return {"loss": softmax_loss(net(batch.inputs).u, batch.labels)}
+
+    def signs(self, net: Network, u: np.ndarray) -> np.ndarray:
+        """1 for the class with the largest score (the first of equal ones), −1 for the others."""
+        signs = np.full(u.shape, -1, np.float32)
+        signs[np.arange(len(u)), u.argmax(1)] = 1
+        return signs
+
+    def distances(self, net: Network, u: np.ndarray, database: Codes) -> np.ndarray:
+        """1 − the query's probability of the item's class."""
+        exponentials = np.exp(u.astype(np.float64) - u.max(1, keepdims=True))
+        probabilities = exponentials / exponentials.sum(1, keepdims=True)
+        return 1 - probabilities[:, database.unpack().argmax(1)]
