@@ -12,12 +12,13 @@ from typing import Any
 
 from scdh.checksums import CHECKSUM
 from scdh.config import RunConfig
-from scdh.errors import DataError
+from scdh.errors import ConfigError, DataError
 from scdh.experiments.compare.cell import CellRunner
 from scdh.experiments.compare.grid import Cell, Grid
 from scdh.experiments.compare.results import TuningResult
 from scdh.files import locked
 from scdh.json_files import read_table, write_table
+from scdh.methods.declared import declared
 from scdh.runs.choices import flat_settings
 from scdh.runs.folder import RunFolder
 
@@ -136,21 +137,34 @@ def _both_ways(one: Any, other: Any) -> tuple[tuple[Any, Any], tuple[Any, Any]]:
 
 
 def _other_settings(first: Mapping[str, dict[str, Any]], now: Mapping[str, dict[str, Any]]) -> list[str]:
-    """Settings of runs that are others than they were when the run, or one of the same method, was first scored."""
-    found: dict[str, dict[str, str]] = {}
+    """Settings of runs that are others than they were when the run, or a similar one, was first scored."""
+    found: dict[str, dict[str, None]] = {}
     for cell, settings in now.items():
-        method = _method(settings)
-        same_method = (values for values in first.values() if _method(values) == method)
-        before = first.get(cell) or next(same_method, None) or next(iter(first.values()), {})
+        before = first.get(cell) or _similar_run(first, settings)
         for key in sorted(before.keys() | settings.keys()):
             if key not in before.keys() & settings.keys() and not key.startswith("method."):
                 continue  # a setting that came with a newer version; only methods' own are left out as defaults
             old, new = before.get(key, "default"), settings.get(key, "default")
             is_of_other_run = cell not in first and key in _OF_ONE_RUN
-            is_of_other_method = _method(before) != method and not key.startswith(_SHARED)
+            is_of_other_method = _method(before) != _method(settings) and not key.startswith(_SHARED)
             if old != new and not is_of_other_run and not is_of_other_method:
-                found.setdefault(f"{key} {old} → {new}", {})[method] = ""
+                found.setdefault(f"{key} {old} → {new}", {})[_method(settings)] = None
     return [f"{', '.join(methods)}: {text}." for text, methods in found.items()]
+
+
+def _similar_run(runs: Mapping[str, dict[str, Any]], settings: Mapping[str, Any]) -> dict[str, Any]:
+    """A run of the same method, or of another one that is trained (or fitted) too; {} if there is none."""
+    method = _method(settings)
+    same_method = (run for run in runs.values() if _method(run) == method)
+    same_way = (run for run in runs.values() if _is_trained(_method(run)) == _is_trained(method))
+    return next(same_method, None) or next(same_way, {})
+
+
+def _is_trained(method: str) -> bool | None:
+    try:
+        return declared(method).learns_by_gradient
+    except ConfigError:  # of a package that is no longer installed
+        return None
 
 
 def move_runs_tuned_anew(

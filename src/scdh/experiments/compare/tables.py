@@ -152,7 +152,7 @@ def _weights(row: SummaryRow | None) -> list[str]:
 def _best_epoch(row: SummaryRow | None) -> str:
     if row is None or row.best_epoch is None:
         return "–"
-    return f"{row.best_epoch:.0f} of {row.epochs:,}"
+    return f"{row.best_epoch:.3g} of {row.epochs:,}"
 
 
 def _table(results: ComparisonResults, title: str, note: str, value: str) -> Table:
