@@ -49,7 +49,7 @@ def explain(docstring: str) -> Explanation:
     Explanation(sentence='Deep Hashing, by pairs.', equation='min  l(u)', paragraphs=['u is real.'])
     """
     sentence, equations, paragraphs = "", [], []
-    for block in docstring.split("\n\n"):
+    for block in docstring.replace("``", "`").split("\n\n"):
         if not block.strip():
             continue
         if block.startswith(INDENT):
