@@ -80,6 +80,8 @@ def compare_methods(
     if target is not None and not len(protocol.validation):
         raise ConfigError("The time to a validation MAP needs validation rows: add --set data.validation_per_class=20.")
     values = values_to_try(tuned, grid) if tuned else {}
+    if values and not len(protocol.validation):
+        raise ConfigError("Tuning needs validation rows: add --set data.validation_per_class=20, or another number.")
     given, tuning = grid, dict[str, TuningResult]()
     if find_rates and not any(RATE in of_method for of_method in values.values()):
         grid, tuning = own_rates(grid, source, out, cache, notify)

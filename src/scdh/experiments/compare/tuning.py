@@ -17,7 +17,6 @@ from scdh.experiments.compare.results import Trial, TuningResult
 from scdh.methods.declared import declared
 from scdh.progress import track
 from scdh.runs.folder import RunFolder
-from scdh.runs.protocol import protocol_of
 
 Values = Mapping[str, Sequence[Any]]  # setting by dotted key → values to try
 OWN_VALUES: Literal["grid"] = "grid"  # as many combinations for each method, of the values that it declares
@@ -52,8 +51,6 @@ def tune(
         for combination in product(*of_method.values()):
             tried = dict(zip(of_method, combination, strict=True))
             trials.append((_trial_cell(grid, source, method, bits, seed, tried), tried))
-    if trials and not len(protocol_of(trials[0][0].config, source).validation):
-        raise ConfigError("Tuning needs validation rows: add --set data.validation_per_class=20, or another number.")
 
     runner = CellRunner(source, out / "tuning", cache=cache)
     for cell, _ in track(trials, len(trials), "tuning", "runs"):
