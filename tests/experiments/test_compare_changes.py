@@ -146,7 +146,9 @@ def test_what_changes_after_scoring_is_told(tuned: Path, tmp_path: Path) -> None
         assert "Methods added: itq." in (out / file).read_text("utf-8")
     assert "queries were scored once" not in (out / "compare.html").read_text("utf-8")
     must(f"{TUNED} --out {out} --topk 50")
-    assert read_json(out / "compare.json")["changed_after_scoring"] == ["MAP counts 50 items, not the usual number of."]
+    assert read_json(out / "compare.json")["changed_after_scoring"] == [
+        "MAP counts the first 50 items, not the usual ones."
+    ]
     must(f"{TUNED} --out {out}")
     assert read_json(out / "compare.json")["changed_after_scoring"] == []  # as it was
 
@@ -176,7 +178,7 @@ def test_tuning_after_scoring_is_told_and_keeps_the_earlier_run(tmp_path: Path) 
     rate = content["configs"]["scdh-8-0"]["train"]["lr_head"]
     assert rate in (0.01, 0.02)
     assert content["changed_after_scoring"] == [
-        "scdh: 2 combinations of train.lr_head tried after that.",
+        "scdh: 2 trials of train.lr_head after that.",
         f"scdh: train.lr_head 0.002 → {rate}.",
     ]
 
@@ -225,8 +227,8 @@ def test_changes_are_named() -> None:
     ]
     fewer = replace(first, tried={"scdh": []}, topk=10)
     assert changes_since(first, fewer) == [
-        "MAP counts 10 items, not the usual number of.",
-        "scdh: 1 combinations of train.lr_head tried before, and not now.",
+        "MAP counts the first 10 items, not the usual ones.",
+        "scdh: 1 trial of train.lr_head before that, now left out.",
     ]
 
 

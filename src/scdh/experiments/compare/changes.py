@@ -113,8 +113,8 @@ def changes_since(first: Compared | None, now: Compared) -> list[str]:
             if values:
                 sentences.append(f"{what.capitalize()} {verb}: {', '.join(map(str, values))}.")
     if first.topk != now.topk:
-        before, after = ("the usual number of" if topk is None else f"{topk:,}" for topk in (first.topk, now.topk))
-        sentences.append(f"MAP counts {after} items, not {before}.")
+        before, after = ("the usual" if topk is None else f"the first {topk:,}" for topk in (first.topk, now.topk))
+        sentences.append(f"MAP counts {after} items, not {before} ones.")
     scored = {*first.methods, *map(_method, first.settings.values())}
     for method in (method for method in now.methods if method in scored):
         if first.tried is not None and now.tried is not None:
@@ -125,10 +125,10 @@ def changes_since(first: Compared | None, now: Compared) -> list[str]:
 def _other_trials(method: str, before: list[dict[str, Any]], after: list[dict[str, Any]]) -> list[str]:
     further, fewer = ([values for values in one if values not in other] for one, other in _both_ways(after, before))
     sentences = []
-    for verb, trials in (("tried after that", further), ("tried before, and not now", fewer)):
+    for when, trials in (("after that", further), ("before that, now left out", fewer)):
         if trials:
             keys = ", ".join(dict.fromkeys(key for values in trials for key in values))
-            sentences.append(f"{method}: {len(trials)} combinations of {keys} {verb}.")
+            sentences.append(f"{method}: {len(trials)} trial{'s' * (len(trials) > 1)} of {keys} {when}.")
     return sentences
 
 

@@ -28,7 +28,7 @@ from scdh.experiments.compare.grid import Cell, Grid
 from scdh.experiments.compare.rates import own_rates
 from scdh.experiments.compare.results import Budget, CellResult, ComparedData, ComparisonResults, TuningResult
 from scdh.experiments.compare.summary import shared_target, summarise
-from scdh.experiments.compare.tuning import tune, values_to_try
+from scdh.experiments.compare.tuning import OWN_VALUES, tune, values_to_try
 from scdh.methods.declared import declared
 from scdh.progress import track
 from scdh.runs.protocol import protocol_of
@@ -83,7 +83,7 @@ def compare_methods(
     if values and not len(protocol.validation):
         raise ConfigError("Tuning needs validation rows: add --set data.validation_per_class=20, or another number.")
     given, tuning = grid, dict[str, TuningResult]()
-    if find_rates and not any(RATE in of_method for of_method in values.values()):
+    if find_rates and (tuned == OWN_VALUES or RATE not in (tuned or {})):
         grid, tuning = own_rates(grid, source, out, cache, notify)
     if values:
         grid, tuning = tune(grid, source, out, values, cache, notify, tuning)
