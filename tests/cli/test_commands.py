@@ -97,15 +97,31 @@ def test_methods() -> None:
     assert {method["name"] for method in known if method["unlabelled"]} >= {"mt_scdh"}
     assert {method["name"] for method in known if not method["needs_labels"]} == {"itq", "lsh", "pca"}
     assert "Labels: none needed. Data without any label will do." in must("methods pca")
-    output = " ".join(must("methods").split())
-    assert output.count("none needed") == 3
-    for column in ("name", "kind", "year", "labels", "unlabelled", "cost per step", "fidelity", "reference"):
-        assert column in output
-    assert all(name in output for name in names)
-    assert "IEEE TIP" in output
+    assert names[0] == "scdh"
     assert "method.alpha" in must("methods scdh")
+    assert "min  SCUL(u, y; C, λ) + μ l_1(fc8, y) + α l_q(u)" in must("methods scdh")  # the equation
+    assert "Use it when rows have labels" in must("methods scdh")
+    assert "Fidelity: variant: the first epochs compare within batches." in must("methods dpsh")
     assert "Rows without label are learned from too" in must("methods mt_scdh")
     assert json.loads(must("methods itq --json"))["trained"] is False
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_the_list_of_methods_fits_the_terminal(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    lines = must("methods").splitlines()
+    assert max(map(len, lines)) <= width
+    known = {method["name"]: method for method in run_json("methods --json")}
+    starts = {line.split()[0]: line.split() for line in lines if line.startswith("  ") and line[2] != " "}
+    for name, method in known.items():
+        assert starts[name][1:3] == [str(method["year"]), method["fidelity"]]
+    text = " ".join(" ".join(lines).split())
+    assert all(method["differs"] in text for method in known.values())
+    headings = [line.split(" (")[0].lower() for line in lines if line and not line.startswith(" ")]
+    groups = list(dict.fromkeys(method["group"] for method in known.values()))
+    assert [heading for heading in headings if heading in groups] == groups  # each once
+    assert groups[0] == "the paper's own"
+    assert groups[-1] == "data-independent"
 
 
 def test_version_and_bare_call() -> None:

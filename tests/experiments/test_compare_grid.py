@@ -52,6 +52,11 @@ pytest.importorskip("jinja2")
         (f"scdh {SMALL} {VALIDATION} --tune train.epochs=1,2", "same for every method"),
         (f"scdh {SMALL} {VALIDATION} --tune train.lr_head=1,2 --set scdh:train.lr_head=1", "set or tuned"),
         (f"itq {SMALL} {VALIDATION} --tune train.lr_head=1,2", "nothing to tune"),
+        (f"itq {SMALL} {VALIDATION} --tune grid", "nothing to tune"),
+        (f"scdh {SMALL} --tune grid", "data.validation_per_class"),
+        (f"scdh {SMALL} {VALIDATION} --tune grid --tune train.lr_head=1,2", "--tune grid"),
+        (f"scdh {SMALL} {VALIDATION} --tune grid --set method.alpha=1", "set or tuned"),
+        (f"scdh {SMALL} {VALIDATION} --tune grid --set scdh:method.mu=1", "set or tuned"),
         (f"scdh {SMALL} --set dsh:train.lr_head=1", "dsh"),
         (f"scdh {SMALL} --set scdh:data.train_per_class=5", "same for every method"),
         (f"scdh {SMALL} --set scdh:method.bits=5", "same for every method"),
@@ -119,6 +124,8 @@ def test_tuning_goes_by_validation_and_uses_no_query(tmp_path: Path, monkeypatch
     chosen = {"train.epochs": 4, "data.validation_per_class": 5}
     grid = Grid(("scdh", "lsh"), (8, 12, 16), (3,), "demo-digits", settings=chosen)
     source, values = open_source("digits"), {"train.lr_head": [1e-9, 0.002, 0.01, 1e30]}
+    to_try = tuning.values_to_try(values, grid)
+    assert to_try == {"scdh": values}
 
     def poison(*_: Any, **__: Any) -> None:
         raise AssertionError("queries were scored")
@@ -126,7 +133,7 @@ def test_tuning_goes_by_validation_and_uses_no_query(tmp_path: Path, monkeypatch
     with monkeypatch.context() as patch:
         patch.setattr(cell, "score_run", poison)
         patch.setattr(scoring, "evaluate", poison)
-        tuned, results = tuning.tune(grid, source, tmp_path, values, tmp_path / "features", lambda _: None)
+        tuned, results = tuning.tune(grid, source, tmp_path, to_try, tmp_path / "features", lambda _: None)
     tried = {trial.values["train.lr_head"]: trial.validation_map or 0.0 for trial in results["scdh"].tried}
     assert list(tried) == values["train.lr_head"]
     assert len(set(tried.values())) == 4
@@ -138,7 +145,7 @@ def test_tuning_goes_by_validation_and_uses_no_query(tmp_path: Path, monkeypatch
     for folder in (tmp_path / "tuning/cells").iterdir():  # scores that are in the folder for other reasons do not count
         assert not (folder / "scores.json").exists()
         (folder / "scores.json").write_text(json.dumps({"map": 0.0 if str(best) in folder.name else 1.0}))
-    assert tuning.tune(grid, source, tmp_path, values, tmp_path / "features", lambda _: None)[1] == results
+    assert tuning.tune(grid, source, tmp_path, to_try, tmp_path / "features", lambda _: None)[1] == results
 
 
 @pytest.mark.slow

@@ -36,7 +36,11 @@ def test_target_and_times() -> None:
     late = result("slow", 1, 0.7, (1.0, 0.1), (4.0, 0.65))
     fast = result("fast", 0, 0.9, (1.0, 0.7), (2.0, 0.9))
     fitted, failed = result("fitted", 0, 0.4), result("fast", 1, 0.1, failed="It diverged.")
-    assert shared_target([slow, fast, fitted]) == 0.61
+    assert shared_target([slow, fast, fitted]) == 0.58  # 95 % of 0.619
+    assert shared_target([slow, late, fast]) == 0.6  # of the mean over seeds, 0.6345
+    collapsed = result("collapsed", 0, 0.1, (1.0, 0.44))
+    assert shared_target([slow, fast, collapsed]) == 0.58  # less than half of 0.9
+    assert seconds_to(collapsed, 0.58) is None
     assert shared_target([fitted, failed]) is None
     assert seconds_to(slow, 0.61) == 2.0
     assert seconds_to(fast, 0.61) == 1.0

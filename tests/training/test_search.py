@@ -5,7 +5,17 @@ import math
 import pytest
 
 from scdh.runs.choices import Trial
-from scdh.training.search import ALPHA, EPOCHS, L_Q_BAND, LONGEST, RATE, RATES, Search, Start
+from scdh.training.search import (
+    ALPHA,
+    EPOCHS,
+    FULL_LENGTH_TRIALS,
+    L_Q_BAND,
+    LONGEST,
+    RATE,
+    RATES,
+    Search,
+    Start,
+)
 
 START = Start(rate=0.005, epochs=20, first_epochs=4, alpha=1.0)
 
@@ -38,11 +48,26 @@ def test_the_rate_found_is_near_the_best_also_outside_the_first_ones(best):
     assert rate == pytest.approx(best, rel=0.75) or best / 3.1 <= rate <= best * 3.1
 
 
-def test_given_rates_are_tried_and_no_others():
-    trials = Trials(peak(0.5))
+@pytest.mark.parametrize("best", [1e-6, 0.01, 0.015, 0.033, 0.1, 5.0])
+@pytest.mark.parametrize("usual", [0.003, 0.0033, 0.01, 0.1, 0.3])
+@pytest.mark.parametrize("epochs", [2, 4, 20])
+def test_given_rates_are_as_many_trials_whatever_is_best(best, usual, epochs):
+    """Also where the best is the usual one, a third of it is, or the full length is no longer than the first."""
+    trials, rates = Trials(peak(best)), (0.001, 0.003, 0.01, 0.1)
+    start = Start(rate=usual, epochs=epochs, first_epochs=4, alpha=None)
+    rate = found([RATE], trials, start, rates)[RATE]
+    different = {(values[RATE], values[EPOCHS]) for values in trials.tried}
+    assert len(different) == len(rates) + FULL_LENGTH_TRIALS
+    assert {values[RATE] for values in trials.tried} >= {*rates, usual}
+    at_full_length = {rate for rate, length in different if length == epochs}
+    assert usual in at_full_length
+    assert rate == max(at_full_length, key=lambda rate: peak(best)({RATE: rate}))
+
+
+def test_as_many_trials_where_all_diverge():
+    trials = Trials(lambda values: None)
     found([RATE], trials, rates=(0.01, 0.1))
-    further = {0.033, START.rate}  # a third of the best at full length, and the usual one
-    assert {values[RATE] for values in trials.tried} <= {0.01, 0.1} | further
+    assert len({(values[RATE], values[EPOCHS]) for values in trials.tried}) == 2 + FULL_LENGTH_TRIALS
 
 
 def test_the_length_is_doubled_while_that_gains_and_no_further():

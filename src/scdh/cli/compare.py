@@ -3,7 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -36,6 +36,7 @@ EXAMPLES = (
     "scdh compare scdh csq dsh itq lsh --preset demo-digits --bits 16,32 --out runs/compared",
     "scdh compare scdh mt_scdh --data photos/ --set data.labelled_per_class=10 --set train.epoch_steps=100",
     "scdh compare scdh dpsh --data vectors.npz --seconds 30 --set dpsh:train.lr_head=0.01",
+    "scdh compare scdh dsh csq --data vectors.npz --tune grid",
     "scdh compare scdh csq --data vectors.npz --set data.validation_per_class=20 --tune train.lr_head=0.001,0.01",
 )
 
@@ -67,7 +68,8 @@ def compare(
         float | None, typer.Option(help="Equal training time for every method, instead of equal epochs.")
     ] = None,
     target: Annotated[
-        float | None, typer.Option(help="Report the time to this validation MAP (default: what every run reaches).")
+        float | None,
+        typer.Option(help="Report the time to this validation MAP (default: 95 % of the lowest method's best)."),
     ] = None,
     topk: Annotated[
         int | None, typer.Option(help="Only the first N items count for MAP (all; 5000 for nuswide21).")
@@ -80,7 +82,11 @@ def compare(
     ] = None,
     tune: Annotated[
         list[str] | None,
-        typer.Option(metavar="KEY=V,V...", help="Try these values for every method on validation rows; repeatable."),
+        typer.Option(
+            metavar="grid|KEY=V,V...",
+            help="Tune every method on validation rows: as many trials for each over its own ranges (grid), or these "
+            "values for all; the latter is repeatable.",
+        ),
     ] = None,
     trials: Annotated[
         bool,
@@ -100,7 +106,8 @@ def compare(
     Each run has a folder below OUT/cells; the same command after a stop goes on where it was, and started in two
     terminals (or on two machines with one disk) it shares the work. With a frozen network (net.freeze) its features
     are computed once for all runs. Nothing is chosen on queries: learning rates, the best epoch and values of --tune
-    are chosen on validation rows (data.validation_per_class; by default a tenth of the training rows).
+    are chosen on validation rows (data.validation_per_class; by default a tenth of the training rows). Queries are
+    scored once, when all runs are trained; what is changed after that is told on the page.
     """
     from scdh.cli.inputs import check_folder_writable
     from scdh.cli.split_counts import print_split
@@ -137,7 +144,7 @@ def compare(
     method_settings = {name: read_settings(texts) for name, texts in by_method.items()}
     _check_settings(settings, seconds)
     grid = _grid(methods or [], bits, seeds, preset, config, settings, method_settings)
-    tuned = read_tuned_values(tune or [])
+    tuned = _tuned(tune or [])
     source = source_of(load_config(preset, config, {**settings, "method.name": grid.methods[0]}))
     if methods == ["all"]:
         grid = replace(grid, methods=tuple(name for name in grid.methods if _can_learn(name, source)))
@@ -178,6 +185,14 @@ def _check_ranges(seconds: float | None, topk: int | None, target: float | None)
         raise ConfigError(f"--target is a MAP, so more than 0 and at most 1, not {target}.")
 
 
+def _tuned(texts: list[str]) -> "dict[str, list[Any]] | Literal['grid']":
+    if "grid" not in texts:
+        return read_tuned_values(texts)
+    if len(texts) > 1:
+        raise ConfigError("--tune grid tries each method's own values; give either it or values of your own.")
+    return "grid"
+
+
 def _check_settings(settings: dict[str, Any], seconds: float | None) -> None:
     if "train.epochs" in settings and seconds is not None:
         raise ConfigError("The budget is either epochs or --seconds, not both.")
@@ -208,18 +223,22 @@ def _can_learn(name: str, source: "Source") -> bool:
 
 
 def _print_results(results: "ComparisonResults") -> None:
-    from scdh.experiments.compare.tables import format_floats, format_score, format_seconds, rows_by_method
+    from scdh.experiments.compare.tables import (
+        conditions_table,
+        format_floats,
+        format_score,
+        has_best_epochs,
+        rows_by_method,
+    )
 
-    data, longest, target = results.data, max(results.bits), results.target
-    columns = ["method", *(f"{bits} bits" for bits in results.bits), f"radius {results.radius}", "training"]
-    columns += [] if target is None else [f"to {target:.2f}"]
+    data, longest = results.data, max(results.bits)
+    last = ["last epoch"] if has_best_epochs(results) else []
+    columns = ["method", *(f"{bits} bits" for bits in results.bits), *last, f"radius {results.radius}"]
     lines = []
     for method in rows_by_method(results.rows):
-        maps = [format_score(method.by_bits.get(bits), "map") for bits in results.bits]
-        precision = format_score(method.by_bits.get(longest), "precision_at_radius")
-        times = [format_seconds(method.mean("seconds", longest))]
-        times += [] if target is None else [format_seconds(method.mean("seconds_to_target", longest))]
-        lines.append((method.title, *maps, precision, *times))
+        scores = [format_score(method.by_bits.get(bits), "map") for bits in results.bits]
+        scores += [format_score(method.by_bits.get(longest), "map_last")] if last else []
+        lines.append((method.title, *scores, format_score(method.by_bits.get(longest), "precision_at_radius")))
     if results.floats is not None:
         rest = ["–"] * (len(columns) - 1 - len(results.bits))
         lines.append((results.floats.title, *[format_floats(results)] * len(results.bits), *rest))
@@ -228,9 +247,13 @@ def _print_results(results: "ComparisonResults") -> None:
         f"{data.database:,} items; mean ± deviation of {len(results.seeds)} seeds"
     )
     print_table(columns, lines, title=title, right=columns[1:])
-    print_line(f"Precision within radius {results.radius} and seconds of training are those of {longest} bits.")
-    if target is not None:
-        print_line(f"The last column is the seconds of training until the validation MAP was {target:.2f}.")
+    with_last = "MAP with the last epoch's model instead of the best on validation rows, and precision" if last else ""
+    print_line(f"{with_last or 'Precision'} within radius {results.radius}: at {longest} bits.")
+    had = conditions_table(results)
+    print_table(had.columns, had.lines, title=had.title, right=had.columns[1:-1])
+    print_line(had.note)
+    for sentence in results.changed_after_scoring:
+        print_line(f"Changed after queries were scored: {sentence}")
     for cell, message in results.failed.items():
         print_line(f"{cell} failed: {message}")
     if results.missing:

@@ -1,5 +1,8 @@
-"""``scdh methods``: the methods that learn codes, and the settings of each."""
+"""``scdh methods``: the methods that learn codes, and all about one of them."""
 
+import shutil
+import textwrap
+from collections.abc import Iterable
 from typing import Annotated, Any
 
 import typer
@@ -10,32 +13,52 @@ from scdh.cli.output import print_json, print_line, print_note, print_table
 from scdh.errors import ConfigError
 
 EXAMPLES = ("scdh methods", "scdh methods scdh", "scdh methods --json")
+OWN = "the paper's own"
+# In this order; kinds that are not here come after the first six. What each is about, for those who know the word only.
+GROUPS = {
+    OWN: "Semantic Cluster Unary Loss for Efficient Deep Hashing, its variants and ablations",
+    "unary": "each item by itself, against classes or learned centres",
+    "fixed centres": "each item against a target code that does not learn",
+    "pairwise": "pairs of items, alike or not",
+    "triplet": "an item, one alike and one not",
+    "semi-supervised": "rows without label are learned from too",
+    "unsupervised": "no labels are needed",
+    "data-independent": "nothing is learned",
+}
+LAST_GROUPS = ("unsupervised", "data-independent")
+WIDEST = 120
 
 
 def methods(
     name: Annotated[
-        str | None, typer.Argument(help="Show the settings of this method.", autocompletion=complete_method)
+        str | None,
+        typer.Argument(help="Show equation, fidelity and settings of this method.", autocompletion=complete_method),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """List the methods that learn codes, or the settings of one.
+    """List the methods that learn codes, or show one: its equation, when to use it, what differs from its paper.
 
     A setting is given as `scdh train --set method.NAME=VALUE`, or in the [method] part of a TOML file.
     """
-    from scdh.methods.declared import method_names
-
     if name is None:
-        descriptions = []
-        for method in method_names():
-            try:
-                descriptions.append(describe(method))
-            except ConfigError as error:  # another package's method that does not load must not hide the others
-                print_note(f"Warning: {error}")
-        descriptions.sort(key=_sort_key)
+        descriptions = describe_all()
         print_json(descriptions) if as_json else _print_list(descriptions)
         return
     description = describe(name)
     print_json(description) if as_json else _print_description(description)
+
+
+def describe_all() -> list[dict[str, Any]]:
+    """Descriptions of all methods: by group, trained ones first, then by year and name."""
+    from scdh.methods.declared import method_names
+
+    descriptions = []
+    for method in method_names():
+        try:
+            descriptions.append(describe(method))
+        except ConfigError as error:  # another package's method that does not load must not hide the others
+            print_note(f"Warning: {error}")
+    return sorted(descriptions, key=_sort_key)
 
 
 def describe(name: str) -> dict[str, Any]:
@@ -43,6 +66,7 @@ def describe(name: str) -> dict[str, Any]:
     from dataclasses import asdict
 
     from scdh.methods.declared import declared
+    from scdh.methods.explained import explained
 
     method = declared(name)
     settings = [
@@ -52,73 +76,112 @@ def describe(name: str) -> dict[str, Any]:
     return {
         "name": name,
         **asdict(method.about),
+        "group": group_of(name, method.about.kind),
+        **asdict(explained(name)),
         "labels": list(method.about.labels),
         "needs_labels": method.needs_labels,
         "trained": method.learns_by_gradient,
         "unlabelled": method.learns_from_unlabelled,
         "settings": settings,
+        "tuned": {
+            key if "." in key else f"method.{key}": list(values) for key, values in method.tuned_settings.items()
+        },
     }
 
 
-def _sort_key(description: dict[str, Any]) -> tuple[bool, bool, str, int, str]:
-    """The paper's own first, then trained methods by kind and year, then fitted ones."""
-    return (
-        "scdh" not in description["name"],
-        not description["trained"],
-        description["kind"],
-        description["year"],
-        description["name"],
-    )
+def group_of(name: str, kind: str) -> str:
+    """Heading that a method is listed under.
+
+    >>> group_of("scdh_c", "unary"), group_of("dsh", "pairwise"), group_of("x", "pairwise, semi-supervised")
+    ("the paper's own", 'pairwise', 'semi-supervised')
+    """
+    if "scdh" in name:
+        return OWN
+    words = kind.split(", ")
+    return next((word for word in ("semi-supervised", *LAST_GROUPS) if word in words), words[0])
+
+
+def by_group(descriptions: Iterable[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    """Group → its methods, in the order of the descriptions."""
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for description in descriptions:
+        groups.setdefault(description["group"], []).append(description)
+    return groups
+
+
+def _sort_key(description: dict[str, Any]) -> tuple[int, str, bool, bool, int, str]:
+    """The paper's own first, groups without trained methods last."""
+    group = description["group"]
+    known = list(GROUPS).index(group) if group in GROUPS else -1
+    place = len(GROUPS) + known if group in LAST_GROUPS else len(GROUPS) - 1 if known < 0 else known
+    is_first, is_fitted = description["name"] == "scdh", not description["trained"]
+    return place, group, is_fitted, not is_first, description["year"], description["name"]
 
 
 def _print_list(descriptions: list[dict[str, Any]]) -> None:
-    columns = ("name", "kind", "year", "labels", "unlabelled", "cost per step", "fidelity", "reference")
-    rows = [
-        (
-            description["name"],
-            description["kind"],
-            description["year"],
-            _labels(description),
-            "yes" if description["unlabelled"] else "no",
-            description["cost"],
-            _fidelity(description),
-            _without_title(description["reference"]),
-        )
-        for description in descriptions
-    ]
-    print_table(columns, rows, right=("year",))
-    print_line("B: batch, C: classes, r: bits, n: training rows. Unlabelled: rows without label are learned from too.")
-    print_line("`scdh methods NAME` shows the paper and settings of one; `scdh compare` puts several side by side.")
+    name_width = max(len(description["name"]) for description in descriptions)
+    for group, members in by_group(descriptions).items():
+        meaning = f" ({GROUPS[group]})" if group in GROUPS else ""
+        _print_text(f"{group[0].upper()}{group[1:]}{meaning}", hanging=2)
+        for member in members:
+            start = f"  {member['name']:{name_width}}  {member['year']}  {member['fidelity']:14}  "
+            _print_text(start + _remarks(member), hanging=len(start))
+        print_line()
+    _print_text(
+        "faithful: as published; variant: a departure changes results; reconstruction: the formulas are not known for "
+        "certain. Methods take rows with one label or with several, if nothing else is said."
+    )
+    _print_text(
+        "`scdh methods NAME` shows equation, use and settings of one; `scdh compare` puts several side by side."
+    )
 
 
-def _labels(description: dict[str, Any]) -> str:
-    return ", ".join(description["labels"]) if description["needs_labels"] else "none needed"
+def _remarks(description: dict[str, Any]) -> str:
+    """What differs from the publication, and what else to know before choosing."""
+    remarks = [description["differs"] or "nothing differs"]
+    if description["needs_labels"] and len(description["labels"]) == 1:
+        remarks.append(f"{description['labels'][0]}-label data only")
+    if description["unlabelled"]:
+        remarks.append("learns from rows without label too")
+    if not description["needs_labels"] and description["trained"]:
+        remarks.append("trained without labels")
+    return "; ".join(remarks)
+
+
+def _print_text(text: str, hanging: int = 0) -> None:
+    """Lines as wide as the terminal; those after the first are indented."""
+    width = min(shutil.get_terminal_size((WIDEST, 24)).columns, WIDEST)
+    indent = " " * min(hanging, width // 2)
+    print_line(textwrap.fill(text, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False))
 
 
 def _fidelity(description: dict[str, Any]) -> str:
     return ": ".join(part for part in (description["fidelity"], description["differs"]) if part)
 
 
-def _without_title(reference: str) -> str:
-    """Authors and venue of a reference."""
-    parts = reference.split(", ")
-    return reference if len(parts) < 3 else f"{parts[0]}, {parts[-1]}"
-
-
 def _print_description(description: dict[str, Any]) -> None:
-    print_line(f"{description['title']} ({description['kind']}, {description['year']}): {description['reference']}")
+    _print_text(f"{description['title']}: {description['sentence'] or description['kind']}")
+    _print_text(f"{description['kind']}, {description['year']}: {description['reference']}")
+    if description["equation"]:
+        print_line(f"\n{textwrap.indent(description['equation'], '    ')}\n")
+    for paragraph in description["paragraphs"]:
+        _print_text(paragraph)
     way = "trained step by step" if description["trained"] else "fitted to features at once"
-    without = (
-        "Rows without label are learned from too"
-        if description["unlabelled"]
-        else "Rows without label are left out"
-        if description["needs_labels"]
-        else "Data without any label will do"
-    )
-    print_line(f"Labels: {_labels(description)}. {without}. Cost: {description['cost']}.")
-    print_line(f"It is {way}; {_fidelity(description)}. Use it when {description['use_when']}.")
+    _print_text(f"Use it when {description['use_when'] or 'nothing else is known'}. It is {way}.")
+    _print_text(f"Fidelity: {_fidelity(description)}.")
+    labels = ", ".join(description["labels"]) if description["needs_labels"] else "none needed"
+    _print_text(f"Labels: {labels}. {_without_label(description)}. Cost: {description['cost']}.")
+    if description["tuned"]:
+        tuned = "; ".join(f"{key} {', '.join(map(str, values))}" for key, values in description["tuned"].items())
+        _print_text(f"Worth tuning (`scdh compare --tune grid`): {tuned}.")
     if not description["settings"]:
         print_line("It has no settings of its own.")
         return
     rows = [(f"method.{s['name']}", s["default"], s["what"]) for s in description["settings"]]
     print_table(("setting", "default", "what"), rows)
+
+
+def _without_label(description: dict[str, Any]) -> str:
+    if description["unlabelled"]:
+        return "Rows without label are learned from too"
+    return "Rows without label are left out" if description["needs_labels"] else "Data without any label will do"

@@ -25,7 +25,7 @@ from scdh.errors import ConfigError, unknown_name
 from scdh.methods.about import About
 
 GROUP = "scdh.methods"
-_NOT_METHODS = {"about", "base", "declared", "registry"}
+_NOT_METHODS = {"about", "base", "declared", "explained", "registry"}
 _CHEAP_MODULES = ("pydantic", "typing", "collections")
 
 
@@ -163,6 +163,11 @@ def _is_settings(value: Any) -> bool:
 
 def _run(node: ast.stmt, name: str, names: dict[str, Any]) -> None:
     exec(compile(ast.Module([node], []), f"{name}.py", "exec"), names)
+
+
+def parsed_file(name: str) -> ast.Module:
+    """The file of a method of this folder, parsed and not run."""
+    return _parse(name)
 
 
 @cache

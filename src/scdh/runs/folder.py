@@ -25,7 +25,8 @@ from scdh.versions import versions
 if TYPE_CHECKING:
     from scdh.hasher import Hasher
 
-NetworkName = Literal["teacher", "student"]  # the two networks of a run with a teacher
+# The two networks of a run with a teacher, and the network of the last epoch where another epoch's was taken.
+NetworkName = Literal["teacher", "student", "last"]
 
 
 class RunFolder:
@@ -87,6 +88,11 @@ class RunFolder:
     @property
     def has_student(self) -> bool:
         return has_model(self.student) and self.is_finished
+
+    @property
+    def has_last(self) -> bool:
+        """Whether the last epoch's model is kept beside that of the best epoch."""
+        return has_model(self.last) and self.is_finished
 
     def config(self) -> RunConfig:
         """The settings that the run was made with."""
@@ -224,26 +230,29 @@ class RunFolder:
         return read_entries(self.scores(part, network), "the scores of a run", remedy, "definition")
 
     def load_model(self, network: NetworkName | None = None) -> "Hasher":
-        """The run's model; of a run with a teacher, "teacher" (its model) or "student"."""
+        """The run's model; of a run with a teacher, "teacher" (its model) or "student"; or that of the "last" epoch."""
         if (self.protocol_file.exists() or self.is_in_trials) and not self.is_finished:
             raise ModelError(self._unfinished("no model yet"))
         if self.path.is_file():
             raise ModelError(f"{str(self)!r} is a file, but a model is a folder.")
-        if network is not None and not self.has_student:
+        if network == "last" and not self.has_last:
+            raise ModelError(f"{str(self)!r} keeps no model of the last epoch beside its own.")
+        if network in ("teacher", "student") and not self.has_student:
             raise ModelError(
                 f"{str(self)!r} holds one network only, so there is no {network} to take; only the folder of a run "
                 "with a teacher, as of mt_scdh, has both."
             )
         from scdh.hasher import Hasher  # torch is imported here, not where a folder is only looked at
 
-        return Hasher.load(self.student if network == "student" else self.path)
+        folders = {"student": self.student, "last": self.last}
+        return Hasher.load(folders.get(network or "", self.path))
 
     def _unfinished(self, held: str) -> str:
         return f"The run in {str(self)!r} holds {held}; finish it with `scdh train --resume --out {quote(str(self))}`."
 
 
 def _suffix(network: NetworkName | None) -> str:
-    return "_student" if network == "student" else ""
+    return f"_{network}" if network in ("student", "last") else ""
 
 
 def _part_suffix(part: str) -> str:

@@ -63,7 +63,7 @@ def score_run(
         run: the run's folder.
         part: "query" or "validation".
         options: definitions of the scores.
-        network: of a run with a teacher, whose codes to score; None: the teacher's.
+        network: of a run with a teacher, whose codes to score (None: the teacher's); or "last", the last epoch's.
         on_bad_image: "fail" or "skip"; None: as in training.
         source: the run's data, where they are open already.
         hasher: the run's model, where it is loaded already.

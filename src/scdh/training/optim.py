@@ -26,6 +26,15 @@ def parameter_groups(net: Network, method: Method) -> dict[str, Named]:
     }
 
 
+def count_learned(net: Network, method: Method) -> dict[str, int]:
+    """How many weights learn: ``all`` of them, and ``own``, those of layers that a method has beside what every method
+    has (trunk, hidden layers and hash layer).
+    """
+    named = [entry for group in parameter_groups(net, method).values() for entry in group]
+    own = [p for name, p in named if not name.startswith(("trunk.", "fc7.", "head.hash_layer."))]
+    return {"all": sum(p.numel() for _, p in named), "own": sum(p.numel() for p in own)}
+
+
 def build_optimiser(net: Network, method: Method, settings: TrainSettings) -> torch.optim.Optimizer:
     """The paper's two rates: ``lr_trunk`` before fc7's output, ``lr_head`` for the rest.
 

@@ -24,6 +24,7 @@ from scdh.training.batch_norm import recalibrate_batch_norm
 from scdh.training.data import TrainingData
 from scdh.training.device import make_accelerator
 from scdh.training.loop import Trained, train_epochs
+from scdh.training.optim import count_learned
 
 
 def train(
@@ -122,6 +123,7 @@ def _train(
     net.channels_last(accelerator.device)
     method.to(accelerator.device)
     method.prepare(net, method_data)
+    learned = count_learned(net, method)
     best_weights: dict[str, torch.Tensor] = {}
 
     def keep_best(best: Network, student: Network | None) -> None:
@@ -149,7 +151,7 @@ def _train(
     takes_best = config.train.keep == "best" and trained.progress.best_epoch is not None
     progress, best_info = trained.progress, {}
     result = hasher.with_network(trained.net)
-    result.info |= {"epochs": progress.epochs_done, "history": progress.history[-1]}
+    result.info |= {"epochs": progress.epochs_done, "history": progress.history[-1], "learned_weights": learned}
     if takes_best:
         best_info = {"best_epoch": progress.best_epoch, "validation_map": progress.best_score}
     written = run if accelerator.is_main_process else None
@@ -158,6 +160,8 @@ def _train(
         result.info |= best_info
     elif takes_best and written is not None:
         if keep_last and progress.best_epoch != progress.epochs_done:
+            if config.train.recalibrate:  # as the best epoch's below, else the two could not be compared
+                recalibrate_batch_norm(result.network, data.plain_batches(data.seen_rows))
             result.save(written.last)
         # Of a run that was finished before, the best epoch's model is the model itself.
         best = written.best if has_model(written.best) else written.model

@@ -6,8 +6,9 @@ more than the standard error of its validation MAP, else these are taken: few va
 moved until l_q of the validation rows is in the paper's band, unless that costs validation MAP.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import count
 from typing import Any
 
 from scdh.runs.choices import Choice, Trial
@@ -16,6 +17,7 @@ RATE, EPOCHS, ALPHA = "train.lr_head", "train.epochs", "method.alpha"
 RATES = (0.0003, 0.001, 0.003, 0.01, 0.03)
 RATE_STEP = 3.0  # about the ratio of neighbouring rates
 FURTHER_RATES = 2  # tried below or above the others, where the lowest or the highest of them is best
+FULL_LENGTH_TRIALS = 3  # of given rates: after the first, short ones
 LONGEST = 16  # times the first length
 LEAST_GAIN = 0.002  # of validation MAP, that a doubled length must bring
 L_Q_BAND = (0.1, 0.2)  # paper, "Optimization": a good α lets l_q end there
@@ -47,7 +49,8 @@ class Search:
         to_try: the settings to find.
         start: where the search begins.
         run_trial: trains with the given values to the end and scores validation.
-        rates: exactly these are tried; None: ``RATES``, and further ones where the first or last of them is best.
+        rates: these are tried first, and then ``FULL_LENGTH_TRIALS`` more, so that every search has as many trials;
+            None: ``RATES``, and further ones where the first or last of them is best.
     """
 
     def __init__(
@@ -58,13 +61,15 @@ class Search:
         rates: tuple[float, ...] | None = None,
     ) -> None:
         self.to_try, self.start, self._run_trial = to_try, start, run_trial
-        self.rates, self.further_rates = rates or RATES, 0 if rates else FURTHER_RATES
+        self.rates = rates
         self.made: list[Choice] = []
 
     def run(self) -> list[Choice]:
         """The choices, with reasons."""
-        best = self._choose_rate()
-        best = self._choose_length(best)
+        if self.rates is None or RATE not in self.to_try:
+            best = self._choose_length(self._choose_rate())
+        else:
+            best = self._choose_of(self.rates)
         if RATE in self.to_try or EPOCHS in self.to_try:
             best = self._compare_with_usual(best)
         if ALPHA in self.to_try:
@@ -76,12 +81,31 @@ class Search:
         alpha = self.start.alpha if alpha is None else alpha
         return self._run_trial(values if alpha is None else {**values, ALPHA: alpha})
 
+    def _choose_of(self, rates: tuple[float, ...]) -> Trial:
+        """The best at the full length, of as many trials whatever comes out: no method may get more than another."""
+        first = [self._trial(rate, min(self.start.first_epochs, self.start.epochs)) for rate in rates]
+        full = [trial for trial in first if trial.values[EPOCHS] == self.start.epochs]
+        most = len(full) + FULL_LENGTH_TRIALS
+        for rate in self._candidates(max(first, key=_score).values[RATE]):
+            if rate not in (trial.values[RATE] for trial in full):
+                full.append(self._trial(rate, self.start.epochs))
+            if len(full) == most:
+                break
+        return max(full, key=_score)
+
+    def _candidates(self, best: float) -> Iterator[float]:
+        """The best of the short trials, a third of it and the usual one; where these are the same, others around."""
+        yield from (best, _rounded(best / RATE_STEP), self.start.rate)
+        for n in count(1):
+            yield _rounded(best * RATE_STEP**n)
+            yield _rounded(best / RATE_STEP ** (n + 1))
+
     def _choose_rate(self) -> Trial:
         epochs = self.start.first_epochs if EPOCHS in self.to_try else min(self.start.first_epochs, self.start.epochs)
         if RATE not in self.to_try:
             return self._trial(self.start.rate, epochs)
-        trials = [self._trial(rate, epochs) for rate in self.rates]
-        for _ in range(self.further_rates):
+        trials = [self._trial(rate, epochs) for rate in RATES]
+        for _ in range(FURTHER_RATES):
             best = max(trials, key=_score)
             if best is trials[0]:
                 trials.insert(0, self._trial(_rounded(best.values[RATE] / RATE_STEP), epochs))

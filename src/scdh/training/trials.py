@@ -80,8 +80,8 @@ def choose_by_trials(
         file: where the choices are kept; None: nowhere.
         feature_cache: folder that keeps a frozen trunk's features; None: they are computed for the trials alone.
         quiet: no progress bars.
-        rates: the learning rates to try, no more and no less; None: the usual ones, and further ones where the lowest
-            or highest of them is best.
+        rates: the learning rates to try first, with as many trials after them whatever comes out; None: the usual
+            ones, and further ones where the lowest or highest of them is best.
     """
     if not choices.to_try:
         return

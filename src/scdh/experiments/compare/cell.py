@@ -1,7 +1,9 @@
-"""One cell of a comparison: trained (or fitted) and scored in a run folder of its own, which can be resumed."""
+"""One cell of a comparison: trained (or fitted), and later scored, in a run folder of its own, which can be resumed."""
 
 import csv
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -29,19 +31,10 @@ class CellRunner:
         folder: cells go into ``folder/cells/<name>``.
         topk: items that count for MAP; None takes the usual number for this data (mostly all).
         cache: folder for the features of a frozen network; None takes ``folder/features``.
-        scored: whether cells are scored on queries; False for tuning, which must not see them.
     """
 
-    def __init__(
-        self,
-        source: Source,
-        folder: Path,
-        topk: int | None = None,
-        cache: Path | None = None,
-        *,
-        scored: bool = True,
-    ) -> None:
-        self.source, self.folder, self.scored = source, folder, scored
+    def __init__(self, source: Source, folder: Path, topk: int | None = None, cache: Path | None = None) -> None:
+        self.source, self.folder = source, folder
         self.options = ScoreOptions("usual" if topk is None else topk)
         self.features = SourceFeatures(source, cache or folder / "features", holds_all=True)
 
@@ -49,17 +42,19 @@ class CellRunner:
         """The run folder of a cell."""
         return RunFolder(self.folder / "cells" / cell.name)
 
-    def is_done(self, cell: Cell) -> bool:
-        """Whether nothing is left to do: the cell failed, or it is trained and has the scores that are wanted."""
+    def is_trained(self, cell: Cell) -> bool:
+        """Whether nothing is left to train: the cell has a model, or it failed."""
+        return self.run_of(cell).is_finished or self.is_scored(cell)  # earlier versions left fitted cells no model
+
+    def is_scored(self, cell: Cell) -> bool:
+        """Whether nothing is left to do: the cell failed, or it has the scores that are wanted.
+
+        Also checks their definition: another --topk, or `scdh evaluate`, may have left other scores.
+        """
         run = self.run_of(cell)
         if run.failure.exists():
             return True
-        return self._has_scores(run) if self.scored else run.is_finished
-
-    def _has_scores(self, run: RunFolder) -> bool:
-        """Also checks their definition: another --topk, or `scdh evaluate`, may have left other scores."""
-        networks: tuple[NetworkName | None, ...] = (None, "student") if run.has_student else (None,)
-        for network in networks:
+        for network in _networks(run):
             file = run.scores(network=network)
             if not file.exists():
                 return False
@@ -68,48 +63,59 @@ class CellRunner:
                 return False
         return True
 
-    def run(self, cell: Cell, *, wait: bool = False) -> bool:
-        """Do what is left of a cell.
+    def train(self, cell: Cell, *, wait: bool = False) -> bool:
+        """Train what is left of a cell; no query is looked at.
 
         Args:
-            cell: the cell to run; it is skipped if it is done.
-            wait: if another process is running the cell, wait for it to end.
+            cell: the cell to train; it is skipped if it is trained.
+            wait: if another process is training the cell, wait for it to end.
 
         Returns:
-            False if another process is running the cell.
+            False if another process is training the cell.
 
         Raises:
             TrainingError: if the folder holds a run with other settings. A run that diverges is recorded instead.
         """
+        with self._claimed(cell, wait) as run:
+            if run is not None and not self.is_trained(cell):
+                try:
+                    self._train(cell, run)
+                except TrainingError as error:  # one method that diverges must not stop the others
+                    write_table(run.failure, {"sentence": str(error)})
+        return run is not None
+
+    def score(self, cell: Cell) -> bool:
+        """Score the networks of a trained cell on queries, where it is not done; False if another process does."""
+        with self._claimed(cell, wait=False) as run:
+            if run is not None and not self.is_scored(cell):
+                for network in reversed(_networks(run)):  # its model last: with its scores, the cell has all of them
+                    score_run(
+                        run,
+                        "query",
+                        self.options,
+                        network=network,
+                        source=self.source,
+                        hash_outputs=self.features.hash_outputs,
+                    )
+        return run is not None
+
+    @contextmanager
+    def _claimed(self, cell: Cell, wait: bool) -> Iterator[RunFolder | None]:
+        """The folder of a cell for this process alone; None if another one has it."""
         run = self.run_of(cell)
         run.path.mkdir(parents=True, exist_ok=True)
-        with locked(run.lock, wait=wait) as have_lock:
+        with locked(run.lock, wait=wait) as have_lock, warnings_named(cell.name):
             if not have_lock:
-                return False
+                yield None
+                return
             run.claim(cell.config, resume=True)
             if run.protocol_file.exists():
                 run.protocol(self.source)  # refuses data that changed since
-            if not self.is_done(cell):
-                try:
-                    with warnings_named(cell.name):
-                        self._train_and_score(cell, run)
-                except TrainingError as error:  # one method that diverges must not stop the others
-                    write_table(run.failure, {"sentence": str(error)})
-        return True
+            yield run
 
     def results(self, cell: Cell) -> list[CellResult]:
         """What the folder of a cell holds: a result for each network that was scored; none if it is not done."""
         return read_results(self.run_of(cell), cell)
-
-    def _train_and_score(self, cell: Cell, run: RunFolder) -> None:
-        if not run.is_finished:
-            self._train(cell, run)
-        if not self.scored:
-            return
-        common: dict[str, Any] = {"source": self.source, "hash_outputs": self.features.hash_outputs}
-        if run.has_student:
-            score_run(run, "query", self.options, network="student", **common)
-        score_run(run, "query", self.options, **common)
 
     def _train(self, cell: Cell, run: RunFolder) -> None:
         try:
@@ -120,12 +126,17 @@ class CellRunner:
                 feature_cache=self.features.folder,
                 quiet=True,
                 source=self.source,
-                keep_last=False,  # a second network of every cell would fill the disk
             )
         except ConfigError as error:
             if declared(cell.method).learns_by_gradient:
                 raise
             raise TrainingError(str(error)) from None  # such as more bits than features: a failure of this cell only
+
+
+def _networks(run: RunFolder) -> list[NetworkName | None]:
+    """The networks of a finished run that are scored; None is its model."""
+    more: list[tuple[NetworkName, bool]] = [("student", run.has_student), ("last", run.has_last)]
+    return [None, *(network for network, is_there in more if is_there)]
 
 
 def read_results(run: RunFolder, cell: Cell) -> list[CellResult]:
@@ -135,7 +146,8 @@ def read_results(run: RunFolder, cell: Cell) -> list[CellResult]:
     if run.failure.exists():
         failed = run.failed_sentence()
         return [CellResult(**known, title=method.about.title, student=False, failed=failed)]
-    known["epochs"] = cell.config.train.epochs if method.learns_by_gradient else None
+    if method.learns_by_gradient:
+        known |= {"epochs": cell.config.train.epochs, **_training_facts(run)}
     results = []
     networks: tuple[NetworkName | None, ...] = (None, "student")
     for network in networks:
@@ -148,8 +160,30 @@ def read_results(run: RunFolder, cell: Cell) -> list[CellResult]:
                 title = f"{title} ({code_bits} bits)"
             scores = {key: content[key] for key in (*REPORTED, "definition", "protocol") if key in content}
             scores |= dict(zip(("seconds", "validation"), read_training_log(run, student=is_student), strict=True))
+            if not is_student and method.learns_by_gradient:  # the student of the last epoch is not kept
+                scores["map_last"] = _last_map(run, scores["map"])
             results.append(CellResult(**known, **scores, title=title, student=is_student))
     return results
+
+
+def _training_facts(run: RunFolder) -> dict[str, Any]:
+    """The epoch whose model was taken, and how many weights learned; None where an earlier version did not say."""
+    info = run.model_info() if run.is_finished else {}
+    learned = info.get("learned_weights", {})
+    return {
+        "best_epoch": info.get("best_epoch"),
+        "learned_weights": learned.get("all"),
+        "own_weights": learned.get("own"),
+    }
+
+
+def _last_map(run: RunFolder, score: float) -> float | None:
+    """MAP of queries with the last epoch's model; None where it was not kept."""
+    if run.has_last:
+        file_is_there = run.scores(network="last").exists()
+        return float(run.saved_scores(network="last")["map"]) if file_is_there else None
+    info = run.model_info()
+    return score if info.get("best_epoch") in (None, info.get("epochs")) else None
 
 
 def read_training_log(run: RunFolder, *, student: bool = False) -> tuple[float, list[tuple[float, float]]]:

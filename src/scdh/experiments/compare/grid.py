@@ -111,7 +111,7 @@ class Grid:
         return load_config(self.preset, self.file, {**defaults, **given, **cell})
 
     def cells(self, source: Source, epochs: Mapping[tuple[str, int], int] | None = None) -> list[Cell]:
-        """All cells, seed by seed: after the first seed there is a whole table, and each further one steadies it.
+        """All cells, seed by seed: a comparison that is stopped early has whole seeds.
 
         Args:
             source: the data.

@@ -58,6 +58,9 @@ def to_html(results: ComparisonResults, svgs: dict[str, str]) -> str:
 def to_markdown(results: ComparisonResults) -> str:
     """The same tables and conditions as Markdown text."""
     parts = [f"# {len(results.methods)} methods compared on {escape_markdown(results.data.name)}"]
+    if results.changed_after_scoring:
+        changed = escape_markdown(" ".join(results.changed_after_scoring))
+        parts.append(f"**Changed after queries were scored**, so it may have been chosen by their scores: {changed}")
     parts += [_section(table) for table in score_tables(results)]
     if (tuning := tuning_table(results)) is not None:
         parts.append(_section(tuning))

@@ -35,7 +35,11 @@ class CellResult(Record):
     seconds: float | None = None  # of training, without scoring
     validation: list[tuple[float, float]] = []  # (seconds of training, validation MAP) after each validated epoch
     epochs: int | None = None  # None for a method that is fitted
+    best_epoch: int | None = None  # by validation MAP, whose model was taken; None: the last one was
+    learned_weights: int | None = None
+    own_weights: int | None = None  # of these, in layers that only this method has
     map: float | None = None
+    map_last: float | None = None  # with the last epoch's model
     map_best: float | None = None
     map_worst: float | None = None
     precision_at_radius: float | None = None
@@ -76,6 +80,12 @@ class SummaryRow(Record):
     epochs: int | None
     seconds_to_target: float | None
     reached_target: int
+    map_last: float | None = None
+    map_last_std: float | None = None
+    best_epoch: float | None = None
+    best_epoch_std: float | None = None
+    learned_weights: int | None = None
+    own_weights: int | None = None
 
     def mean(self, score: str) -> float | None:
         """Mean of a score by its name, such as ``"map"``."""
@@ -160,6 +170,12 @@ class ComparisonResults(Record):
     cells: list[CellResult]
     configs: dict[str, dict[str, Any]]
     versions: dict[str, str]
+    fidelity: dict[str, str] = {}  # method → how near it is to its paper, and what differs
+    changed_after_scoring: list[str] = []  # what is not as it was when queries were first scored
+
+    def trials(self, method: str) -> int:
+        """How many runs chose settings for a method."""
+        return len(self.tuned[method].tried) if method in self.tuned else 0
 
     @property
     def radius(self) -> int:

@@ -1,13 +1,14 @@
 """Running a comparison: every cell of a grid, stopped and resumed at will; then one table of means over the seeds.
 
+First settings are chosen, then all cells are trained, and only then queries are scored, of all cells at once. Nothing
+is chosen by looking at queries: learning rates, tuned values and the best epoch are chosen by MAP of validation rows.
 Several processes, also on several machines that share the folder, may run the same comparison: each takes the cells
-that no other has begun. Nothing is chosen by looking at queries: the best epoch, and values to be tuned, are chosen by
-MAP of validation rows.
+that no other has begun.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from scdh.config import TrainSettings
 from scdh.data.protocol import Protocol
@@ -15,12 +16,19 @@ from scdh.data.source import Source
 from scdh.errors import ConfigError
 from scdh.experiments.compare.budget import epochs_within
 from scdh.experiments.compare.cell import CellRunner
+from scdh.experiments.compare.changes import (
+    changes_since,
+    compared_now,
+    first_scored,
+    keep_scored,
+    move_runs_tuned_anew,
+)
 from scdh.experiments.compare.floats import float_row
 from scdh.experiments.compare.grid import Cell, Grid
 from scdh.experiments.compare.rates import own_rates
 from scdh.experiments.compare.results import Budget, CellResult, ComparedData, ComparisonResults, TuningResult
 from scdh.experiments.compare.summary import shared_target, summarise
-from scdh.experiments.compare.tuning import check_tuned_values, tune
+from scdh.experiments.compare.tuning import OWN_VALUES, tune, values_to_try
 from scdh.methods.declared import declared
 from scdh.progress import track
 from scdh.runs.protocol import protocol_of
@@ -37,7 +45,7 @@ def compare_methods(
     *,
     topk: int | None = None,
     seconds: float | None = None,
-    tuned: Mapping[str, Sequence[Any]] | None = None,
+    tuned: Mapping[str, Sequence[Any]] | Literal["grid"] | None = None,
     target: float | None = None,
     cache: Path | None = None,
     find_rates: bool = True,
@@ -51,8 +59,8 @@ def compare_methods(
         out: folder of the comparison.
         topk: items that count for MAP; None takes the usual number for this data (mostly all).
         seconds: training time for every run, instead of equal epochs.
-        tuned: setting → values to try for every method.
-        target: validation MAP whose training time is reported; None takes the highest that every run reaches.
+        tuned: setting → values to try for every method; or "grid": as many combinations of each method's own.
+        target: validation MAP whose training time is reported; None takes that of :func:`shared_target`.
         cache: folder for the features of a frozen network, also of other comparisons; None takes ``out/features``.
         find_rates: find a learning rate for every method by trials, where none is given.
         notify: is called with lines about the progress.
@@ -62,7 +70,7 @@ def compare_methods(
 
     Raises:
         ConfigError: if the grid, the data or the options do not fit together.
-        TrainingError: if ``out`` holds runs of the same names with other settings.
+        TrainingError: if ``out`` holds runs of the same names with other settings (not those that tuning chose).
     """
     cache = cache or out / "features"
     grid.check().check_labels(source)
@@ -71,17 +79,28 @@ def compare_methods(
         raise ConfigError("The data have no queries to compare with; set data.query_per_class (not data.split=all).")
     if target is not None and not len(protocol.validation):
         raise ConfigError("The time to a validation MAP needs validation rows: add --set data.validation_per_class=20.")
-    if tuned:
-        check_tuned_values(tuned, grid)
-    tuning: dict[str, TuningResult] = {}
-    if find_rates and RATE not in (tuned or {}):
+    values = values_to_try(tuned, grid) if tuned else {}
+    if values and not len(protocol.validation):
+        raise ConfigError("Tuning needs validation rows: add --set data.validation_per_class=20, or another number.")
+    given, tuning = grid, dict[str, TuningResult]()
+    if find_rates and (tuned == OWN_VALUES or RATE not in (tuned or {})):
         grid, tuning = own_rates(grid, source, out, cache, notify)
-    if tuned:
-        grid, tuning = tune(grid, source, out, tuned, cache, notify, tuning)
+    if values:
+        grid, tuning = tune(grid, source, out, values, cache, notify, tuning)
     cells = grid.cells(source, None if seconds is None else epochs_within(grid, source, out, seconds, cache))
     runner = CellRunner(source, out, topk, cache)
-    missing = _run_cells(cells, runner, notify)
-    cell_results = [result for cell in cells if cell.name not in missing for result in runner.results(cell)]
+    now = compared_now(grid, cells, topk, tuning)
+    changed = changes_since(first_scored(out), now)
+    for sentence in changed:
+        notify(f"Changed after queries were scored, which the results will say: {sentence}")
+    move_runs_tuned_anew(out, cells, runner, _tuned_keys(given, grid), notify)
+    if not _train_cells(cells, runner, notify):
+        keep_scored(out, now, is_scored=False)
+        _score_cells(cells, runner, notify)
+        keep_scored(out, now, is_scored=True)
+    missing = [cell.name for cell in cells if not runner.is_scored(cell)]
+    scored = [cell for cell in cells if cell.name not in missing]
+    cell_results = [result for cell in scored for result in runner.results(cell)]
     if target is None:
         target = shared_target(cell_results)
     results = ComparisonResults(
@@ -98,35 +117,63 @@ def compare_methods(
         missing=missing,
         definition=common_definition(cell_results),
         rows=summarise(cell_results, target),
-        floats=float_row(cells, runner),
+        floats=float_row(scored, runner),
         cells=cell_results,
         configs={cell.name: cell.config.model_dump(mode="json") for cell in cells if cell.seed == grid.seeds[0]},
         versions=versions(),
+        fidelity={name: _fidelity(name) for name in grid.methods},
+        changed_after_scoring=changed,
     )
     results.write(out)
     return results
 
 
-def _run_cells(cells: Sequence[Cell], runner: CellRunner, notify: Callable[[str], None]) -> list[str]:
-    """Run the cells that are not done; returns the names of those that another process is still running."""
+def _train_cells(cells: Sequence[Cell], runner: CellRunner, notify: Callable[[str], None]) -> list[str]:
+    """Train the cells that are not trained; returns the names of those that another process is still training."""
     for cell in cells:  # refuse runs of another comparison before any work
         if runner.run_of(cell).config_file.exists():
             runner.run_of(cell).claim(cell.config, resume=True, write=False)
     steps = max((_steps(settings) for settings in _train_settings(cells)), default=FEW_STEPS)
     if steps < FEW_STEPS:
         notify(f"{steps} optimiser steps are too few to tell methods apart; raise --epochs or train.epoch_steps.")
-    left = [cell for cell in cells if not runner.is_done(cell)]
+    left = [cell for cell in cells if not runner.is_trained(cell)]
     if left and len(left) < len(cells):
-        notify(f"{len(cells) - len(left)} of {len(cells)} runs are done already.")
+        notify(f"{len(cells) - len(left)} of {len(cells)} runs are trained already.")
     for cell in track(left, len(left), "runs", "runs"):
-        runner.run(cell)
+        runner.train(cell)
     for cell in left:  # once more: another process may have taken one and been killed since
-        if not runner.is_done(cell):
-            runner.run(cell)
-    missing = [cell.name for cell in cells if not runner.is_done(cell)]
+        if not runner.is_trained(cell):
+            runner.train(cell)
+    missing = [cell.name for cell in cells if not runner.is_trained(cell)]
     if missing:
-        notify(f"Another process is still at {', '.join(missing)}; the same command shows them once it is ready.")
+        notify(
+            f"Another process is still at {', '.join(missing)}; queries are scored when all runs are trained, by that "
+            "process or by the same command."
+        )
     return missing
+
+
+def _score_cells(cells: Sequence[Cell], runner: CellRunner, notify: Callable[[str], None]) -> None:
+    """Score the cells that are not scored, all of which are trained."""
+    left = [cell for cell in cells if not runner.is_scored(cell)]
+    for cell in track(left, len(left), "scoring", "runs"):
+        runner.score(cell)
+    for cell in left:  # as above
+        if not runner.is_scored(cell):
+            runner.score(cell)
+    if missing := [cell.name for cell in cells if not runner.is_scored(cell)]:
+        notify(f"Another process is still scoring {', '.join(missing)}; the same command shows them once it is ready.")
+
+
+def _tuned_keys(given: Grid, tuned: Grid) -> dict[str, set[str]]:
+    """Method → settings that were chosen for it by trials."""
+    before, after = given.method_settings or {}, tuned.method_settings or {}
+    return {name: set(settings) - set(before.get(name, {})) for name, settings in after.items()}
+
+
+def _fidelity(name: str) -> str:
+    about = declared(name).about
+    return ": ".join(part for part in (about.fidelity, about.differs) if part)
 
 
 def _train_settings(cells: Sequence[Cell]) -> list[TrainSettings]:

@@ -4,6 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from scdh.experiments.compare.results import CellResult, ComparisonResults, SummaryRow
+from scdh.experiments.compare.summary import TARGET_SHARE
+
+TIME_TO_TARGET = (
+    f"Mean over seeds, in whole epochs. If no other level was asked for, it is {TARGET_SHARE:.0%} of the lowest "
+    "of the methods' best validation MAPs, where a best below half of the highest does not count; – where a run never "
+    "reached it, or was not validated (methods that are fitted)."
+)
 
 
 @dataclass(frozen=True)
@@ -19,6 +26,10 @@ class MethodRows:
         """Mean of a score at a length of codes; None where there is none."""
         row = self.by_bits.get(bits)
         return None if row is None else row.mean(score)
+
+    def longest(self) -> SummaryRow | None:
+        """The row with the most bits."""
+        return self.by_bits.get(max(self.by_bits, default=0))
 
     @property
     def is_scored(self) -> bool:
@@ -70,7 +81,8 @@ def score_tables(results: ComparisonResults) -> list[Table]:
     radius, seeds = results.radius, len(results.seeds)
     over = f"Mean ± standard deviation (n − 1) over {seeds} seeds." if seeds > 1 else "One seed: no deviation is known."
     tables = [
-        _table(results, "MAP", f"{over} Best mean first; the best of each length is highlighted.", "map"),
+        _map_table(results, over),
+        conditions_table(results),
         _table(results, "MAP, worst – best order of ties", "Mean over seeds, by how ties are sorted.", "bounds"),
         _table(results, f"Precision within radius {radius}", over, "precision_at_radius"),
         _table(results, f"Share of queries with nothing within radius {radius}", over, "empty_balls"),
@@ -81,9 +93,66 @@ def score_tables(results: ComparisonResults) -> list[Table]:
         tables.append(_table(results, "Epochs", note, "epochs"))
     if results.target is not None:
         title = f"Seconds of training until validation MAP was {results.target:.2f}"
-        note = "Mean over seeds; – where a run never reached it, or was not validated (methods that are fitted)."
-        tables.append(_table(results, title, note, "seconds_to_target"))
+        tables.append(_table(results, title, TIME_TO_TARGET, "seconds_to_target"))
     return tables
+
+
+def _map_table(results: ComparisonResults, over: str) -> Table:
+    """MAP by bits, with that of the last epoch beside it where another epoch's model was taken."""
+    table = _table(results, "MAP", f"{over} Best mean first; the best of each length is highlighted.", "map")
+    if not has_best_epochs(results):
+        note = f"{table.note} Models are those of the last epoch."
+        return Table(table.title, note, table.columns, table.lines, table.highlighted)
+    columns, lines = [table.columns[0]], [[line[0]] for line in table.lines]
+    methods = rows_by_method(results.rows)
+    for n, bits in enumerate(results.bits, 1):
+        columns += [table.columns[n], "last epoch"]
+        for line, (texts, shown) in enumerate(zip(lines, table.lines, strict=True)):
+            last = methods[line].mean("map_last", bits) if line < len(methods) else None
+            texts += [shown[n], "–" if last is None else f"{last:.3f}"]
+    note = (
+        f"{table.note} Models are those of the epoch with the best validation MAP; beside them is the MAP of the last "
+        "epoch's models, for the order of methods without that choice."
+    )
+    highlighted = frozenset((line, 2 * column - 1) for line, column in table.highlighted)
+    return Table(table.title, note, columns, lines, highlighted)
+
+
+def has_best_epochs(results: ComparisonResults) -> bool:
+    """Whether models are those of best epochs, so that the last epoch's may differ."""
+    return any(row.best_epoch is not None for row in results.rows)
+
+
+def conditions_table(results: ComparisonResults) -> Table:
+    """What differs between the methods, besides their losses: at the longest codes, means over the seeds."""
+    columns = ["method", "learned weights", "of these own", "trials", "best epoch", "training"]
+    columns += [] if results.target is None else [f"to {results.target:.2f}"]
+    columns += ["fidelity"]
+    lines = []
+    for method in rows_by_method(results.rows):
+        row = method.longest()
+        is_trained = row is not None and row.epochs is not None
+        trials = f"{results.trials(method.method):,}" if is_trained else "–"
+        lines.append([method.title, *_weights(row), trials, _best_epoch(row), _format(row, "seconds")])
+        lines[-1] += [] if results.target is None else [_format(row, "seconds_to_target")]
+        lines[-1] += [results.fidelity.get(method.method, "").partition(":")[0]]
+    note = (
+        f"At {max(results.bits)} bits. Own: in layers that other methods do not have, such as classifiers and learned "
+        "centres. Trials: runs on validation rows that chose its settings. Seconds of training are steps alone"
+    )
+    note += "." if results.target is None else f"; to {results.target:.2f}: until validation MAP was that high."
+    return Table("What each method had", note, columns, lines)
+
+
+def _weights(row: SummaryRow | None) -> list[str]:
+    numbers = (None, None) if row is None else (row.learned_weights, row.own_weights)
+    return ["–" if number is None else f"{number:,}" for number in numbers]
+
+
+def _best_epoch(row: SummaryRow | None) -> str:
+    if row is None or row.best_epoch is None:
+        return "–"
+    return f"{row.best_epoch:.3g} of {row.epochs:,}"
 
 
 def _table(results: ComparisonResults, title: str, note: str, value: str) -> Table:
@@ -156,6 +225,7 @@ def conditions(results: ComparisonResults) -> dict[str, str]:
     else:
         work = f"{epochs} epochs, {steps} optimiser steps for every run that is trained."
     failed = [f"{cell}: {message}" for cell, message in results.failed.items()]
+    differs = {name: text for name, text in results.fidelity.items() if ": " in text}
     sentences = {
         "Protocol": f"{names or data.name}; rows: {parts}; {labels}. "
         f"Fingerprint of the data {data.fingerprint}; of the splits {splits or 'none yet'}.",
@@ -165,8 +235,12 @@ def conditions(results: ComparisonResults) -> dict[str, str]:
         "Versions": ", ".join(f"{name} {version}" for name, version in results.versions.items()) + ".",
         "Failed runs": " ".join([f"{len(failed)}.", *failed]),
     }
+    differing = [f"{name} ({text.partition(': ')[0]}): {text.partition(': ')[2]}" for name, text in differs.items()]
+    sentences["Not as published"] = "; ".join(differing) + "." if differing else "Nothing."
     if results.missing:
         sentences["Not done yet"] = ", ".join(results.missing) + "."
+    if results.changed_after_scoring:
+        sentences["Changed after queries were scored"] = " ".join(results.changed_after_scoring)
     return sentences
 
 

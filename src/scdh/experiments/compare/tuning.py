@@ -1,10 +1,13 @@
-"""The same values tried for every method; the best is chosen by MAP of validation rows, never by queries."""
+"""Values tried for every method, the same ones or as many of its own; the best is chosen by MAP of validation rows,
+never by queries.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
+from math import prod
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from scdh.data.source import Source
 from scdh.errors import ConfigError
@@ -14,14 +17,16 @@ from scdh.experiments.compare.results import Trial, TuningResult
 from scdh.methods.declared import declared
 from scdh.progress import track
 from scdh.runs.folder import RunFolder
-from scdh.runs.protocol import protocol_of
+
+Values = Mapping[str, Sequence[Any]]  # setting by dotted key → values to try
+OWN_VALUES: Literal["grid"] = "grid"  # as many combinations for each method, of the values that it declares
 
 
 def tune(
     grid: Grid,
     source: Source,
     out: Path,
-    values: Mapping[str, Sequence[Any]],
+    values: Mapping[str, Values],
     cache: Path,
     notify: Callable[[str], None],
     found: Mapping[str, TuningResult] | None = None,
@@ -32,7 +37,7 @@ def tune(
         grid: the comparison; the middle one of its lengths of codes and the first of its seeds decide for all.
         source: its data.
         out: its folder; runs of tuning go into ``out/tuning``.
-        values: setting → values to try; all combinations of the settings that a method has are tried.
+        values: method → setting → values to try, of :func:`values_to_try`; all combinations are tried.
         cache: folder for the features of a frozen network.
         notify: is called with one line about each method.
         found: what was chosen before, such as learning rates; it is added to what is chosen here.
@@ -41,22 +46,18 @@ def tune(
         The grid with the best values, and what was tried for each method.
     """
     bits, seed = grid.middle_bits, grid.seeds[0]
-    trained = check_tuned_values(values, grid)
     trials: list[tuple[Cell, dict[str, Any]]] = []
-    for method in trained:
-        keys = [key for key in values if _has_setting(method, key)]
-        for combination in product(*(values[key] for key in keys)):
-            tried = dict(zip(keys, combination, strict=True))
+    for method, of_method in values.items():
+        for combination in product(*of_method.values()):
+            tried = dict(zip(of_method, combination, strict=True))
             trials.append((_trial_cell(grid, source, method, bits, seed, tried), tried))
-    if trials and not len(protocol_of(trials[0][0].config, source).validation):
-        raise ConfigError("Tuning needs validation rows: add --set data.validation_per_class=20, or another number.")
 
-    runner = CellRunner(source, out / "tuning", cache=cache, scored=False)
+    runner = CellRunner(source, out / "tuning", cache=cache)
     for cell, _ in track(trials, len(trials), "tuning", "runs"):
-        runner.run(cell)
+        runner.train(cell)
     by_method: dict[str, list[Trial]] = {}
     for cell, tried in trials:
-        runner.run(cell, wait=True)  # those that another process has begun
+        runner.train(cell, wait=True)  # those that another process has begun
         trial = Trial(values=tried, validation_map=_validation_map(runner.run_of(cell), cell))
         by_method.setdefault(cell.method, []).append(trial)
 
@@ -93,23 +94,52 @@ def _validation_map(run: RunFolder, cell: Cell) -> float | None:
     return max(scores[-1:] if cell.config.train.keep == "last" else scores, default=None)
 
 
-def check_tuned_values(values: Mapping[str, Sequence[Any]], grid: Grid) -> list[str]:
-    """Refuse values that cannot be tried; returns the methods that are trained."""
+def values_to_try(values: Values | Literal["grid"], grid: Grid) -> dict[str, Values]:
+    """Method → setting → values to try, for every method that is trained; what cannot be tried is refused.
+
+    Args:
+        values: setting → values, tried for every method that has the setting; or "grid": each method's own.
+        grid: the comparison.
+    """
     trained = [name for name in grid.methods if declared(name).learns_by_gradient]
     if not trained:
         raise ConfigError("There is nothing to tune: none of the methods is trained step by step.")
-    check_not_shared(values)
-    for key, tried in values.items():
-        if not any(_has_setting(method, key) for method in trained):
-            raise ConfigError(f"None of the methods that are trained has the setting {key} to tune.")
-        method = next(method for method in trained if _has_setting(method, key))
-        grid.config(method, grid.bits[0], grid.seeds[0], None, **{key: tried[0]})  # refuses an unknown key
-        if len({str(value) for value in tried}) != len(tried):
-            raise ConfigError(f"The values of {key} to try must all be different, not {list(tried)}.")
-        for settings in (grid.settings or {}, *(grid.method_settings or {}).values()):
-            if key in settings:
-                raise ConfigError(f"{key} is either set or tuned, not both.")
-    return trained
+    if values == OWN_VALUES:
+        by_method: dict[str, Values] = {name: _own_values(name) for name in trained}
+        _refuse_unequal(by_method)
+    else:
+        assert not isinstance(values, str)
+        by_method = {name: {key: values[key] for key in values if _has_setting(name, key)} for name in trained}
+        for key in values:
+            if not any(key in of_method for of_method in by_method.values()):
+                raise ConfigError(f"None of the methods that are trained has the setting {key} to tune.")
+    for method, of_method in by_method.items():
+        check_not_shared(of_method)
+        for key, tried in of_method.items():
+            grid.config(method, grid.bits[0], grid.seeds[0], None, **{key: tried[0]})  # refuses an unknown key
+            if len({str(value) for value in tried}) != len(tried):
+                raise ConfigError(f"The values of {key} to try must all be different, not {list(tried)}.")
+            for settings in (grid.settings or {}, (grid.method_settings or {}).get(method, {})):
+                if key in settings:
+                    raise ConfigError(f"{key} is either set or tuned, not both.")
+    return by_method
+
+
+def _own_values(method: str) -> dict[str, Sequence[Any]]:
+    """What a method declares as ``tuned_settings``, by dotted key."""
+    return {key if "." in key else f"method.{key}": v for key, v in declared(method).tuned_settings.items()}
+
+
+def _refuse_unequal(by_method: Mapping[str, Values]) -> None:
+    """Whoever may try more is more likely to find something, by chance alone."""
+    numbers = {name: prod(map(len, values.values())) if values else 0 for name, values in by_method.items()}
+    most = max(numbers.values())
+    for name, number in numbers.items():
+        if number != most:
+            raise ConfigError(
+                f"{name} declares {number or 'no'} combinations to try (tuned_settings), others {most}; leave it out, "
+                "or give the same values for all by --tune KEY=V1,V2."
+            )
 
 
 def _has_setting(method: str, key: str) -> bool:

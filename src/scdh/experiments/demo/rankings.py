@@ -142,12 +142,12 @@ def compare_rankings(
         demo_data = open_demo_data(data, seed, cache, overrides)
     grid = Grid((LEARNED, *BASELINES), tuple(sorted(set(bits))), (seed,), PRESETS[data], None, overrides)
     cells = sorted(grid.check().cells(demo_data.source), key=lambda cell: grid.methods.index(cell.method))
-    runner = CellRunner(demo_data.source, out, cache=cache, scored=False)
+    runner = CellRunner(demo_data.source, out, cache=cache)
     rankings: list[Ranking] = []
     for cell in track(cells, len(cells), "runs", "runs"):
         is_learned = cell.method == LEARNED
         with timings.measure(f"training {cell.bits} bits" if is_learned else "codes and scores"):
-            runner.run(cell, wait=True)
+            runner.train(cell, wait=True)
         with timings.measure("codes and scores"):
             rankings.append(_rank_by_codes(demo_data, cell, runner))
     with timings.measure("codes and scores"):

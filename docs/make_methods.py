@@ -1,0 +1,104 @@
+"""Write docs/methods.md from what the methods declare and their docstrings: ``python docs/make_methods.py``.
+
+Torch is not imported. A test checks that the page is up to date. Methods of other packages are not on it.
+"""
+
+from pathlib import Path
+from typing import Any
+
+from scdh.cli.methods import GROUPS, by_group, describe_all
+from scdh.experiments.pages.markdown import escape_markdown, markdown_table
+from scdh.methods.declared import names_of_this_folder
+
+PAGE = Path(__file__).parent / "methods.md"
+INTRODUCTION = """# Methods
+
+Made by `python docs/make_methods.py` from what each method's file says. `scdh methods` lists them, `scdh methods NAME`
+shows one; `scdh train --method NAME` takes one, and [compare.md](compare.md) says how to compare several.
+
+**Faithful**: as published. **Variant**: a departure changes results. **Reconstruction**: the formulas are not known for
+certain. In equations u are the real outputs of the network, b or sgn(u) the code; in costs B is the batch, C classes,
+r bits and n training rows. *To tune* are the values of `scdh compare --tune grid`, nine combinations a method."""
+
+
+def render() -> str:
+    methods = [method for method in describe_all() if method["name"] in names_of_this_folder()]
+    overview = [
+        [
+            f"[{escape_markdown(method['title'])}](#{method['name']})",
+            method["group"],
+            str(method["year"]),
+            method["fidelity"],
+            escape_markdown(method["use_when"]),
+        ]
+        for method in methods
+    ]
+    parts = [INTRODUCTION, markdown_table(["method", "group", "year", "fidelity", "use it when"], overview, range(5))]
+    for group, members in by_group(methods).items():
+        meaning = GROUPS.get(group, "")
+        parts += [f"## {group[0].upper()}{group[1:]}", f"{meaning[0].upper()}{meaning[1:]}." if meaning else ""]
+        for method in members:
+            parts += describe_method(method)
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def describe_method(method: dict[str, Any]) -> list[str]:
+    """The parts of one method's section."""
+    sentence = method["sentence"] or method["title"]
+    differs = f": {method['differs']}" if method["differs"] else ""
+    return [
+        f"### {method['name']}",
+        _text(f"{method['title']}: {sentence}"),
+        f"```text\n{method['equation']}\n```" if method["equation"] else "",
+        _text(" ".join(method["paragraphs"])),
+        "\n".join(
+            [
+                f"- **Use it when** {escape_markdown(method['use_when'])}.",
+                f"- **Fidelity**: {escape_markdown(method['fidelity'] + differs)}.",
+                f"- **Reference**: {escape_markdown(method['reference'])}.",
+                f"- **Cost**: {escape_markdown(method['cost'])}{_way(method)}.",
+                f"- **Labels**: {_labels(method)}.",
+                f"- **To tune**: {_tuned(method)}.",
+            ]
+        ),
+        _settings_table(method["settings"]),
+    ]
+
+
+def _text(text: str) -> str:
+    """Words between backquotes are code, the rest is escaped."""
+    parts = text.split("`")
+    return "".join(f"`{part}`" if n % 2 else _escape_part(part) for n, part in enumerate(parts))
+
+
+def _escape_part(text: str) -> str:
+    """As :func:`escape_markdown`, with the spaces at both ends."""
+    escaped = escape_markdown(f"x{text}x")
+    return escaped[1:-1]
+
+
+def _way(method: dict[str, Any]) -> str:
+    return " a step" if method["trained"] else "; fitted at once"
+
+
+def _labels(method: dict[str, Any]) -> str:
+    if not method["needs_labels"]:
+        return "none needed"
+    kinds = " or ".join({"single": "one", "multi": "several"}[kind] for kind in method["labels"])
+    return f"{kinds} a row" + ("; rows without label are learned from too" if method["unlabelled"] else "")
+
+
+def _tuned(method: dict[str, Any]) -> str:
+    texts = [f"`{key}` {', '.join(map(str, values))}" for key, values in method["tuned"].items()]
+    return "; ".join(texts) or "nothing"
+
+
+def _settings_table(settings: list[dict[str, Any]]) -> str:
+    if not settings:
+        return "It has no settings of its own."
+    rows = [[f"`method.{s['name']}`", f"`{s['default']}`", escape_markdown(s["what"])] for s in settings]
+    return markdown_table(["setting", "default", "what"], rows, range(3))
+
+
+if __name__ == "__main__":
+    PAGE.write_text(render(), "utf-8")

@@ -1,0 +1,251 @@
+"""Equal tuning, queries scored once at the end, the last epoch beside the best, and the mark of what changed later."""
+
+import csv
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scdh.errors import ConfigError
+from scdh.experiments.compare import cell as cells
+from scdh.experiments.compare import tuning
+from scdh.experiments.compare.changes import Compared, changes_since, first_scored
+from scdh.experiments.compare.grid import Grid
+from scdh.experiments.compare.tuning import values_to_try
+from scdh.hasher import Hasher
+from scdh.methods.declared import declared
+from scdh.runs.folder import RunFolder
+from tests.cli.commands import must, run
+from tests.experiments.comparisons import read_json
+
+pytest.importorskip("matplotlib")
+pytest.importorskip("jinja2")
+QUICK = "--set net.hidden=[8] --set train.batch_size=128 --set data.validation_per_class=5"
+TUNED = f"compare scdh csq lsh --preset demo-digits --epochs 3 {QUICK} --bits 8 --seeds 0,1 --tune grid"
+
+
+@pytest.fixture(scope="module")
+def tuned(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A comparison with a tuned grid that was stopped when it had trained some runs, and then went on."""
+    out = tmp_path_factory.mktemp("tuned") / "out"
+    train, calls = cells.train, []
+
+    def stop(config: Any, folder: Path, *arguments: Any, **options: Any) -> Any:
+        calls.append(folder)
+        if len(calls) == 21:  # after 18 trials and two runs
+            raise KeyboardInterrupt
+        return train(config, folder, *arguments, **options)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cells, "train", stop)
+        code, _, _ = run(f"{TUNED} --out {out}")
+    assert code == 130
+    assert len(list(out.glob("cells/*/model"))) == 2
+    assert not list(out.glob("**/scores*.json"))
+    assert first_scored(out) is None
+    logs = {file: file.stat().st_mtime_ns for file in out.glob("**/log.csv")}
+    must(f"{TUNED} --out {out}")
+    assert {file: file.stat().st_mtime_ns for file in logs} == logs  # what was trained is not trained again
+    return out
+
+
+@pytest.mark.slow
+def test_each_method_has_as_many_trials_over_its_own_ranges(tuned: Path) -> None:
+    results = read_json(tuned / "compare.json")
+    assert set(results["tuned"]) == {"scdh", "csq"}
+    for method, found in results["tuned"].items():
+        assert len(found["tried"]) == 9
+        ranges = {f"method.{key}": values for key, values in declared(method).tuned_settings.items()}
+        assert {key for trial in found["tried"] for key in trial["values"]} == set(ranges)
+        assert all(value in ranges[key] for trial in found["tried"] for key, value in trial["values"].items())
+        best = max(found["tried"], key=lambda trial: trial["validation_map"])
+        assert found["chosen"] == best["values"]
+        for seed in (0, 1):
+            settings = read_json(tuned / f"cells/{method}-8-{seed}/config.json")["config"]["method"]
+            assert all(settings[key.removeprefix("method.")] == value for key, value in found["chosen"].items())
+    page = (tuned / "compare.html").read_text("utf-8")
+    assert "All 18 trials" in page
+    table = (tuned / "compare.md").read_text("utf-8").split("## What each method had")[1].split("##")[0]
+    trials = {line.split(" | ")[0].strip("| "): line.split(" | ")[3] for line in table.splitlines() if " | " in line}
+    assert (trials["SCDH"], trials["CSQ"], trials["LSH"]) == ("9", "9", "–")
+
+
+@pytest.mark.slow
+def test_a_comparison_that_was_stopped_before_it_was_scored_has_no_mark(tuned: Path) -> None:
+    assert read_json(tuned / "compare.json")["changed_after_scoring"] == []
+    assert "queries were scored once" in (tuned / "compare.html").read_text("utf-8")
+    assert "Changed after" not in (tuned / "compare.md").read_text("utf-8")
+
+
+@pytest.mark.slow
+def test_the_last_epoch_and_the_weights_are_those_of_the_runs(tuned: Path) -> None:
+    results = read_json(tuned / "compare.json")
+    for entry in results["cells"]:
+        run_folder = RunFolder(tuned / "cells" / entry["cell"])
+        if entry["method"] == "lsh":
+            assert entry.get("map_last") is None
+            assert entry.get("learned_weights") is None
+            continue
+        with open(run_folder.log, newline="") as handle:
+            scores = [float(row["validation_map"]) for row in csv.DictReader(handle)]
+        assert entry["best_epoch"] == scores.index(max(scores)) + 1
+        if entry["best_epoch"] == 3:
+            assert entry["map_last"] == entry["map"]
+        else:
+            last = json.loads((run_folder.path / "scores_last.json").read_text())
+            assert entry["map_last"] == last["map"]
+            assert (
+                last["model"]
+                == Hasher.load(run_folder.last).fingerprint()
+                != Hasher.load(run_folder.model).fingerprint()
+            )
+        own = {"scdh": 8 * 10 + 10 + 8 * 10, "csq": 0}[entry["method"]]  # fc8 and centres
+        assert entry["own_weights"] == own
+        assert entry["learned_weights"] == 64 * 8 + 8 + 8 * 8 + 8 + own  # hidden layer and hash layer
+    line = next(row for row in results["rows"] if row["method"] == "scdh")
+    maps = [entry["map_last"] for entry in results["cells"] if entry["method"] == "scdh"]
+    assert line["map_last"] == pytest.approx(sum(maps) / 2)
+    assert f"± {line['map_std']:.3f} | {line['map_last']:.3f} |" in (tuned / "compare.md").read_text("utf-8").replace(
+        "**", ""
+    )
+
+
+def test_a_model_of_the_last_epoch_that_is_better_is_scored_beside(tmp_path: Path, monkeypatch: Any) -> None:
+    """Validation says that the first epoch is best: the headline is its model, and the last one has its own score."""
+    scores = iter([0.9, 0.2, 0.1])
+    monkeypatch.setattr("scdh.training.data.TrainingData.validate", lambda *_: next(scores))
+    fast = "--set train.lr_head=0.05 --set train.lr_trunk=0.05"
+    must(f"compare scdh --preset demo-digits --epochs 3 {QUICK} {fast} --bits 8 --seeds 0 --out {tmp_path}/c")
+    (entry,) = read_json(tmp_path / "c/compare.json")["cells"]
+    assert entry["best_epoch"] == 1
+    folder = tmp_path / "c/cells/scdh-8-0"
+    assert entry["map_last"] == read_json(folder / "scores_last.json")["map"] != entry["map"]
+    assert Hasher.load(folder / "last").info["epochs"] == 3
+
+
+def test_all_runs_are_trained_before_any_query_is_scored(tmp_path: Path, monkeypatch: Any) -> None:
+    order: list[str] = []
+    train, score = cells.train, cells.score_run
+    monkeypatch.setattr(cells, "train", lambda *a, **k: (order.append("train"), train(*a, **k))[1])
+    monkeypatch.setattr(cells, "score_run", lambda *a, **k: (order.append("score"), score(*a, **k))[1])
+    must(f"compare itq pca lsh --preset demo-digits --bits 8 --seeds 0,1 --out {tmp_path}/c")
+    assert order == ["train"] * 6 + ["score"] * 6
+
+
+@pytest.mark.slow
+def test_what_changes_after_scoring_is_told(tuned: Path, tmp_path: Path) -> None:
+    out = shutil.copytree(tuned, tmp_path / "out")
+    _, printed, notes = run(f"{TUNED.replace('lsh', 'lsh itq')} --out {out}")
+    assert read_json(out / "compare.json")["changed_after_scoring"] == ["Methods added: itq."]
+    assert "Changed after queries were scored: Methods added: itq." in printed
+    assert "Methods added: itq." in notes  # before the work
+    for file in ("compare.md", "compare.html"):
+        assert "Methods added: itq." in (out / file).read_text("utf-8")
+    assert "queries were scored once" not in (out / "compare.html").read_text("utf-8")
+    must(f"{TUNED} --out {out} --topk 50")
+    assert read_json(out / "compare.json")["changed_after_scoring"] == [
+        "MAP counts the first 50 items, not the usual ones."
+    ]
+    must(f"{TUNED} --out {out}")
+    assert read_json(out / "compare.json")["changed_after_scoring"] == []  # as it was
+
+
+@pytest.mark.slow
+def test_a_run_that_is_made_again_with_other_settings_is_told(tmp_path: Path) -> None:
+    command = f"compare itq lsh --preset demo-digits --bits 8 --seeds 0,1 --out {tmp_path}/c"
+    must(command)
+    code, _, message = run(f"{command} --set itq:method.iterations=3")
+    assert (code, "method.iterations" in message) == (2, True)  # still refused where a run is there
+    shutil.rmtree(tmp_path / "c/cells/itq-8-0")
+    shutil.rmtree(tmp_path / "c/cells/itq-8-1")
+    must(f"{command} --set itq:method.iterations=3")
+    assert read_json(tmp_path / "c/compare.json")["changed_after_scoring"] == [
+        "itq: method.iterations default → 3.",
+    ]
+
+
+@pytest.mark.slow
+def test_tuning_after_scoring_is_told_and_keeps_the_earlier_run(tmp_path: Path) -> None:
+    command = f"compare scdh --preset demo-digits --epochs 2 {QUICK} --bits 8 --seeds 0 --out {tmp_path}/c"
+    must(command)
+    _, _, notes = run(f"{command} --tune train.lr_head=0.01,0.02")  # the usual one is 0.002
+    assert "it is now" in notes
+    assert read_json(tmp_path / "c/earlier/scdh-8-0-1/config.json")["config"]["train"]["lr_head"] == 0.002
+    content = read_json(tmp_path / "c/compare.json")
+    rate = content["configs"]["scdh-8-0"]["train"]["lr_head"]
+    assert rate in (0.01, 0.02)
+    assert content["changed_after_scoring"] == [
+        "scdh: 2 trials of train.lr_head after that.",
+        f"scdh: train.lr_head 0.002 → {rate}.",
+    ]
+
+
+def test_scores_that_evaluate_left_count_as_scored(tmp_path: Path) -> None:
+    must(f"compare lsh --preset demo-digits --bits 8 --seeds 0 --out {tmp_path}/c")
+    (tmp_path / "c/scored.json").unlink()  # as earlier versions, or a run that was scored by itself
+    must(f"compare lsh pca --preset demo-digits --bits 8 --seeds 0 --out {tmp_path}/c")
+    assert read_json(tmp_path / "c/compare.json")["changed_after_scoring"] == ["Methods added: pca."]
+
+
+def test_a_damaged_record_is_one_sentence(tmp_path: Path) -> None:
+    command = f"compare lsh --preset demo-digits --bits 8 --seeds 0 --out {tmp_path}/c"
+    must(command)
+    (tmp_path / "c/scored.json").write_text('{"methods": []}')
+    code, _, message = run(command)
+    assert code == 2
+    assert "scored.json' does not hold what was compared" in message
+
+
+def test_changes_are_named() -> None:
+    first = Compared(["scdh", "lsh"], [8], [0], None, {"scdh": [{"train.lr_head": 1}]})
+    first.settings = {
+        "scdh-8-0": {"method.name": "scdh", "net.hidden": [8], "train.lr_head": 1, "seed": 0},
+        "lsh-8-0": {"method.name": "lsh", "net.hidden": [], "seed": 0},
+    }
+    assert changes_since(None, first) == []
+    assert changes_since(first, first) == []
+    now = replace(first, seeds=[0, 1], settings=dict(first.settings))
+    now.settings["scdh-8-1"] = {"method.name": "scdh", "net.hidden": [8], "train.lr_head": 1, "seed": 1}
+    assert changes_since(first, now) == ["Seeds added: 1."]
+    now.settings["scdh-8-1"] |= {"train.lr_head": 2, "method.alpha": 3, "train.new": 1}
+    assert changes_since(first, now) == [
+        "Seeds added: 1.",
+        "scdh: method.alpha default → 3.",
+        "scdh: train.lr_head 1 → 2.",
+    ]
+    other = replace(first, methods=["dsh"], bits=[16], tried={}, settings={})
+    other.settings["dsh-16-0"] = {"method.name": "dsh", "net.hidden": [4], "train.lr_head": 7, "seed": 0}
+    assert changes_since(first, other) == [
+        "Methods added: dsh.",
+        "Methods left out: scdh, lsh.",
+        "Bits added: 16.",
+        "Bits left out: 8.",
+        "dsh: net.hidden [8] → [4].",
+    ]
+    fewer = replace(first, tried={"scdh": []}, topk=10)
+    assert changes_since(first, fewer) == [
+        "MAP counts the first 10 items, not the usual ones.",
+        "scdh: 1 trial of train.lr_head before that, now left out.",
+    ]
+
+
+def test_own_ranges_must_be_as_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    grid = Grid(("scdh", "dsh", "lsh"), (8,), (0,), "demo-digits")
+    values = values_to_try("grid", grid)
+    assert list(values) == ["scdh", "dsh"]
+    assert all(key.startswith("method.") for of_method in values.values() for key in of_method)
+    for settings, said in (({}, "no combinations"), ({"margin": (1.0, 2.0)}, "2 combinations")):
+        fewer = replace(declared("dsh"), tuned_settings=settings)
+        monkeypatch.setattr(tuning, "declared", lambda name, d=fewer: d if name == "dsh" else declared(name))
+        with pytest.raises(ConfigError, match=f"dsh declares {said}.*others 9"):
+            values_to_try("grid", grid)
+    of_run = replace(declared("dsh"), tuned_settings={"train.weight_decay": tuple(n / 10 for n in range(9))})
+    monkeypatch.setattr(tuning, "declared", lambda name: of_run if name == "dsh" else declared(name))
+    assert list(values_to_try("grid", grid)["dsh"]) == ["train.weight_decay"]
+    shared = replace(declared("dsh"), tuned_settings={"train.epochs": tuple(range(1, 10))})
+    monkeypatch.setattr(tuning, "declared", lambda name: shared if name == "dsh" else declared(name))
+    with pytest.raises(ConfigError, match="same for every method"):
+        values_to_try("grid", grid)

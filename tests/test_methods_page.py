@@ -1,0 +1,81 @@
+"""The page of methods is made from what methods declare, without torch, and is up to date."""
+
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from scdh.methods.declared import declared, names_of_this_folder
+from scdh.methods.explained import explain, explained
+
+SCRIPT = Path(__file__).parents[1] / "docs" / "make_methods.py"
+
+
+@pytest.fixture(scope="module")
+def script():
+    spec = importlib.util.spec_from_file_location("make_methods", SCRIPT)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_page_is_up_to_date(script):
+    assert script.PAGE.read_text("utf-8") == script.render(), "run `python docs/make_methods.py`"
+
+
+@pytest.mark.parametrize("name", sorted(names_of_this_folder()))
+def test_the_page_says_everything_about_a_method(script, name):
+    page = script.render()
+    section = page.split(f"\n### {name}\n")[1].split("\n### ")[0].split("\n## ")[0]
+    method = declared(name)
+    for text in (method.about.fidelity, method.about.differs, method.about.reference, method.about.use_when):
+        assert script.escape_markdown(text) in section
+    for key in method.Settings.model_fields:
+        assert f"`method.{key}`" in section
+    for key, values in method.tuned_settings.items():
+        assert f"`{key if '.' in key else f'method.{key}'}` {values[0]}" in section
+    assert f"(#{name})" in page  # the overview leads to it
+
+
+@pytest.mark.parametrize("name", sorted(names_of_this_folder()))
+def test_every_method_explains_itself(name):
+    """By an equation, or where it is fitted by what its fit computes."""
+    explanation = explained(name)
+    assert explanation.sentence
+    if declared(name).learns_by_gradient:
+        assert explanation.equation
+        assert not explanation.equation.startswith(" ")
+    else:
+        assert explanation.equation or explanation.paragraphs
+
+
+def test_a_docstring_in_its_parts():
+    text = """Toy: a method with
+two lines.
+
+    min  a +
+         b
+
+where a is
+a number.
+
+    s.t. c
+
+The end: c."""
+    parts = explain(text)
+    assert parts.sentence == "a method with two lines."
+    assert parts.equation == "min  a +\n     b\ns.t. c"
+    assert parts.paragraphs == ["where a is a number.", "The end: c."]
+    assert explain("No name in this sentence: it is long.").sentence == "No name in this sentence: it is long."
+    assert explain("") == explain("\n\n")
+
+
+def test_the_script_imports_no_torch(tmp_path):
+    code = (
+        f"import runpy, sys\nmodule = runpy.run_path({str(SCRIPT)!r})\nmodule['render']()\n"
+        "print([name for name in ('torch', 'numpy') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
