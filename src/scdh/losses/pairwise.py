@@ -1,11 +1,11 @@
 """Losses over pairs: s_ij = 1 where i and j share a label, else 0. Only pairs of two labelled rows count.
 
-§ Both papers sum over pairs; a mean makes the learning rate independent of the sizes of batch and data.
+§ The papers sum over pairs; a mean makes the learning rate independent of the sizes of batch and data.
 """
 
 import torch
 from torch import Tensor
-from torch.nn.functional import softplus
+from torch.nn.functional import normalize, softplus
 
 from scdh.losses.distances import euclidean_distances, full_precision, outputs, outputs_beside
 from scdh.losses.labels import both_labelled, labels_of, mean_over_labelled, similar
@@ -51,3 +51,62 @@ def pair_likelihood_loss(u: Tensor, y: Tensor, stored: Tensor, stored_y: Tensor,
         values = softplus(theta) - torch.where(similar(y, stored_y), theta, 0)
         valid = both_labelled(y, stored_y)
         return mean_over_labelled(values, valid if seen is None else valid & seen)
+
+
+def batch_likelihood_loss(h: Tensor, y: Tensor) -> Tensor:
+    """DHN: log(1 + e^θ) − s θ, θ_ij = h_i · h_j; mean over the batch's pairs, a row with itself among them.
+
+    Args:
+        h: float tensor [B, r], outputs of the hash layer; both sides of a pair get gradients.
+        y: int64 [B] with −1 for no label, or multi-hot [B, C].
+
+    Returns:
+        float tensor [], 0 where no row has a label.
+    """
+    y = labels_of(y, outputs(h, "h"))
+    with torch.autocast(h.device.type, enabled=False):
+        h = full_precision(h)
+        theta = h @ h.T
+        values = softplus(theta) - torch.where(similar(y, y), theta, 0)
+        return mean_over_labelled(values, both_labelled(y, y))
+
+
+def cosine_pair_loss(z: Tensor, y: Tensor) -> Tensor:
+    """DQN: (t_ij − cos(z_i, z_j))², t = 2s − 1; mean over the batch's pairs, a row with itself among them.
+
+    Args:
+        z: float tensor [B, d]; the cosine of a row of zeros is 0.
+        y: int64 [B] with −1 for no label, or multi-hot [B, C].
+
+    Returns:
+        float tensor [], 0 where no row has a label.
+    """
+    y = labels_of(y, outputs(z, "z"))
+    with torch.autocast(z.device.type, enabled=False):
+        z = full_precision(z)
+        # Each row is divided by its largest entry first (a constant for autograd): squares then stay in range.
+        largest = z.detach().abs().amax(1, keepdim=True) if z.shape[1] else z.new_ones(len(z), 1)
+        unit = normalize(z / torch.where(largest > 0, largest, 1), dim=1)
+        target = torch.where(similar(y, y), 1.0, -1.0)
+        return mean_over_labelled((target - unit @ unit.T).square(), both_labelled(y, y))
+
+
+def product_hinge_loss(h: Tensor, y: Tensor) -> Tensor:
+    """s (1 − x) + (1 − s) max(0, x), x_ij = h_i · h_j / r; mean over the batch's pairs i ≠ j.
+
+    For h in [−1, 1]^r it is 0 where similar rows are at one corner and dissimilar ones differ in half of the bits.
+
+    Args:
+        h: float tensor [B, r], outputs within [−1, 1].
+        y: int64 [B] with −1 for no label, or multi-hot [B, C].
+
+    Returns:
+        float tensor [], 0 where there is no pair of labelled rows.
+    """
+    y = labels_of(y, outputs(h, "h"))
+    with torch.autocast(h.device.type, enabled=False):
+        h = full_precision(h)
+        products = h @ h.T / h.shape[1]
+        values = torch.where(similar(y, y), 1 - products, products.clamp(min=0))
+        different_rows = ~torch.eye(len(h), dtype=torch.bool, device=h.device)
+        return mean_over_labelled(values, both_labelled(y, y) & different_rows)
