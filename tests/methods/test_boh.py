@@ -9,6 +9,9 @@ from tests.methods.harness import build, draw_batch
 from tests.reference.slow_methods import dot, labelled_rows, mean, share_a_label
 
 
+TRAINING = {"train.epochs": 50, "train.lr_head": 0.005, "train.lr_trunk": 0.005}
+
+
 def slow_pairs(hs, ys):
     """1 − x of similar rows and max(0, x) of others, x the mean product of their bits; mean over pairs i ≠ j."""
     rows = labelled_rows(hs, ys)

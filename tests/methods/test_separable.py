@@ -12,7 +12,9 @@ SETTINGS = {
     "dhn": {},
     "dtsh": {"method.margin": 5.0},
     "boh": {},
-    "drlih": {},
+    "drlih": {"train.lr_head": 0.0005, "train.epochs": 60},
+    "dsdh": {"method.batch_epochs": 5},
+    "dish": {},
 }
 
 

@@ -57,3 +57,19 @@ def inside_box_loss(h: Tensor, y: Tensor) -> Tensor:
     y = labels_of(y, outputs(h, "h"))
     with torch.autocast(h.device.type, enabled=False):
         return mean_over_labelled((1 - full_precision(h).square()).sum(1), has_label(y))
+
+
+def margin_loss(u: Tensor, y: Tensor) -> Tensor:
+    """DISH: ½ Σ_k max(0, 1 − 2|u_k|)², which keeps outputs at least ½ away from 0; mean over the labelled rows.
+
+    Args:
+        u: float tensor [B, r], outputs of the hash layer.
+        y: int64 [B] with −1 for no label, or multi-hot [B, C]; only which rows have a label is read.
+
+    Returns:
+        float tensor [], 0 where no row has a label.
+    """
+    y = labels_of(y, outputs(u))
+    with torch.autocast(u.device.type, enabled=False):
+        inside = (1 - 2 * full_precision(u).abs()).clamp(min=0)
+        return mean_over_labelled((inside.square() / 2).sum(1), has_label(y))

@@ -5,8 +5,8 @@
 l(1, x) = 1 − x and l(0, x) = max(0, x). Of the paper only the abstract was at hand, and this is a reconstruction of
 what it states: for a Lipschitz loss the binary problem may be relaxed to the cube, and codes are replaced by the hash
 outputs alone. The penalty is the one of the exact-penalty theorem, which holds for such losses: concave, and 0 at
-corners only. § Which loss the paper takes is unknown; l is Lipschitz and, unlike |2s − 1 − x|, can be 0 with more than
-two classes. § The weight rises in stages, as the theorem asks for a large one, and a large one from the start would
+corners only. § Which loss the paper takes is unknown; this one is Lipschitz and, unlike |2s − 1 − x|, can be 0 with more
+than two classes. § The weight rises in stages, as the theorem asks for a large one, and a large one from the start would
 keep every bit at the sign it has by chance.
 
 Pairs are formed within a process's share of the batch: with several processes there are fewer of them.
@@ -25,7 +25,7 @@ from scdh.nets.network import Network
 class BohSettings(Settings):
     """All values are ours."""
 
-    mu: float = Field(0.1, ge=0, description="μ, weight of the penalty in the last stage, mean over bits")
+    mu: float = Field(0.5, ge=0, description="μ, weight of the penalty in the last stage, mean over bits")
     stages: int = Field(4, ge=1, description="stages of equal length, in which the weight rises from μ/stages to μ")
 
 
@@ -42,7 +42,7 @@ class Boh(Method):
     )
     Settings = BohSettings
     settings: BohSettings
-    tuned_settings = {"mu": (0.02, 0.1, 0.5), "stages": (1, 4, 10)}  # noqa: RUF012
+    tuned_settings = {"mu": (0.1, 0.5, 1.0), "stages": (1, 4, 10)}  # noqa: RUF012
     collapse_advice = "lower method.mu or train.lr_head"
 
     def step(self, net: Network, batch: Batch, moment: Moment = START) -> dict[str, Tensor]:

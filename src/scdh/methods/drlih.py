@@ -15,7 +15,7 @@ Triplets are formed within a process's share of the batch: with several processe
 import torch
 from pydantic import Field
 from torch import Tensor, nn
-from torch.nn.functional import softplus
+from torch.nn.functional import linear, softplus
 
 from scdh.losses import triplet_hinge_loss
 from scdh.losses.distances import full_precision
@@ -46,11 +46,13 @@ class DrlihHead(Head):
         nn.init.zeros_(self.policy.bias)
 
     def forward(self, x: Tensor) -> Tensor:
-        state, outputs = x, []
+        # The cell's input is its state, so both of its products are one: W h + V h = (W + V) h.
+        weight, bias = self.cell.weight_ih + self.cell.weight_hh, self.cell.bias_ih + self.cell.bias_hh
+        states = []
         for _ in range(self.bits):
-            state = self.cell(state, state)
-            outputs.append(self.policy(state))
-        return torch.cat(outputs, 1)
+            x = linear(x, weight, bias).tanh()
+            states.append(x)
+        return self.policy(torch.stack(states, 1)).squeeze(2)
 
 
 class Drlih(Method):
