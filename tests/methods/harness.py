@@ -8,8 +8,8 @@ written with plain loops from the equation:
   numbers, for a method that is fitted to them.
 
 It may also hold ``TWIN_SETTINGS`` (the method's settings for that comparison, e.g. without noise), ``ALL_ROW_PARTS``
-(parts of the loss that count rows without a label too, e.g. {"l_q"}) and ``TRAINING`` (settings of the short run that
-must beat LSH).
+(parts of the loss that count rows without a label too, e.g. {"l_q"}), ``TRAINING`` (settings of the short run that must
+beat LSH) and ``BITS_STEP`` (where only multiples of it can be the number of bits).
 """
 
 import copy
@@ -20,9 +20,10 @@ import torch
 from safetensors import safe_open
 from safetensors.numpy import load_file
 
+from scdh.codes import HAMMING
 from scdh.config import load_config
 from scdh.data.batches.batch import Batch
-from scdh.evaluation import evaluate
+from scdh.evaluation import evaluate, evaluate_distances
 from scdh.methods.base import MethodData, Moment
 from scdh.methods.declared import declared, names_of_this_folder
 from scdh.methods.registry import make_method
@@ -62,6 +63,11 @@ def load_test_file(name):
         if hasattr(loaded, twin.partition("(")[0]):
             return loaded
     raise AssertionError(f"Method {name!r} needs a test file tests/methods/test_{name}.py with its slow twin {twin}.")
+
+
+def suited_bits(name, bits):
+    """The number of bits, or the next one that the method can have."""
+    return -(-bits // (step := getattr(load_test_file(name), "BITS_STEP", 1))) * step
 
 
 def build(name, bits, multi_label=False, settings=None, classes=CLASSES, width=WIDTH):
@@ -157,8 +163,12 @@ def same_results(one, other):
 
 
 def query_map(hasher):
-    """MAP of the run's queries, by codes of its model."""
+    """MAP of the run's queries, by codes of its model and the distance that its method ranks by."""
     source = source_of(hasher.config)
     protocol = protocol_of(hasher.config, source)
     query, database = (encode_rows(hasher, source, rows)[0] for rows in (protocol.query, protocol.database))
-    return evaluate(query, source.labels[protocol.query], database, source.labels[protocol.database]).map
+    labels = source.labels[protocol.query], source.labels[protocol.database]
+    if hasher.method.ranking != HAMMING:
+        u = hasher.hash_outputs(source.features[protocol.query])
+        return evaluate_distances(hasher.method.distances(hasher.network, u, database), *labels).map
+    return evaluate(query, labels[0], database, labels[1]).map

@@ -6,25 +6,14 @@ import pytest
 
 from scdh.methods.base import Moment
 from tests.methods.harness import build, draw_batch
-from tests.reference.slow_methods import dot, labelled_rows, mean, share_a_label
+from tests.methods.test_dhn import slow_pairs
+from tests.reference.slow_methods import labelled_rows, mean
 
-
-TRAINING = {"train.epochs": 50, "train.lr_head": 0.005, "train.lr_trunk": 0.005}
-
-
-def slow_pairs(hs, ys):
-    """1 − x of similar rows and max(0, x) of others, x the mean product of their bits; mean over pairs i ≠ j."""
-    rows = labelled_rows(hs, ys)
-    values = []
-    for i, (h, y) in enumerate(rows):
-        for other, other_y in rows[:i]:
-            x = dot(h, other) / len(h)
-            values.append(1 - x if share_a_label(y, other_y) else max(0.0, x))
-    return mean(values)
+TRAINING = {"train.epochs": 60}
 
 
 def slow_inside(hs, ys):
-    return mean([sum(1 - x * x for x in h) / len(h) for h, _ in labelled_rows(hs, ys)])
+    return mean([sum(1 - x * x for x in h) for h, _ in labelled_rows(hs, ys)])
 
 
 def slow_loss(net, method, batch, moment):

@@ -38,7 +38,7 @@ def test_later_rounds_equal_the_slow_twin(bits, multi_label):
     batch = draw_batch("mixed", multi_label)
     data = prepare(net, method, batch)
     method.end_epoch(net, data, Moment(9, 4, 4, 30))
-    us, ys, on_features, _ = slow_parts(net, batch)
+    us, _, on_features, _ = slow_parts(net, batch)
     code_of = dict(zip(data.rows.tolist(), method.codes.outputs.tolist(), strict=True))
     values = []
     for row, u in zip(batch.rows.tolist(), us, strict=True):

@@ -15,6 +15,8 @@ SETTINGS = {
     "drlih": {"train.lr_head": 0.0005, "train.epochs": 60},
     "dsdh": {"method.batch_epochs": 5},
     "dish": {},
+    "dqn": {"method.bottleneck": 32},
+    "ftde": {"method.triplets": 50},
 }
 
 

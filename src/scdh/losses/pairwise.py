@@ -89,24 +89,3 @@ def cosine_pair_loss(z: Tensor, y: Tensor) -> Tensor:
         unit = normalize(z / torch.where(largest > 0, largest, 1), dim=1)
         target = torch.where(similar(y, y), 1.0, -1.0)
         return mean_over_labelled((target - unit @ unit.T).square(), both_labelled(y, y))
-
-
-def product_hinge_loss(h: Tensor, y: Tensor) -> Tensor:
-    """s (1 − x) + (1 − s) max(0, x), x_ij = h_i · h_j / r; mean over the batch's pairs i ≠ j.
-
-    For h in [−1, 1]^r it is 0 where similar rows are at one corner and dissimilar ones differ in half of the bits.
-
-    Args:
-        h: float tensor [B, r], outputs within [−1, 1].
-        y: int64 [B] with −1 for no label, or multi-hot [B, C].
-
-    Returns:
-        float tensor [], 0 where there is no pair of labelled rows.
-    """
-    y = labels_of(y, outputs(h, "h"))
-    with torch.autocast(h.device.type, enabled=False):
-        h = full_precision(h)
-        products = h @ h.T / h.shape[1]
-        values = torch.where(similar(y, y), 1 - products, products.clamp(min=0))
-        different_rows = ~torch.eye(len(h), dtype=torch.bool, device=h.device)
-        return mean_over_labelled(values, both_labelled(y, y) & different_rows)

@@ -6,8 +6,8 @@
 
 l is softmax cross-entropy; fc8 reads what the hash layer reads. Between rounds H = sgn(u) of all training rows, then
 each bit is improved once (``nets.discrete.factorise``). Round 0 and three later ones take 5, 4, 3 and 3 of 15 parts of
-the epochs, as the release's iterations with VGG-16. § The release starts an optimiser with a rate of its own, 1/(2t + 1)
-of the first, in every round; here one schedule covers the run. § For several labels S counts the labels in common.
+the epochs, as the release's iterations with VGG-16. § The release starts every round with a rate of its own, 1/(2t + 1)
+of the first; here one schedule covers the run. § For several labels S counts the labels in common.
 """
 
 import torch

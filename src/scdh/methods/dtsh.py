@@ -2,9 +2,9 @@
 
     min  −log σ(θ_ij − θ_ik − α) + η ‖b_i − u_i‖²,     θ_ij = u_i · u_j / 2, b = sgn(u)
 
-(i, j) share a label and (i, k) do not. Both terms are means, over triplets and over rows. § The authors compare a batch with rows of other batches, by the
-outputs that these had last, and draw 50 similar and 50 dissimilar rows of each other class for every anchor; here all
-triplets of the batch count, and all three rows get gradients.
+(i, j) share a label and (i, k) do not. Both terms are means, over triplets and over rows. § The authors compare a batch
+with rows of other batches, by the outputs that these had last, and draw 50 similar and 50 dissimilar rows of each other
+class for every anchor; here all triplets of the batch count, and all three rows get gradients.
 
 Triplets are formed within a process's share of the batch: with several processes there are fewer of them.
 """
