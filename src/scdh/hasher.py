@@ -191,7 +191,7 @@ class Hasher:
         return Codes.concatenate(pieces)
 
     def hash_outputs(self, items: Any, *, batch_size: int = 128, workers: int | None = None) -> np.ndarray:
-        """u float32 [n, r], the real outputs whose signs are the codes.
+        """u float32 [n, r], the real outputs whose signs are the codes (for DQN [n, bottleneck], whose words are).
 
         Args:
             items: as for :meth:`encode`.
@@ -199,8 +199,8 @@ class Hasher:
             workers: as for :meth:`encode`.
         """
         batches = self._batches(items, batch_size, workers, "fail")
-        empty = np.zeros((0, self.bits), np.float32)
-        return np.concatenate([empty, *(u for _, u in run_network(self.encoder(), batches, self.method.hash_outputs))])
+        pieces = [u for _, u in run_network(self.encoder(), batches, self.method.hash_outputs)]
+        return np.concatenate(pieces) if pieces else np.zeros((0, self.bits), np.float32)
 
     def check_fits(self, source: Source) -> None:
         """Refuse ``source`` with a DataError if it is of the wrong kind or width, before any work is done."""

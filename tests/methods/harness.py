@@ -9,8 +9,8 @@ written with plain loops from the equation:
 
 It may also hold ``TWIN_SETTINGS`` (the method's settings for that comparison, e.g. without noise), ``ALL_ROW_PARTS``
 (parts of the loss that count rows without a label too, e.g. {"l_q"}), ``SCALE_FREE`` (True where the loss does not
-depend on the norm of u, so that one bit has no gradient) and ``TRAINING`` (settings of the short run that must beat
-LSH).
+depend on the norm of u, so that one bit has no gradient), ``TRAINING`` (settings of the short run that must beat LSH)
+and ``BITS_STEP`` (where only multiples of it can be the number of bits).
 """
 
 import copy
@@ -63,6 +63,11 @@ def load_test_file(name):
         if hasattr(loaded, twin.partition("(")[0]):
             return loaded
     raise AssertionError(f"Method {name!r} needs a test file tests/methods/test_{name}.py with its slow twin {twin}.")
+
+
+def suited_bits(name, bits):
+    """The number of bits, or the next one that the method can have."""
+    return -(-bits // (step := getattr(load_test_file(name), "BITS_STEP", 1))) * step
 
 
 def build(name, bits, multi_label=False, settings=None, classes=CLASSES, width=WIDTH):

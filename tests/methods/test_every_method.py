@@ -96,7 +96,7 @@ def test_its_advice_and_suited_settings_name_settings_that_it_has(name):
 @pytest.mark.parametrize("case", CASES)
 def test_its_step_equals_the_slow_twin(name, multi_label, case):
     twin = harness.load_test_file(name)
-    for bits in BITS:
+    for bits in sorted({harness.suited_bits(name, bits) for bits in BITS}):
         net, method = harness.build(name, bits, multi_label, getattr(twin, "TWIN_SETTINGS", {}))
         batch = harness.draw_batch(case, multi_label, seed=bits)
         harness.prepare(net, method, batch)
@@ -117,7 +117,7 @@ def test_its_step_equals_the_slow_twin(name, multi_label, case):
 def test_rows_without_a_label_do_not_count(name, multi_label):
     twin = harness.load_test_file(name)
     all_row_parts = getattr(twin, "ALL_ROW_PARTS", set())
-    net, method = harness.build(name, 13, multi_label, getattr(twin, "TWIN_SETTINGS", {}))
+    net, method = harness.build(name, harness.suited_bits(name, 13), multi_label, getattr(twin, "TWIN_SETTINGS", {}))
     batch = harness.draw_batch("mixed", multi_label)
     labelled = harness.select_rows(batch, harness.has_label(batch))
     harness.prepare(net, method, labelled)
@@ -184,7 +184,8 @@ def test_many_labels_train_and_the_model_is_loaded_from_disk(name, tmp_path):
     vectors = (labels @ rng.normal(size=(4, 16)) + rng.normal(size=(200, 16))).astype(np.float32)
     np.savez(tmp_path / "data.npz", X=vectors, y=labels)
     data = {"data.source": str(tmp_path / "data.npz"), "data.query_per_class": 5, "data.train_per_class": None}
-    hasher = Hasher.train(harness.digits(name, **data, **{"method.bits": 13}), tmp_path / "run", quiet=True)
+    bits = {"method.bits": harness.suited_bits(name, 13)}
+    hasher = Hasher.train(harness.digits(name, **data, **bits), tmp_path / "run", quiet=True)
     assert hasher.multi_label
     assert hasher.bits == hasher.method.code_bits
     loaded = Hasher.load(tmp_path / "run")
@@ -208,7 +209,7 @@ def test_images_train_frozen_and_tuned(name):
         "train.augmentation": "shift",
         "train.workers": 0,
         "method.name": name,
-        "method.bits": 12,
+        "method.bits": harness.suited_bits(name, 12),
     }
     for freeze in (True, False):
         hasher = Hasher.train(load_config(overrides=images | {"net.freeze": freeze}), quiet=True)

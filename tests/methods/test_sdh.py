@@ -8,7 +8,6 @@ import pytest
 from scdh.config import load_config
 from scdh.errors import DataError
 from scdh.hasher import Hasher
-from scdh.nets.cyclic_descent import descend_cyclically
 from tests.methods.harness import build, query_map
 from tests.reference.slow_methods import dot, mean, squared_distance
 
@@ -46,24 +45,6 @@ def slow_fit(features, labels, bits, settings, seed):
             codes[i] = code
         weights, columns = regressions()
     return [[dot(row, column) for column in columns] for row in basis]
-
-
-def test_the_discrete_step_lowers_the_loss_and_ends_where_no_single_bit_helps():
-    rng = np.random.default_rng(1)
-    q, w = rng.normal(size=(30, 6)), rng.normal(size=(6, 3))
-
-    def cost(code, row):
-        return float(((w.T @ code) ** 2).sum() - 2 * q[row] @ code)
-
-    codes = descend_cyclically(q, w, sweeps=50)
-    for row, code in enumerate(codes):
-        assert set(code) <= {-1.0, 1.0}
-        for k in range(6):
-            changed = code.copy()
-            changed[k] *= -1
-            assert cost(changed, row) >= cost(code, row)
-    once = descend_cyclically(q, w, sweeps=1)
-    assert sum(map(cost, codes, range(30))) < sum(map(cost, once, range(30)))
 
 
 def test_rows_without_a_label_and_rows_beyond_the_limit_are_left_out():

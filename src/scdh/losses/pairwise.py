@@ -6,7 +6,7 @@ similar and dissimilar pairs weigh ½ each in total, however many there are of a
 
 import torch
 from torch import Tensor
-from torch.nn.functional import softplus
+from torch.nn.functional import normalize, softplus
 
 from scdh.losses.distances import euclidean_distances, full_precision, outputs, outputs_beside
 from scdh.losses.labels import both_labelled, labels_of, mean_over_labelled, similar
@@ -31,14 +31,17 @@ def contrastive_loss(u: Tensor, y: Tensor, margin: float, balanced: bool = False
     return mean_over_pairs(torch.where(same, squared, (margin - squared).clamp(min=0)) / 2, valid, same, balanced)
 
 
-def batch_likelihood_loss(h: Tensor, y: Tensor, scale: float, balanced: bool = False) -> Tensor:
-    """log(1 + e^θ) − s θ, θ_ij = a h_i · h_j; mean over the batch's pairs i ≠ j.
+def batch_likelihood_loss(
+    h: Tensor, y: Tensor, scale: float = 1.0, balanced: bool = False, with_itself: bool = False
+) -> Tensor:
+    """log(1 + e^θ) − s θ, θ_ij = a h_i · h_j; mean over the batch's pairs. Both sides of a pair get gradients.
 
     Args:
         h: float tensor [B, r], relaxed codes.
         y: int64 [B] with −1 for no label, or multi-hot [B, C].
         scale: a.
         balanced: similar and dissimilar pairs weigh the same in total.
+        with_itself: whether a row with itself is a pair (DHN).
 
     Returns:
         float tensor [], 0 where there is no pair of labelled rows.
@@ -47,7 +50,8 @@ def batch_likelihood_loss(h: Tensor, y: Tensor, scale: float, balanced: bool = F
     with torch.autocast(h.device.type, enabled=False):
         h = full_precision(h)
         theta, same = scale * (h @ h.T), similar(y, y)
-        return mean_over_pairs(softplus(theta) - torch.where(same, theta, 0), pairs_of_two(y), same, balanced)
+        valid = both_labelled(y, y) if with_itself else pairs_of_two(y)
+        return mean_over_pairs(softplus(theta) - torch.where(same, theta, 0), valid, same, balanced)
 
 
 def pairs_of_two(y: Tensor) -> Tensor:
@@ -85,3 +89,23 @@ def pair_likelihood_loss(u: Tensor, y: Tensor, stored: Tensor, stored_y: Tensor,
         values = softplus(theta) - torch.where(similar(y, stored_y), theta, 0)
         valid = both_labelled(y, stored_y)
         return mean_over_labelled(values, valid if seen is None else valid & seen)
+
+
+def cosine_pair_loss(z: Tensor, y: Tensor) -> Tensor:
+    """DQN: (t_ij − cos(z_i, z_j))², t = 2s − 1; mean over the batch's pairs, a row with itself among them.
+
+    Args:
+        z: float tensor [B, d]; the cosine of a row of zeros is 0.
+        y: int64 [B] with −1 for no label, or multi-hot [B, C].
+
+    Returns:
+        float tensor [], 0 where no row has a label.
+    """
+    y = labels_of(y, outputs(z, "z"))
+    with torch.autocast(z.device.type, enabled=False):
+        z = full_precision(z)
+        # Each row is divided by its largest entry first (a constant for autograd): squares then stay in range.
+        largest = z.detach().abs().amax(1, keepdim=True) if z.shape[1] else z.new_ones(len(z), 1)
+        unit = normalize(z / torch.where(largest > 0, largest, 1), dim=1)
+        target = torch.where(similar(y, y), 1.0, -1.0)
+        return mean_over_labelled((target - unit @ unit.T).square(), both_labelled(y, y))

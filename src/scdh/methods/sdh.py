@@ -3,17 +3,18 @@
     min  ‖Y − B W‖² + λ ‖W‖² + ν ‖B − Φ P‖²,     B ∈ {−1, 1}^{n×r},   code = sgn(P^T φ(x))
 
 φ are radial basis functions around anchors, which are training rows drawn by seed. In turns: B bit by bit with W and P
-fixed (``descend_cyclically``), then W and P by ridge regression. It is fitted to the features as they are: no network
+fixed (``coordinate_descent``), then W and P by ridge regression. It is fitted to the features as they are: no network
 learns. Steps and values are those of the authors' demonstration; its scores on CIFAR-10 were not tried.
 """
 
 import numpy as np
+import torch
 from pydantic import Field
 
 from scdh.errors import DataError
 from scdh.label_arrays import is_labelled
 from scdh.methods.base import About, Method, Settings
-from scdh.nets.cyclic_descent import descend_cyclically
+from scdh.nets.discrete import coordinate_descent, ridge_weights
 from scdh.nets.kernel import KernelHead
 from scdh.nets.network import Network
 
@@ -65,21 +66,17 @@ class Sdh(Method):
         net.head.place(features[rows].mean(0, dtype=np.float64).astype(np.float32), features[anchors])
         values = net.head.values(features[rows])
         used = np.append(np.arange(len(anchors)), values.shape[1] - 1)  # without places that have no anchor
-        basis, classes = values[:, used], self._targets(labels[rows])
-        codes = np.where(rng.normal(size=(len(rows), net.bits)) >= 0, 1.0, -1.0)
-        weights, functions = ridge(codes, classes, s.lam), ridge(basis, codes, s.ridge)
+        basis, classes = torch.from_numpy(values[:, used]), torch.from_numpy(self._targets(labels[rows]))
+        codes = torch.from_numpy(np.where(rng.normal(size=(len(rows), net.bits)) >= 0, 1.0, -1.0))
+        weights, functions = ridge_weights(codes, classes, s.lam), ridge_weights(basis, codes, s.ridge)
         for _ in range(s.iterations):
-            codes = descend_cyclically(classes @ weights.T + s.nu * basis @ functions, weights, s.sweeps)
-            weights, functions = ridge(codes, classes, s.lam), ridge(basis, codes, s.ridge)
+            linear = classes @ weights.T + s.nu * basis @ functions
+            codes = coordinate_descent(linear, weights @ weights.T, s.sweeps)
+            weights, functions = ridge_weights(codes, classes, s.lam), ridge_weights(basis, codes, s.ridge)
         projection = np.zeros((values.shape[1], net.bits))
-        projection[used] = functions
+        projection[used] = functions.numpy()
         net.head.write(projection)
 
     def _targets(self, labels: np.ndarray) -> np.ndarray:
         """Y [n, C] of 0 and 1."""
         return (labels > 0 if labels.ndim == 2 else labels[:, None] == np.arange(self.num_classes)).astype(np.float64)
-
-
-def ridge(inputs: np.ndarray, targets: np.ndarray, penalty: float) -> np.ndarray:
-    """min over W of ‖targets − inputs W‖² + penalty ‖W‖²."""
-    return np.linalg.solve(inputs.T @ inputs + penalty * np.eye(inputs.shape[1]), inputs.T @ targets)

@@ -1,4 +1,4 @@
-"""The last known output of every training row, for methods that compare a batch with all of them (DPSH)."""
+"""What is known of every training row: its last output (DPSH), or the code that it is to get (DISH, FTDE)."""
 
 import numpy as np
 import torch
@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 
 class StoredOutputs(nn.Module):
-    """A table [n, r] of outputs, 0 where a row was not seen yet.
+    """A table [n, r] of outputs or codes, 0 where a row was not seen yet.
 
     The table is saved with checkpoints; the row numbers are not, as they are known before a checkpoint is loaded.
 
@@ -40,9 +40,21 @@ class StoredOutputs(nn.Module):
         rows, u = rows.to(self.rows.device), u.detach().to(self.outputs)
         if dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1:
             rows, u = _gather(rows), _gather(u)
+        is_known, positions = self._find(rows)
+        self.outputs[positions] = u[is_known]
+
+    def read(self, rows: Tensor) -> Tensor:
+        """What is stored of the rows [B]: [B, r], 0 for rows that are no training rows."""
+        is_known, positions = self._find(rows.to(self.rows.device))
+        found = self.outputs.new_zeros(len(rows), self.outputs.shape[1])
+        found[is_known] = self.outputs[positions]
+        return found
+
+    def _find(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """Which rows are training rows, bool [B], and where the table has those that are."""
         nearest = torch.searchsorted(self.rows, rows).clamp(max=max(len(self.rows) - 1, 0))
         is_known = self.rows[nearest] == rows if len(self.rows) else torch.zeros_like(rows, dtype=torch.bool)
-        self.outputs[self.positions[nearest[is_known]]] = u[is_known]
+        return is_known, self.positions[nearest[is_known]]
 
 
 def _gather(values: Tensor) -> Tensor:
