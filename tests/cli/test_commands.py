@@ -11,6 +11,8 @@ import pytest
 
 from scdh import __version__
 from scdh.cli.app import COMMANDS
+from scdh.cli.compare import _can_learn
+from scdh.data.open import open_source
 from tests.cli.commands import must, run, run_json
 
 NAMES = [command.__name__ for command, _ in COMMANDS]
@@ -218,3 +220,11 @@ def test_a_comparison_refuses_several_processes(tmp_path, monkeypatch):
     code, _, message = run(f"compare itq --data digits --bits 8 --out {tmp_path}/x")
     assert code == 2
     assert "without torchrun" in message
+
+
+def test_comparing_all_methods_leaves_out_those_that_refuse_a_length_of_codes(capsys: pytest.CaptureFixture) -> None:
+    source = open_source("digits")
+    assert _can_learn("dqn", source, (16, 32))
+    assert not _can_learn("dqn", source, (12, 32))
+    assert "DQN needs bits that are a multiple of 8" in capsys.readouterr().err
+    assert _can_learn("scdh", source, (12, 32))

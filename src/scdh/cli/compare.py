@@ -1,5 +1,6 @@
 """``scdh compare``: methods side by side, under one protocol, with one network and one budget."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from shlex import quote
@@ -147,7 +148,7 @@ def compare(
     tuned = _tuned(tune or [])
     source = source_of(load_config(preset, config, {**settings, "method.name": grid.methods[0]}))
     if methods == ["all"]:
-        grid = replace(grid, methods=tuple(name for name in grid.methods if _can_learn(name, source)))
+        grid = replace(grid, methods=tuple(name for name in grid.methods if _can_learn(name, source, grid.bits)))
     grid.check_runs(source)
     check_folder_writable(out)
     print_split(grid.config(grid.methods[0], grid.bits[0], grid.seeds[0], source), source, quiet=as_json)
@@ -211,12 +212,19 @@ def _grid(methods: list[str], bits: str, seeds: str, *settings: Any) -> "Grid":
     return Grid(tuple(names), read_numbers(bits, "--bits"), read_numbers(seeds, "--seeds", least=0), *settings).check()
 
 
-def _can_learn(name: str, source: "Source") -> bool:
-    """For `all`: methods that take such labels; another package's that does not load is left out with a warning."""
+def _can_learn(name: str, source: "Source", bits: Iterable[int]) -> bool:
+    """For `all`: methods that take such labels and lengths of codes; one that does not load, or refuses a length, is
+    left out with a warning.
+    """
     from scdh.experiments.compare.grid import takes_labels
+    from scdh.methods.registry import make_method
 
     try:
-        return takes_labels(name, source)
+        if not takes_labels(name, source):
+            return False
+        for length in bits:
+            make_method(name, {}, length, source.num_classes, source.multi_label)
+        return True
     except ConfigError as error:
         print_note(f"Warning: {error}")
         return False
