@@ -43,7 +43,7 @@ def report(tallies: dict[str, Tally]) -> int:
     """Print the table and the failures; the exit code."""
     for kind, tally in tallies.items():
         endings = ", ".join(f"{ending} {number:,}" for ending, number in sorted(tally.endings.items()))
-        print(f"{kind:32} {sum(tally.endings.values()):7,} trials: {endings}")
+        print(f"{kind:38} {sum(tally.endings.values()):7,}  {endings}")
     failures = [failure for tally in tallies.values() for failure in tally.failures]
     total = sum(sum(tally.endings.values()) for tally in tallies.values())
     print(f"{total:,} trials, {len(failures):,} failures.")
