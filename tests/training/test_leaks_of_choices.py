@@ -13,6 +13,7 @@ from scdh.experiments.compare.grid import Grid
 from scdh.training import trials
 from scdh.training.plan import plan_run
 from scdh.training.run import train
+from scdh.training.search import FULL_LENGTH_TRIALS
 from tests.training.test_leaks import CLASSES, PARTS, PHOTOS, picture, poison, vectors
 
 GIVEN: dict[str, Any] = {"data.source": "made-up", "net.hidden": [8], "method.bits": 8, "train.epochs": 2}
@@ -56,7 +57,9 @@ def test_rates_of_a_comparison(tmp_path: Path) -> None:
         return {name: [trial.validation_map for trial in result.tried] for name, result in found.items()}
 
     clean = tried("")
-    assert {name: len(scores) for name, scores in clean.items()} == dict.fromkeys(("scdh", "mt_scdh", "dpsh"), 3)
+    assert {name: len(scores) for name, scores in clean.items()} == dict.fromkeys(
+        ("scdh", "mt_scdh", "dpsh"), 2 + FULL_LENGTH_TRIALS
+    )
     assert tried("test") == clean
     assert tried("val") != clean
 

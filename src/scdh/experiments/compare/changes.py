@@ -167,6 +167,23 @@ def _is_trained(method: str) -> bool | None:
         return None
 
 
+def refuse_other_runs(cells: Iterable[Cell], runner: CellRunner, tuned: Mapping[str, set[str]]) -> None:
+    """Refuse runs that are there with other settings, before any work; not those that only tuning has changed."""
+    for cell in cells:
+        run = runner.run_of(cell)
+        if run.config_file.exists() and not _changed_by_tuning(run, cell, tuned):
+            run.claim(cell.config, resume=True, write=False)
+
+
+def _changed_by_tuning(run: RunFolder, cell: Cell, tuned: Mapping[str, set[str]]) -> set[str]:
+    """Keys of settings that differ, if tuning has chosen all of them; else none."""
+    if not tuned.get(cell.method):
+        return set()
+    before, after = _flat(run.config()), _flat(cell.config)
+    different = {key for key in before.keys() | after.keys() if before.get(key) != after.get(key)}
+    return different if different <= tuned[cell.method] else set()
+
+
 def move_runs_tuned_anew(
     out: Path,
     cells: Iterable[Cell],
@@ -176,7 +193,7 @@ def move_runs_tuned_anew(
 ) -> None:
     """Where tuning chose other values than a run there has, keep that run in ``earlier`` and make place for another.
 
-    Runs that differ in anything else stay, and are refused later: whoever gives other settings takes another folder.
+    Runs that differ in anything else were refused: whoever gives other settings takes another folder.
 
     Args:
         out: folder of the comparison.
@@ -186,17 +203,15 @@ def move_runs_tuned_anew(
         notify: is called with one line about each run that is moved.
     """
     for cell in cells:
-        if tuned.get(cell.method) and runner.run_of(cell).config_file.exists():
+        run = runner.run_of(cell)
+        if run.config_file.exists() and _changed_by_tuning(run, cell, tuned):
             with locked(out / ".earlier", wait=True):  # another process may be at the same comparison
-                _move_if_tuned_anew(out, cell, runner.run_of(cell), tuned[cell.method], notify)
+                _move(out, cell, run, tuned, notify)
 
 
-def _move_if_tuned_anew(out: Path, cell: Cell, run: RunFolder, tuned: set[str], notify: Callable[[str], None]) -> None:
-    if not run.config_file.exists():  # another process has just moved it
-        return
-    before, after = _flat(run.config()), _flat(cell.config)
-    different = {key for key in before.keys() | after.keys() if before.get(key) != after.get(key)}
-    if not different or not different <= tuned:
+def _move(out: Path, cell: Cell, run: RunFolder, tuned: Mapping[str, set[str]], notify: Callable[[str], None]) -> None:
+    different = _changed_by_tuning(run, cell, tuned) if run.config_file.exists() else set()
+    if not different:  # another process has just moved it
         return
     with locked(run.lock) as have_lock:
         if have_lock:  # a run that is being trained is not moved away under its process

@@ -22,6 +22,7 @@ from scdh.experiments.compare.changes import (
     first_scored,
     keep_scored,
     move_runs_tuned_anew,
+    refuse_other_runs,
 )
 from scdh.experiments.compare.floats import float_row
 from scdh.experiments.compare.grid import Cell, Grid
@@ -88,12 +89,13 @@ def compare_methods(
     if values:
         grid, tuning = tune(grid, source, out, values, cache, notify, tuning)
     cells = grid.cells(source, None if seconds is None else epochs_within(grid, source, out, seconds, cache))
-    runner = CellRunner(source, out, topk, cache)
+    runner, tuned_keys = CellRunner(source, out, topk, cache), _tuned_keys(given, grid)
+    refuse_other_runs(cells, runner, tuned_keys)
     now = compared_now(grid, cells, topk, tuning)
     changed = changes_since(first_scored(out), now)
     for sentence in changed:
         notify(f"Changed after queries were scored, which the results will say: {sentence}")
-    move_runs_tuned_anew(out, cells, runner, _tuned_keys(given, grid), notify)
+    move_runs_tuned_anew(out, cells, runner, tuned_keys, notify)
     if not _train_cells(cells, runner, notify):
         keep_scored(out, now, is_scored=False)
         _score_cells(cells, runner, notify)
@@ -130,9 +132,6 @@ def compare_methods(
 
 def _train_cells(cells: Sequence[Cell], runner: CellRunner, notify: Callable[[str], None]) -> list[str]:
     """Train the cells that are not trained; returns the names of those that another process is still training."""
-    for cell in cells:  # refuse runs of another comparison before any work
-        if runner.run_of(cell).config_file.exists():
-            runner.run_of(cell).claim(cell.config, resume=True, write=False)
     steps = max((_steps(settings) for settings in _train_settings(cells)), default=FEW_STEPS)
     if steps < FEW_STEPS:
         notify(f"{steps} optimiser steps are too few to tell methods apart; raise --epochs or train.epoch_steps.")
