@@ -58,14 +58,17 @@ def test_each_method_has_as_many_trials_over_its_own_ranges(tuned: Path) -> None
     assert set(results["tuned"]) == {"scdh", "csq"}
     for method, found in results["tuned"].items():
         assert len(found["tried"]) == 9
-        ranges = {f"method.{key}": values for key, values in declared(method).tuned_settings.items()}
+        own = declared(method).tuned_settings
+        ranges = {key if "." in key else f"method.{key}": values for key, values in own.items()}
         assert {key for trial in found["tried"] for key in trial["values"]} == set(ranges)
         assert all(value in ranges[key] for trial in found["tried"] for key, value in trial["values"].items())
         best = max(found["tried"], key=lambda trial: trial["validation_map"])
         assert found["chosen"] == best["values"]
         for seed in (0, 1):
-            settings = read_json(tuned / f"cells/{method}-8-{seed}/config.json")["config"]["method"]
-            assert all(settings[key.removeprefix("method.")] == value for key, value in found["chosen"].items())
+            settings = read_json(tuned / f"cells/{method}-8-{seed}/config.json")["config"]
+            for key, value in found["chosen"].items():
+                group, name = key.split(".")
+                assert settings[group][name] == value
     page = (tuned / "compare.html").read_text("utf-8")
     assert "All 18 trials" in page
     table = (tuned / "compare.md").read_text("utf-8").split("## What each method had")[1].split("##")[0]
