@@ -14,7 +14,7 @@ from scdh.errors import ConfigError
 
 EXAMPLES = ("scdh methods", "scdh methods scdh", "scdh methods --json")
 OWN = "the paper's own"
-# In this order; kinds that are not here come after the first six. What each is about, for those who know the word only.
+# In this order; kinds that are not here come before the last two. What each is about, for those who know the word only.
 GROUPS = {
     OWN: "Semantic Cluster Unary Loss for Efficient Deep Hashing, its variants and ablations",
     "unary": "each item by itself, against classes or learned centres",
@@ -22,6 +22,7 @@ GROUPS = {
     "pairwise": "pairs of items, alike or not",
     "triplet": "an item, one alike and one not",
     "semi-supervised": "rows without label are learned from too",
+    "discrete": "codes are solved for, and a function is fitted to them",
     "unsupervised": "no labels are needed",
     "data-independent": "nothing is learned",
 }
