@@ -66,7 +66,7 @@ LAYERS = [
     ["runs"],
     ["training"],
     ["estimator"],
-    ["experiments"],
+    ["experiments", "serve"],
     ["cli"],
     ["__init__", "__main__"],
 ]

@@ -38,9 +38,7 @@ Encoded = bytes | bytearray | memoryview
 AnyImage = Path | Encoded | Image.Image | np.ndarray
 
 
-def decode(
-    item: AnyImage, where: str, at_least: int | None = None, *, most_pixels: int | None = None
-) -> Image.Image:
+def decode(item: AnyImage, where: str, at_least: int | None = None, *, most_pixels: int | None = None) -> Image.Image:
     """The upright RGB image.
 
     Args:
