@@ -1,5 +1,7 @@
 """What Prometheus reads at ``/metrics``; each service has a registry of its own."""
 
+from typing import Any
+
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
@@ -11,7 +13,7 @@ class Measures:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        own = {"registry": self.registry}
+        own: dict[str, Any] = {"registry": self.registry}
         self.requests = Counter("scdh_requests", "Requests answered.", ["route", "method", "status"], **own)
         self.seconds = Histogram("scdh_request_seconds", "Time to answer.", ["route"], buckets=SECONDS, **own)
         self.batches = Histogram("scdh_batch_size", "Inputs computed at once.", ["kind"], buckets=SIZES, **own)
