@@ -109,7 +109,7 @@ class _Server(uvicorn.Server):
                 lifespan="off",
                 access_log=False,
                 log_config=None,
-                log_level=logging.WARNING,
+                log_level=logging.ERROR,
                 server_header=False,
                 timeout_keep_alive=KEEP_ALIVE_SECONDS,
                 timeout_graceful_shutdown=STOP_SECONDS,
