@@ -180,7 +180,8 @@ def test_slow_senders_are_cut_off(strict):
     begun = time.monotonic()
     assert raw(strict.port).startswith(b"HTTP/1.1 408")  # says nothing at all
     assert time.monotonic() - begun < 4
-    second = raw(strict.port, b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\nGET /he", pause=0.1)
+    first = b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+    second = raw(strict.port, first, b"G", b"E", b"T", b" ", b"/", b"h", b"e", b"a", pause=0.15)
     assert second.count(b"HTTP/1.1 ") == 2
     assert b"HTTP/1.1 408" in second
 
@@ -188,8 +189,11 @@ def test_slow_senders_are_cut_off(strict):
 def test_bytes_that_are_no_http_are_refused_in_the_same_form(strict):
     for content in (b"\x16\x03\x01\x02\x00\x01", b"GET / HTTP/x\r\n\r\n", b"GET /\r\nx: " + b"y" * 70_000):
         answer = raw(strict.port, content)
-        assert answer.startswith((b"HTTP/1.1 400", b"HTTP/1.1 408"))
+        assert answer.startswith((b"HTTP/1.1 400", b"HTTP/1.1 408", b"HTTP/1.1 431"))
         assert b'{"error": {"code": ' in answer
+    for many in (b"x: y\r\n" * 50_000, b"x: " + b"y" * 300_000):
+        endless = raw(strict.port, b"GET /health HTTP/1.1\r\n" + many, pause=0.05)
+        assert endless.startswith((b"HTTP/1.1 431", b"HTTP/1.1 400")) or endless == b""
     huge = raw(strict.port, b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\nx: " + b"y" * 500_000 + b"\r\n\r\n")
     assert huge.startswith(b"HTTP/1.1 400") or huge == b""  # closed while the rest was still being sent
 

@@ -32,7 +32,7 @@ HEADERS = {
 }
 ALWAYS = ("/health", "/ready", "/metrics")  # answered whatever else is going on
 UPLOADS = ("/v1/search/image", "/v1/items")
-# A refusal before a body has arrived: this much of it is read, or a client that still sends would not see the answer.
+# Before an answer, this much of a body that nobody wanted is read: a client that still sends would not see the answer.
 DRAINED_BYTES, DRAIN_SECONDS = 1 << 20, 1.0
 
 
@@ -158,14 +158,15 @@ class _Exchange:
             for name, value in HEADERS.items():
                 headers[name] = value
             headers["x-request-id"] = self.id
+            if not self._is_read and not await self._drain():
+                headers["connection"] = "close"
             headers.setdefault("cache-control", "no-store")
         await self._send(message)
 
     async def refuse(self, refusal: Refusal) -> None:
         if self.status:  # in the middle of an answer, which the server then breaks off
             return
-        headers = {} if await self._drain() else {"connection": "close"}
-        await error_answer(refusal, headers)(self.scope, self._receive, self.send)
+        await error_answer(refusal)(self.scope, self._receive, self.send)
 
     async def _drain(self) -> bool:
         """Read what is left of a small body; False if more is left."""
