@@ -134,7 +134,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=50, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     body=st.dictionaries(st.sampled_from(["codes", "k", "radius", "labels", "vectors", "x"]), JSON),
     query=st.text(max_size=20),
@@ -320,7 +320,7 @@ def test_admission_is_all_or_nothing():
     assert seen == [2, 3, 2, 0]
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
 @given(groups=st.lists(st.lists(st.integers(0, 9), min_size=1, max_size=5), max_size=12), largest=st.integers(1, 6))
 def test_batches_keep_order_and_errors_concern_their_item_alone(groups, largest):
     """Each group of items gets its own results, whatever is computed together; 7 is refused."""
