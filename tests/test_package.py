@@ -39,7 +39,7 @@ def test_searching_and_scoring_never_wait_for_torch(code):
 
 def test_public_names_are_there():
     names = (
-        "Codes HammingIndex HashTransformer Hasher IndexWriter MilvusIndex SCDHTransformer ScdhError Scores "
+        "Client Codes HammingIndex HashTransformer Hasher IndexWriter MilvusIndex SCDHTransformer ScdhError Scores "
         "evaluate load_config losses open_source __version__"
     )
     import scdh
@@ -66,7 +66,7 @@ LAYERS = [
     ["runs"],
     ["training"],
     ["estimator"],
-    ["experiments"],
+    ["experiments", "serve"],
     ["cli"],
     ["__init__", "__main__"],
 ]

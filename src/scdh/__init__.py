@@ -20,8 +20,10 @@ if TYPE_CHECKING:
     from scdh.index import HammingIndex
     from scdh.index.milvus import MilvusIndex
     from scdh.index.store import IndexWriter
+    from scdh.serve.client import Client
 
 _MODULES = {
+    "Client": "scdh.serve.client",
     "Codes": "scdh.codes",
     "HammingIndex": "scdh.index",
     "HashTransformer": "scdh.estimator",
@@ -37,6 +39,7 @@ _MODULES = {
 }
 
 __all__ = [
+    "Client",
     "Codes",
     "HammingIndex",
     "HashTransformer",

@@ -1,5 +1,7 @@
 """Codes given to an index or to a score, checked: are they codes, of so many bits, ranked by Hamming distance?"""
 
+from collections.abc import Mapping
+
 from scdh.code_advice import advice, describe
 from scdh.codes import HAMMING, Codes
 from scdh.errors import CodesError
@@ -25,3 +27,18 @@ def check_hamming_codes(value: object, name: str, bits: int | None = None) -> Co
             "score the run with `scdh evaluate RUN`."
         )
     return codes
+
+
+def check_same_model(first: Mapping[str, str], second: Mapping[str, str], first_name: str, second_name: str) -> None:
+    """Refuse codes of two models, between which distances mean nothing: compares the ``model`` of their metadata;
+    codes without one are accepted.
+
+    Raises:
+        CodesError: if both name a model, and not the same.
+    """
+    first_model, second_model = first.get("model"), second.get("model")
+    if first_model is not None and second_model is not None and first_model != second_model:
+        raise CodesError(
+            f"{first_name} and {second_name} come from different models ({first_model} and {second_model}), "
+            "so their distances mean nothing."
+        )

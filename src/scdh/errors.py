@@ -31,6 +31,19 @@ class TrainingError(ScdhError):
     """Training cannot continue; the last good checkpoint stays on disk."""
 
 
+class ServiceError(ScdhError):
+    """A service of ``scdh serve`` refused a request, or does not answer.
+
+    Attributes:
+        status: int, the HTTP status; 0 where there was no answer.
+        code: str, the reason in one word, for programs.
+    """
+
+    def __init__(self, message: str, status: int = 0, code: str = "unreachable") -> None:
+        super().__init__(message)
+        self.status, self.code = status, code
+
+
 def option_name(setting: str) -> str:
     """A setting as messages name it, for the command line and for Python.
 

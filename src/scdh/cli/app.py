@@ -10,7 +10,21 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from scdh._version import __version__
-from scdh.cli import check, compare, datasets, demo, encode, evaluate, index, info, methods, report, search, train
+from scdh.cli import (
+    check,
+    compare,
+    datasets,
+    demo,
+    encode,
+    evaluate,
+    index,
+    info,
+    methods,
+    report,
+    search,
+    serve,
+    train,
+)
 from scdh.cli.output import Stopped, help_examples, help_text, never_fail_to_print, process_rank
 from scdh.errors import ScdhError
 from scdh.printable import printable
@@ -22,6 +36,7 @@ COMMANDS: tuple[tuple[Any, tuple[str, ...]], ...] = (
     (encode.encode, encode.EXAMPLES),
     (index.index, index.EXAMPLES),
     (search.search, search.EXAMPLES),
+    (serve.serve, serve.EXAMPLES),
     (evaluate.evaluate, evaluate.EXAMPLES),
     (report.report, report.EXAMPLES),
     (compare.compare, compare.EXAMPLES),

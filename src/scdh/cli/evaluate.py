@@ -114,7 +114,7 @@ def evaluate(
 
 
 def _score_files(queries: Path, database: Path, options: dict[str, Any]) -> tuple[dict[str, Any], "RankingScores"]:
-    from scdh.cli.same_model import check_same_model
+    from scdh.code_checks import check_same_model
     from scdh.data.row_names import label_union
     from scdh.evaluation import evaluate as score
     from scdh.runs.summary import summarise

@@ -79,7 +79,7 @@ def _write_file(paths: list[Path], out: Path, append: bool, replace: bool, renum
 
 def _load_into_milvus(paths: list[Path], uri: str, renumber: bool, as_json: bool) -> None:
     from scdh.cli.index_file import add_codes, load_codes
-    from scdh.cli.same_model import check_same_model
+    from scdh.code_checks import check_same_model
     from scdh.index import HammingIndex
     from scdh.index.milvus import MilvusIndex
 

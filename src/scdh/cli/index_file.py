@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from scdh.cli.same_model import check_same_model
+from scdh.code_checks import check_same_model
 from scdh.codes import Codes
 from scdh.data.name_files import (
     for_new_index,

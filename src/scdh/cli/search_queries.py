@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from scdh.cli.output import print_note
-from scdh.cli.same_model import check_same_model
+from scdh.code_checks import check_same_model
 from scdh.codes import Codes
 from scdh.data.name_files import load_named_codes
 from scdh.data.row_names import RowNames
@@ -105,7 +105,4 @@ def ids_with_labels(row_names: RowNames | None, labels: list[str], index_name: s
     unknown = [label for label in labels if label not in row_names.label_names]
     if unknown:
         raise ConfigError(unknown_name("label", unknown[0], row_names.label_names))
-    wanted = [row_names.label_names.index(label) for label in labels]
-    if row_names.labels.ndim == 1:
-        return row_names.ids[np.isin(row_names.labels, wanted)]
-    return row_names.ids[row_names.labels[:, wanted].any(axis=1)]
+    return row_names.ids_with_labels(labels)

@@ -44,6 +44,17 @@ class PackedTexts(RowTexts):
         ends = np.cumsum([len(text) for text in encoded], dtype=np.int64)
         return cls(np.frombuffer(b"".join(encoded), np.uint8), ends)
 
+    @classmethod
+    def concatenated(cls, parts: Sequence[Sequence[str]]) -> "PackedTexts":
+        """The texts of all parts, one part after the other; millions that are packed already are not decoded."""
+        packed = [cls.of(part) for part in parts]
+        starts = np.cumsum([0, *(len(part.data) for part in packed)])
+        ends = [part.ends + start for part, start in zip(packed, starts, strict=False)]
+        return cls(
+            np.concatenate([np.empty(0, np.uint8), *(part.data for part in packed)]),
+            np.concatenate([np.empty(0, np.int64), *ends]),
+        )
+
     def __len__(self) -> int:
         return len(self.ends)
 

@@ -4,13 +4,14 @@ With them a search can show names and an evaluation has its labels; :mod:`scdh.d
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from scdh.data.packed_texts import PackedTexts
 from scdh.data.source import Source
 from scdh.errors import DataError
 from scdh.label_arrays import is_labelled, multi_hot, renumbered
@@ -94,6 +95,13 @@ class RowNames:
         """Ids of the items of this name: none, one, or several."""
         return [int(row_id) for row_id, own in zip(self.ids, self.names, strict=True) if own == name]
 
+    def ids_with_labels(self, labels: Iterable[str]) -> np.ndarray:
+        """int64, ids of the items that have one of these labels, of which each must be among ``label_names``."""
+        wanted = [self.label_names.index(label) for label in labels]
+        if self.labels.ndim == 1:
+            return self.ids[np.isin(self.labels, wanted)]
+        return self.ids[self.labels[:, wanted].any(axis=1)]
+
     def labels_among(self, names: list[str], multi: bool) -> np.ndarray:
         """Labels numbered as in ``names``, since the same number may mean different classes in two files.
 
@@ -162,8 +170,8 @@ def joined(parts: list[RowNames], ids: np.ndarray) -> RowNames:
     """The rows of all parts with the new ``ids``, int64 [n], in ascending order of these; labels are united by name."""
     names, multi = label_union(parts)
     labels = np.concatenate([part.labels_among(names, multi) for part in parts])
-    unsorted = RowNames(ids, [name for part in parts for name in part.names], labels, names)
-    return unsorted.take(np.argsort(ids))
+    unsorted = RowNames(ids, PackedTexts.concatenated([part.names for part in parts]), labels, names)
+    return unsorted if np.all(ids[1:] > ids[:-1]) else unsorted.take(np.argsort(ids))
 
 
 def label_union(parts: list[RowNames]) -> tuple[list[str], bool]:

@@ -38,13 +38,14 @@ Encoded = bytes | bytearray | memoryview
 AnyImage = Path | Encoded | Image.Image | np.ndarray
 
 
-def decode(item: AnyImage, where: str, at_least: int | None = None) -> Image.Image:
+def decode(item: AnyImage, where: str, at_least: int | None = None, *, most_pixels: int | None = None) -> Image.Image:
     """The upright RGB image.
 
     Args:
         item: a path, the bytes of a file, a PIL image, or an array as :func:`scdh.data.images.pixels.rgb_pixels` takes.
         where: what messages call the item.
         at_least: as in :meth:`scdh.data.source.Source.image`; it concerns paths and bytes.
+        most_pixels: refuse larger paths and bytes by their header, before memory is taken for their pixels.
     """
     try:
         if isinstance(item, np.ndarray):
@@ -52,6 +53,8 @@ def decode(item: AnyImage, where: str, at_least: int | None = None) -> Image.Ima
         if isinstance(item, Image.Image):
             return _upright_rgb(item)
         with Image.open(_readable(item, where), formats=FORMATS) as image:
+            if most_pixels is not None and image.width * image.height > most_pixels:
+                raise BadImage(where, f"it has {image.width:,} × {image.height:,} pixels, of {most_pixels:,} at most")
             if at_least is not None and min(image.size) >= 2 * DRAFT_GAP * at_least:
                 image.draft("RGB", _draft_size(image.size, at_least))
             return _upright_rgb(image)

@@ -86,7 +86,7 @@ def open_folder(root: Path, *, name: str | None = None, parts: frozenset[str] | 
         for folder in folders:
             part = _part_of_folder(folder)
             if part == UNLABELLED:
-                files += [_ImageFile(path, None, part) for path in _images_below(root, folder)]
+                files += [_ImageFile(path, None, part) for path in images_below(root, folder)]
             elif parts is None or part in parts:
                 files += _class_files(root, folder, part)
     else:
@@ -176,7 +176,7 @@ def _note_on_classes(folders: list[str]) -> str:
     return f"{' and '.join(alike)} {read_as}, {'as there is no train' if other is None else f'like {other}'}"
 
 
-def _images_below(root: Path, folder: str) -> list[str]:
+def images_below(root: Path, folder: str = "") -> list[str]:
     """Image files at any depth below root/folder, sorted, relative to root; hidden ones are left out."""
     paths = []
     for directory, sub_folders, files in os.walk(root / folder):
@@ -202,7 +202,7 @@ def _class_files(root: Path, folder: str, part: str) -> list[_ImageFile]:
         )
     files = [_ImageFile(path, None, part) for path in outside_classes]
     for label in classes:
-        paths = _images_below(root, os.path.join(folder, label))
+        paths = images_below(root, os.path.join(folder, label))
         is_unlabelled = part_name(label) == UNLABELLED
         if not paths and not is_unlabelled:
             raise DataError(f"The class folder {base / label} holds no images; fill it or remove it.")

@@ -135,13 +135,16 @@ class MilvusIndex:
             raise CodesError(f"The index holds no id {wanted[missing][0]}; {state}.")
         return Codes(packed[np.searchsorted(stored_ids, wanted)], self.bits, wanted, self._metadata)
 
-    def add(self, codes: Codes, ids: ArrayLike | None = None) -> None:
+    def add(self, codes: Codes, ids: ArrayLike | None = None) -> NDArray[np.int64]:
         """Add codes. Only one program at a time should add: two could choose the same new id.
 
         Args:
             codes: m codes of the bits of the index.
             ids: int64 [m], all different and new. None takes the ids that the codes carry, or else the numbers after
                 the largest id of the index.
+
+        Returns:
+            The ids of the new items, int64 [m].
 
         Raises:
             CodesError: if the codes or ids do not fit; then nothing is added.
@@ -153,6 +156,7 @@ class MilvusIndex:
         if known.size:
             raise CodesError(f"The index already holds the id {known[0]} ({known.size} of the ids to add are known).")
         write_codes(self._server, codes, chosen, compare=False)
+        return chosen
 
     def upsert(self, codes: Codes, ids: ArrayLike | None = None) -> int:
         """Write all codes; codes that have the same ids are replaced. Doing it twice changes nothing.

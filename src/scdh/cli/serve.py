@@ -1,0 +1,120 @@
+"""``scdh serve``: search over HTTP, with a web page."""
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from scdh.cli.options import Device, use_device
+from scdh.cli.output import print_line, print_note
+from scdh.errors import ConfigError
+
+EXAMPLES = (
+    "scdh serve runs/shop --index photos.index --images photos/",
+    "scdh serve runs/shop --index photos.index --images photos/ --open",
+    "scdh serve runs/shop --index milvus://host:19530/photos --names photos.codes",
+    "SCDH_SERVE_TOKEN=$(openssl rand -hex 32) scdh serve runs/shop --index photos.index",
+    "scdh serve runs/shop --index photos.index --host 0.0.0.0 --port 80 --token-file /etc/scdh/token",
+)
+TOKEN_VARIABLE = "SCDH_SERVE_TOKEN"
+
+
+def serve(
+    model: Annotated[str, typer.Argument(help="Model that made the index: its folder, or that of a run.")],
+    index: Annotated[str, typer.Option(help="File that `scdh index` wrote, or milvus://host/collection.")],
+    images: Annotated[
+        str | None,
+        typer.Option(help="Folder with the pictures of the items, or data as for `scdh train`.", show_default=False),
+    ] = None,
+    names: Annotated[
+        Path | None, typer.Option(help="Codes or index file whose names are shown (default: those of the index).")
+    ] = None,
+    host: Annotated[str, typer.Option(help="Address to listen at; 0.0.0.0 lets other machines in.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen at; 0: any free one.")] = 8000,
+    token_file: Annotated[
+        Path | None,
+        typer.Option(
+            help=f"File with the token for adding and removing items (or {TOKEN_VARIABLE}); without one, nobody can.",
+            show_default=False,
+        ),
+    ] = None,
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option(help="Name under which clients call the service (default: any; at 127.0.0.1, this machine)."),
+    ] = None,
+    cors: Annotated[
+        list[str] | None, typer.Option(help="Web site, as https://example.org, whose pages may call the service.")
+    ] = None,
+    max_upload: Annotated[float, typer.Option(min=0.001, help="Megabytes of one upload.")] = 20,
+    max_pixels: Annotated[float, typer.Option(min=0.001, help="Megapixels of one image.")] = 50,
+    queue: Annotated[int, typer.Option(min=16, help="Images that may wait; more get 503.")] = 64,
+    batch: Annotated[int, typer.Option(min=1, help="Images that the network takes at once.")] = 32,
+    timeout: Annotated[float, typer.Option(min=0.1, help="Seconds for one request.")] = 30,
+    drain: Annotated[
+        float, typer.Option(min=0, help="Seconds between SIGTERM and the end in which /ready says 503.")
+    ] = 1,
+    device: Device = None,
+    open_page: Annotated[bool, typer.Option("--open", metavar="", help="Open the page in a browser.")] = False,
+) -> None:
+    """Search by picture, by item, by code and by embedding: an HTTP API and a web page.
+
+    Only this machine can call it unless --host says otherwise, and items can be added and removed only with a token. A
+    new state of the index file is taken up while it runs. Needs some packages: pip install 'scdh[serve]'.
+    """
+    from scdh.extras import check_installed
+
+    check_installed("scdh serve", "fastapi", "uvicorn", "prometheus_client", "python_multipart")
+    use_device(device)
+    from scdh.serve.server import address_of, bind, run
+    from scdh.serve.settings import LOOPBACK, Limits, Settings
+
+    is_local = host in LOOPBACK
+    settings = Settings(
+        model=model,
+        index=index,
+        images=images,
+        names=None if names is None else str(names),
+        token=_token(token_file),
+        hosts=_hosts(allow_host, LOOPBACK if is_local else None),
+        origins=tuple(cors or ()),
+        limits=Limits(
+            upload=int(max_upload * 1e6),
+            pixels=int(max_pixels * 1e6),
+            waiting_images=queue,
+            batch=batch,
+            request_seconds=timeout,
+            body_seconds=min(Limits.body_seconds, timeout),
+        ),
+    )
+    listener = bind(host, port)
+    page = address_of(listener)
+    if not is_local:
+        print_note("Other machines can reach this service, and reading needs no token; put a proxy with TLS before it.")
+    print_note(f"Loading {model} and {index} …")
+    run(
+        settings,
+        listener,
+        drain_seconds=drain,
+        opens_browser=open_page,
+        when_ready=lambda: print_line(f"Ready: {page} (the API: {page}docs; Ctrl-C stops)"),
+    )
+
+
+def _token(file: Path | None) -> str | None:
+    """The token of the file, or of the environment; never of the command line, which every user of a machine sees."""
+    if file is None:
+        return os.environ.get(TOKEN_VARIABLE) or None
+    try:
+        token = file.read_text("utf-8").strip()
+    except UnicodeDecodeError:
+        raise ConfigError(f"{file} holds no token, as it is no text.") from None
+    if not token:
+        raise ConfigError(f"{file} holds no token, as it is empty.")
+    return token
+
+
+def _hosts(given: list[str] | None, default: tuple[str, ...] | None) -> tuple[str, ...] | None:
+    if not given:
+        return default
+    return tuple(name.lower().strip("[]") for name in given) + (default or ())

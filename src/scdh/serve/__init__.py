@@ -1,0 +1,1 @@
+"""``scdh serve``: search over HTTP. ``service`` has the logic, ``http`` the routes, ``page`` the web page."""

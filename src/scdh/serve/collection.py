@@ -1,0 +1,243 @@
+"""The index that is served: its newest state, taken up while searches go on, and durable changes of it."""
+
+import copy
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from scdh.code_checks import check_same_model
+from scdh.codes import Codes
+from scdh.data.name_files import load_names, names_of_index, save_names_to_append
+from scdh.data.row_names import RowNames, joined
+from scdh.errors import CodesError
+from scdh.index import HammingIndex
+from scdh.index.milvus.uri import is_milvus_uri
+from scdh.index.store import IndexWriter
+from scdh.label_arrays import no_labels
+from scdh.serve.refusals import Refusal, busy, invalid, not_found
+from scdh.serve.snapshot import Snapshot
+
+
+@dataclass(frozen=True, eq=False)
+class Addition:
+    """Items to add.
+
+    Args:
+        codes: m codes.
+        ids: m ids; None: the numbers after the largest id.
+        names: m names; None: they have none.
+        labels: the labels of each of the m items.
+    """
+
+    codes: Codes
+    ids: list[int] | None
+    names: list[str] | None
+    labels: list[list[str]]
+
+
+@dataclass(frozen=True)
+class Removal:
+    """An item to remove."""
+
+    item_id: int
+
+
+Change = Addition | Removal
+# Labels of items that may have several take a byte for each item and label.
+MOST_LABEL_CELLS = 1 << 28
+
+
+class Collection:
+    """A file or a Milvus collection. ``now`` is the newest state; ``refresh`` and ``change`` are called by one thread.
+
+    Args:
+        address: index file, or address of a Milvus collection.
+        names: codes or index file whose names are shown; None: those of the index file.
+        model: fingerprint of the model that encodes the queries; an index of another one is refused.
+        bits: of its codes.
+    """
+
+    def __init__(self, address: str, names: str | None, model: str, bits: int) -> None:
+        self._address, self._model, self._bits = address, model, bits
+        self._is_file = not is_milvus_uri(address)
+        self._names = None if names is None else load_names(names)
+        if names is not None and self._names is None:
+            raise CodesError(f"There are no names in {names}.")
+        self._other_names = names is not None
+        self.now = self._open()
+
+    def _open(self) -> Snapshot:
+        index: Any
+        if self._is_file:
+            index = HammingIndex.load(self._address)
+        else:
+            from scdh.index.milvus import MilvusIndex
+
+            index = MilvusIndex.open(self._address)
+        return self._checked(index)
+
+    def _checked(self, index: Any) -> Snapshot:
+        if index.bits != self._bits:
+            raise CodesError(f"The index holds codes of {index.bits} bits, but the model gives {self._bits} bits.")
+        check_same_model(index.metadata, {"model": self._model}, "The index", "the model")
+        own_names = self._is_file and not self._other_names
+        return Snapshot(index, names_of_index(Path(self._address), index) if own_names else self._names)
+
+    def refresh(self) -> bool:
+        """Take up the newest state of the file; False if it is served already. Milvus always gives its newest state.
+
+        Raises:
+            CodesError: if the file cannot be read or is of another model; the state before it stays.
+        """
+        if not self._is_file:
+            return False
+        # A copy shares all arrays and tables, and searches that have begun go on with the one before.
+        newer = copy.copy(self.now.index)
+        assert isinstance(newer, HammingIndex)
+        if not newer.refresh():
+            return False
+        self.now = self._checked(newer)
+        return True
+
+    def change(self, changes: Sequence[Change]) -> list[list[int] | BaseException]:
+        """Make changes durable, those of one kind that follow each other in one commit; the ids of each.
+
+        What is wrong with one change is its result, and does not concern the others.
+        """
+        results: list[list[int] | BaseException] = []
+        if not self._is_file:
+            return [self._change_milvus(change) for change in changes]
+        try:
+            writer = IndexWriter(self._address)
+        except CodesError as error:
+            if "another IndexWriter" in str(error):
+                raise busy("programs that write the index") from error
+            raise
+        with writer:
+            for kind, same_kind in groupby(changes, type):
+                run: list[Any] = list(same_kind)
+                try:
+                    self.refresh()  # to the state that the writer has, as nobody else can write now
+                    results += self._add(writer, run) if kind is Addition else self._remove(writer, run)
+                except Exception as error:  # those that were committed before it stay what they are
+                    results += [error] * len(run)
+        self.refresh()
+        return results
+
+    def _add(self, writer: IndexWriter, additions: list[Addition]) -> list[list[int] | BaseException]:
+        ids_so_far = copy.copy(self.now.index)  # in memory alone: refuses known ids and chooses new ones
+        assert isinstance(ids_so_far, HammingIndex)
+        results: list[list[int] | BaseException] = []
+        accepted: list[tuple[Addition, np.ndarray]] = []
+        for addition in additions:
+            try:
+                self._check_labels(addition)
+                ids = ids_so_far.add(addition.codes, addition.ids)
+                accepted.append((addition, ids))
+                results.append(ids.tolist())
+            except Refusal as error:
+                results.append(error)
+            except CodesError as error:
+                results.append(_id_refusal(error))
+        if accepted:
+            names = self._names_with(accepted)
+            if names is not None:
+                # Names first: a search ignores names that the index does not have, but needs those that it has.
+                save_names_to_append(Path(self._address), writer.metadata, names)
+            writer.add_all([(addition.codes, ids) for addition, ids in accepted])
+        return results
+
+    def _remove(self, writer: IndexWriter, removals: list[Removal]) -> list[list[int] | BaseException]:
+        results: list[list[int] | BaseException] = []
+        index = self.now.index
+        assert isinstance(index, HammingIndex)
+        removed: set[int] = set()
+        for removal in removals:
+            try:
+                if removal.item_id in removed:
+                    raise not_found(f"The index holds no id {removal.item_id}.")
+                self.now.code_of(removal.item_id)
+                removed.add(removal.item_id)
+                results.append([removal.item_id])
+            except Refusal as error:
+                results.append(error)
+        if removed:
+            writer.remove(sorted(removed))
+        return results
+
+    def _check_labels(self, addition: Addition) -> None:
+        if self._other_names and (addition.names or any(addition.labels)):
+            raise invalid("Names and labels cannot be added, as they come from another file than the index.")
+        names = self.now.names
+        is_several = max(map(len, addition.labels)) > 1
+        if names is not None and names.labels.ndim == 1 and names.labelled and is_several:
+            raise invalid("The items of this index have one label each, so no item can be added with several.")
+        if is_several or (names is not None and names.labels.ndim == 2):
+            new = {label for own in addition.labels for label in own}
+            count = len(new.union(names.label_names if names is not None else ()))
+            if count * len(self.now.index) > MOST_LABEL_CELLS:
+                raise invalid(f"{count} labels are too many for {len(self.now.index)} items that have several each.")
+
+    def _names_with(self, accepted: list[tuple[Addition, np.ndarray]]) -> RowNames | None:
+        """The names of all items; None if none has any."""
+        names = self.now.names
+        has_new = any(addition.names or any(addition.labels) for addition, _ in accepted)
+        if self._other_names or (names is None and not has_new):
+            return None
+        parts = [_new_names(addition, ids) for addition, ids in accepted]
+        if names is None:
+            index = self.now.index
+            assert isinstance(index, HammingIndex)
+            known = index.ids
+            names = RowNames(known, [""] * len(known), no_labels(len(known)), [])
+        new_ids = np.concatenate([part.ids for part in parts])
+        # Names of items that were removed stay until their id is given again.
+        if (positions := names.positions_of(new_ids)).max() >= 0:
+            names = names.take(np.setdiff1d(np.arange(len(names.ids)), positions))
+        return joined([names, *parts], np.concatenate([names.ids, new_ids]))
+
+    def _change_milvus(self, change: Change) -> list[int] | BaseException:
+        from scdh.index.milvus import MilvusIndex
+
+        index = self.now.index
+        assert isinstance(index, MilvusIndex)
+        try:
+            if isinstance(change, Removal):
+                self.now.code_of(change.item_id)
+                index.remove([change.item_id])
+                return [change.item_id]
+            if any(change.labels) or change.names:
+                raise invalid("A Milvus collection keeps no names and labels; add items without them.")
+            return index.add(change.codes, change.ids).tolist()
+        except Refusal as error:
+            return error
+        except CodesError as error:
+            refusal = _id_refusal(error)
+            return refusal if isinstance(refusal, Refusal) else error
+
+
+def _id_refusal(error: CodesError) -> BaseException:
+    """A mistake in the ids as the client's; anything else stays an error of the service."""
+    text = str(error)
+    if "already holds the id" in text:
+        return Refusal(409, "conflict", text)
+    if "may be given once" in text or "no free ids" in text:
+        return invalid(text)
+    return error
+
+
+def _new_names(addition: Addition, ids: np.ndarray) -> RowNames:
+    names = [""] * len(ids) if addition.names is None else addition.names
+    label_names = list(dict.fromkeys(label for own in addition.labels for label in own))
+    numbers = {label: number for number, label in enumerate(label_names)}
+    if max(map(len, addition.labels), default=0) <= 1:
+        labels = np.array([numbers[own[0]] if own else -1 for own in addition.labels], np.int64)
+    else:
+        labels = np.zeros((len(ids), len(label_names)), np.uint8)
+        for row, own in enumerate(addition.labels):
+            labels[row, [numbers[label] for label in own]] = 1
+    return RowNames(ids, names, labels, label_names)

@@ -1,0 +1,154 @@
+"""Images or embeddings → codes: checked and decoded on threads, then through the network in micro-batches."""
+
+import asyncio
+import io
+import os
+import warnings
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import BinaryIO
+
+import numpy as np
+import torch
+from PIL import Image
+from PIL.Image import DecompressionBombWarning
+
+from scdh.codes import Codes
+from scdh.data.batches.batch import Batch
+from scdh.data.images.decode import decode
+from scdh.data.source import BadImage
+from scdh.encode import run_network
+from scdh.errors import CodesError
+from scdh.hasher import Hasher
+from scdh.serve.admission import Admission
+from scdh.serve.batching import Batcher
+from scdh.serve.refusals import bad_image, invalid, too_large
+from scdh.serve.settings import Limits
+
+DECODERS = min(4, os.cpu_count() or 1)
+
+
+@dataclass(frozen=True, eq=False)
+class Encoded:
+    """Codes of n inputs, and the real outputs u float32 [n, r] whose signs they are."""
+
+    codes: Codes
+    outputs: np.ndarray
+
+
+class Encoder:
+    """A model that encodes what requests bring.
+
+    Args:
+        hasher: the model.
+        limits: of images and pixels.
+        observe_batch: is told the size of each batch.
+        observe_queue: is told how many images are inside.
+    """
+
+    def __init__(
+        self,
+        hasher: Hasher,
+        limits: Limits,
+        observe_batch: Callable[[int], object] = lambda _: None,
+        observe_queue: Callable[[int], object] = lambda _: None,
+    ) -> None:
+        self.hasher, self._limits = hasher, limits
+        self.takes_images = hasher.preprocess is not None
+        self._network = hasher.encoder()
+        warnings.simplefilter("ignore", DecompressionBombWarning)  # the limit of pixels is told to the client instead
+        self._decoders = ThreadPoolExecutor(DECODERS, thread_name_prefix="decode")
+        self._runner = ThreadPoolExecutor(1, thread_name_prefix="encode")
+        self._admission = Admission(limits.waiting_images, "images", observe_queue)
+        self._batcher: Batcher[np.ndarray, np.ndarray] = Batcher(
+            self._run, self._runner, limits.batch if self.takes_images else limits.queries, observe_batch
+        )
+
+    async def images(self, files: Sequence[BinaryIO]) -> Encoded:
+        """Codes of the image files of one request; Refusal if one cannot be used, or too many are waiting."""
+        if not self.takes_images:
+            raise invalid("This model takes embeddings, not images; send them to /v1/search/vector.")
+        if not 1 <= len(files) <= self._limits.images:
+            raise invalid(f"Send 1 to {self._limits.images} images in the field 'image', got {len(files)}.")
+        loop = asyncio.get_running_loop()
+        with self._admission.admit(len(files)):
+            decoding = [
+                loop.run_in_executor(self._decoders, self._decoded, file, number)
+                for number, file in enumerate(files, start=1)
+            ]
+            return self._encoded(await self._batcher.run(await _all(decoding)))
+
+    async def vectors(self, vectors: Sequence[Sequence[float]]) -> Encoded:
+        """Codes of the embeddings of one request."""
+        width = self.hasher.feature_width
+        if width is None:
+            raise invalid("This model takes images, not embeddings; send them to /v1/search/image.")
+        for number, vector in enumerate(vectors, start=1):
+            if len(vector) != width:
+                raise invalid(f"Vectors must have {width} numbers, but vector {number} has {len(vector)}.")
+        with np.errstate(over="ignore"):
+            rows = np.asarray(vectors, np.float32)
+        if not np.isfinite(rows).all():
+            raise invalid("Vectors must have finite numbers that fit into 32 bits.")
+        with self._admission.admit():
+            return self._encoded(await self._batcher.run(list(rows)))
+
+    def warm(self) -> None:
+        """Run the network as requests will, alone and in a batch, so that the first of them does not wait."""
+        if self.hasher.preprocess is None:
+            example = np.zeros(self.hasher.feature_width or 1, np.float32)
+        else:
+            file = io.BytesIO()
+            Image.new("RGB", (64, 64)).save(file, "JPEG")
+            file.seek(0)
+            example = self._decoded(file, 1)
+        for count in (1, min(4, self._limits.batch)):
+            self._encoded(self._runner.submit(self._run, [example] * count).result())
+
+    async def close(self) -> None:
+        await self._batcher.finish()
+        self._decoders.shutdown(wait=False, cancel_futures=True)
+        self._runner.shutdown(wait=False)
+
+    def _decoded(self, file: BinaryIO, number: int) -> np.ndarray:
+        """The input of the network, uint8 [3, size, size]."""
+        preprocess = self.hasher.preprocess
+        assert preprocess is not None
+        try:
+            most = self._limits.pixels
+            image = decode(file.read(), f"number {number}", preprocess.needed_side(), most_pixels=most)
+            return preprocess.evaluation_image(image)
+        except BadImage as error:
+            raise bad_image(str(error)) from None
+        except MemoryError:
+            raise too_large(f"The image number {number} takes more memory than there is.") from None
+
+    def _run(self, inputs: list[np.ndarray]) -> list[np.ndarray]:
+        """u [r] of each input."""
+        if self.takes_images:  # with the channels last in memory, which convolutions prefer
+            values = torch.from_numpy(np.stack([image.transpose(1, 2, 0) for image in inputs])).permute(0, 3, 1, 2)
+        else:
+            values = torch.from_numpy(np.stack(inputs))
+        rows = torch.arange(len(inputs))
+        batch = Batch(values, torch.full_like(rows, -1), rows)
+        outputs = run_network(self._network, [batch], self.hasher.method.hash_outputs)
+        return [u for _, values_of_batch in outputs for u in values_of_batch]
+
+    def _encoded(self, outputs: list[np.ndarray]) -> Encoded:
+        u = np.stack(outputs)
+        try:
+            codes = self.hasher.encode_outputs([(np.arange(len(u)), u)])
+        except CodesError as error:
+            raise invalid(f"The model gives no code for this input ({str(error).rstrip('.')}).") from None
+        return Encoded(Codes(codes.packed, codes.bits), u)
+
+
+async def _all(futures: "list[asyncio.Future[np.ndarray]]") -> list[np.ndarray]:
+    """All results; after an error the rest is not waited for."""
+    try:
+        return list(await asyncio.gather(*futures))
+    except BaseException:
+        for future in futures:
+            future.cancel()
+        raise

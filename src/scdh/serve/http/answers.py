@@ -1,0 +1,66 @@
+"""Answers: JSON of plain values, and errors in one form whatever raised them."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from scdh.serve.refusals import Refusal, invalid
+
+
+class Json(Response):
+    """Values that are plain already; letters beyond ASCII are escaped, so any text that a name holds can be sent."""
+
+    media_type = "application/json"
+
+    def render(self, content: Any) -> bytes:
+        return json.dumps(content, allow_nan=False, separators=(",", ":")).encode("ascii")
+
+
+def error_answer(refusal: Refusal, headers: Mapping[str, str] | None = None) -> Json:
+    """``{"error": {"code", "message"}}``."""
+    sent = dict(headers or {})
+    if refusal.retry_after is not None:
+        sent["retry-after"] = str(refusal.retry_after)
+    if refusal.status == 401:
+        sent["www-authenticate"] = "Bearer"
+    content = {"error": {"code": refusal.code, "message": refusal.message}}
+    return Json(content, refusal.status, headers=sent)
+
+
+async def answer_refusal(_: Request, error: Exception) -> Response:
+    assert isinstance(error, Refusal)
+    return error_answer(error)
+
+
+async def answer_invalid(_: Request, error: Exception) -> Response:
+    """What pydantic does not accept, in one sentence about the first mistake."""
+    assert isinstance(error, RequestValidationError)
+    first = error.errors()[0]
+    if first["type"] == "json_invalid":
+        return error_answer(invalid("The body is not JSON."))
+    place = ".".join(str(part) for part in first["loc"] if part not in ("body", "query", "path"))
+    reason = str(first["msg"]).removeprefix("Value error, ")
+    reason = reason[:1].lower() + reason[1:]
+    return error_answer(invalid(f"{place or 'The body'} is not accepted: {reason.rstrip('.')}."))
+
+
+async def answer_http(_: Request, error: Exception) -> Response:
+    """What the framework refuses."""
+    assert isinstance(error, HTTPException)
+    if isinstance(own := getattr(error, "refusal", None), Refusal):
+        return error_answer(own, error.headers)
+    refusal = {
+        404: Refusal(404, "not_found", "There is no such address; /docs lists those there are."),
+        405: Refusal(405, "method_not_allowed", "This address takes another method; /docs lists them."),
+    }.get(error.status_code) or Refusal(error.status_code, "bad_request", "The body of the request cannot be read.")
+    return error_answer(refusal, error.headers)
+
+
+def internal_error(request_id: str) -> Json:
+    message = f"This should not have happened; the log of the service says more under {request_id}."
+    return error_answer(Refusal(500, "internal", message))

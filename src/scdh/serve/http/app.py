@@ -1,0 +1,40 @@
+"""The ASGI application: routes, the page, and the guard around them."""
+
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
+from starlette.types import ASGIApp
+
+from scdh._version import __version__
+from scdh.serve.http import item_routes, search_routes, state_routes
+from scdh.serve.http.answers import answer_http, answer_invalid, answer_refusal
+from scdh.serve.http.guard import Guard
+from scdh.serve.http.static import page_routes
+from scdh.serve.refusals import Refusal
+from scdh.serve.service import Service
+
+ABOUT = 'Search by picture, embedding, code or item. Errors are `{"error": {"code", "message"}}`.'
+
+
+def create_app(service: Service) -> ASGIApp:
+    """The application of a service, which the caller starts and stops."""
+    # The pages that FastAPI offers load scripts of other sites; /docs is our own.
+    app = FastAPI(title="scdh", version=__version__, description=ABOUT, docs_url=None, redoc_url=None)
+    app.state.service = service
+    for router in (state_routes.router, search_routes.router, item_routes.router, item_routes.writing):
+        app.include_router(router)
+    app.router.routes.extend(page_routes())
+    app.add_exception_handler(Refusal, answer_refusal)
+    app.add_exception_handler(RequestValidationError, answer_invalid)
+    app.add_exception_handler(HTTPException, answer_http)
+    guarded: ASGIApp = Guard(app, service)
+    if service.settings.origins:
+        guarded = CORSMiddleware(
+            guarded,
+            allow_origins=service.settings.origins,
+            allow_methods=["GET", "POST", "DELETE"],
+            allow_headers=["authorization", "content-type"],
+            expose_headers=["retry-after", "x-request-id"],
+        )
+    return guarded

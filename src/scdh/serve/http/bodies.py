@@ -1,0 +1,175 @@
+"""Bodies of requests and answers, with the examples of the OpenAPI document."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from scdh.serve.settings import Limits
+from scdh.serve.snapshot import Question
+
+MOST = Limits()  # those of the document; a service with other limits says so in its answers
+DEFAULT_K = 10
+LARGEST_ID = (1 << 63) - 1
+
+Id = Annotated[int, Field(ge=-LARGEST_ID - 1, le=LARGEST_ID)]
+Name = Annotated[str, Field(max_length=1000)]
+Label = Annotated[str, Field(min_length=1, max_length=200)]
+Labels = Annotated[list[Label], Field(max_length=16)]
+Code = Annotated[str, Field(max_length=1 << 14, pattern="^[0-9a-fA-F]+$")]
+Number = Annotated[float, Field(allow_inf_nan=False)]
+Vector = Annotated[list[Number], Field(min_length=1, max_length=1 << 16)]
+
+
+class Body(BaseModel):
+    """Unknown keys are refused: a misspelt ``radius`` must not be passed over."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class SearchBody(Body):
+    k: int | None = Field(None, ge=1, description="Most hits of a query (10, or all within the radius).")
+    radius: int | None = Field(None, ge=0, le=1 << 16, description="Only items at most this many bits away.")
+    labels: Labels = Field([], description="Only items with one of these labels.")
+
+    def question(self, most: int) -> Question:
+        return make_question(self.k, self.radius, self.labels, most)
+
+
+class CodesBody(SearchBody):
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"codes": ["90b1c35e"], "k": 5}]})
+    codes: list[Code] = Field(min_length=1, description="Packed bits of each query in hexadecimal digits.")
+
+
+class VectorsBody(SearchBody):
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"vectors": [[0.5, -1.0]], "k": 5}]})
+    vectors: list[Vector] = Field(min_length=1, description="Embeddings of the width that the model takes.")
+
+
+class NewItem(Body):
+    """An item by its code, or by its embedding."""
+
+    id: Id | None = Field(None, description="A new id; without it, the number after the largest one.")
+    name: Name | None = None
+    labels: Labels = []
+    code: Code | None = None
+    vector: Vector | None = None
+
+
+class ItemsBody(Body):
+    items: list[NewItem] = Field(min_length=1)
+
+
+class Hit(BaseModel):
+    id: int
+    name: str
+    labels: list[str]
+    distance: int
+
+
+class QueryResult(BaseModel):
+    code: str = Field(description="Code of the query.")
+    hits: list[Hit] = Field(description="Nearest first; equal distances by id.")
+    total: int | None = Field(description="Items within the radius; null without a radius.")
+
+
+class SearchAnswer(BaseModel):
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "results": [
+                        {
+                            "code": "90b1c35e",
+                            "hits": [{"id": 17, "name": "shop/17.jpg", "labels": ["pear"], "distance": 2}],
+                            "total": None,
+                        }
+                    ]
+                }
+            ]
+        }
+    )
+    results: list[QueryResult]
+
+
+class Item(BaseModel):
+    id: int
+    name: str
+    labels: list[str]
+    code: str
+    picture: bool = Field(description="Whether there is a thumbnail.")
+
+
+class AddedItem(BaseModel):
+    id: int
+    name: str
+    labels: list[str]
+    code: str
+
+
+class AddedItems(BaseModel):
+    items: list[AddedItem]
+
+
+class RemovedItem(BaseModel):
+    id: int
+
+
+class Status(BaseModel):
+    status: Literal["ok"]
+
+
+class ModelInfo(BaseModel):
+    method: str
+    bits: int
+    backbone: str | None
+    fingerprint: str
+    input: Literal["images", "embeddings"]
+    width: int | None = Field(description="Width of the embeddings.")
+
+
+class IndexInfo(BaseModel):
+    items: int
+    bits: int
+
+
+class Info(BaseModel):
+    model: ModelInfo
+    index: IndexInfo
+    labels: dict[str, int] = Field(description="Items of each label.")
+    pictures: bool = Field(description="Whether there are thumbnails.")
+    writable: bool = Field(description="Whether items can be added with a token.")
+    limits: dict[str, int]
+
+
+class ErrorBody(BaseModel):
+    code: str = Field(description="The reason in one word.")
+    message: str = Field(description="One sentence.")
+
+
+class ErrorAnswer(BaseModel):
+    error: ErrorBody
+
+
+def errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """How a route may refuse, for the document."""
+    words = {
+        400: "The request cannot be read",
+        401: "No token, or a wrong one",
+        403: "Writing is off",
+        404: "Not there",
+        408: "The request did not arrive in time",
+        409: "The id is taken",
+        413: "Too large",
+        422: "Not accepted",
+        503: "Starting, stopping or too busy",
+    }
+    return {status: {"model": ErrorAnswer, "description": words[status]} for status in sorted((*statuses, 503))}
+
+
+def make_question(k: int | None, radius: int | None, labels: list[str], most: int) -> Question:
+    """What is asked; without k, ten hits, or as many as are allowed within the radius."""
+    from scdh.serve.refusals import invalid
+
+    if k is not None and k > most:
+        raise invalid(f"k may be at most {most}, got {k}.")
+    return Question(k or (DEFAULT_K if radius is None else most), radius, tuple(sorted(set(labels))))

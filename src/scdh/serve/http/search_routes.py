@@ -1,0 +1,58 @@
+"""Searches: by picture, by embedding, by code."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, File, Query, Request, UploadFile
+
+from scdh.serve.http.answers import Json
+from scdh.serve.http.bodies import (
+    CodesBody,
+    Label,
+    SearchAnswer,
+    VectorsBody,
+    errors,
+    make_question,
+)
+from scdh.serve.refusals import invalid
+from scdh.serve.service import Service
+
+router = APIRouter(prefix="/v1/search", tags=["search"])
+
+K = Annotated[int | None, Query(ge=1, description="Most hits of a query (10, or all within the radius).")]
+Radius = Annotated[int | None, Query(ge=0, le=1 << 16, description="Only items at most this many bits away.")]
+LabelFilter = Annotated[list[Label], Query(max_length=16, description="Only items with one of these labels.")]
+
+
+@router.post("/image", response_model=SearchAnswer, responses=errors(400, 408, 413, 422))
+async def search_image(
+    request: Request,
+    image: Annotated[list[UploadFile], File(description="One image file, or several.")],
+    k: K = None,
+    radius: Radius = None,
+    label: LabelFilter = [],  # noqa: B006 - FastAPI copies it
+) -> Json:
+    """The items nearest to each picture. A model of images is needed."""
+    service: Service = request.app.state.service
+    question = make_question(k, radius, label, service.settings.limits.hits)
+    return Json(await service.search_images([upload.file for upload in image], question))
+
+
+@router.post("/vector", response_model=SearchAnswer, responses=errors(400, 408, 413, 422))
+async def search_vector(request: Request, body: VectorsBody) -> Json:
+    """The items nearest to each embedding. A model of embeddings is needed."""
+    service: Service = request.app.state.service
+    _check_count(service, len(body.vectors))
+    return Json(await service.search_vectors(body.vectors, body.question(service.settings.limits.hits)))
+
+
+@router.post("/code", response_model=SearchAnswer, responses=errors(400, 408, 413, 422))
+async def search_code(request: Request, body: CodesBody) -> Json:
+    """The items nearest to each code."""
+    service: Service = request.app.state.service
+    _check_count(service, len(body.codes))
+    return Json(await service.search_codes(body.codes, body.question(service.settings.limits.hits)))
+
+
+def _check_count(service: Service, count: int) -> None:
+    if count > service.settings.limits.queries:
+        raise invalid(f"A request may have {service.settings.limits.queries} queries, got {count}.")

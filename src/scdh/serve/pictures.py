@@ -1,0 +1,91 @@
+"""Small pictures of items. An item finds its picture by its name among those that were there when the service started:
+no path is made of a name, as names come from files and requests.
+"""
+
+import hashlib
+import io
+from collections import OrderedDict
+from pathlib import Path
+from threading import Lock
+
+from PIL import Image
+
+from scdh.data.images.folder import FolderSource, images_below
+from scdh.data.open import open_source
+from scdh.data.source import BadImage, Source
+from scdh.errors import DataError
+from scdh.label_arrays import no_labels
+
+SIDE = 320  # pixels of the longer side
+CACHE_BYTES = 64 << 20
+
+
+class Pictures:
+    """The pictures of a folder or of other data.
+
+    Args:
+        data: a folder of images, or data as for ``scdh train``.
+
+    Raises:
+        DataError: if there are no images.
+    """
+
+    def __init__(self, data: str) -> None:
+        self._source = _open(data)
+        # Of a folder these are paths below it, so that it may have been moved since its images were encoded.
+        self._rows = {name: row for row, name in enumerate(self._source.stable_names())}
+        self._cache: OrderedDict[int, tuple[bytes, str]] = OrderedDict()
+        self._cached_bytes = 0
+        self._lock = Lock()
+
+    def __len__(self) -> int:
+        return len(self._source)
+
+    def row_of(self, name: str | None) -> int | None:
+        """The row of the picture whose path is the name, or the longest end of it; None if there is none."""
+        rest = (name or "").replace("\\", "/")
+        while rest:
+            if rest in self._rows:
+                return self._rows[rest]
+            rest = rest.partition("/")[2]
+        return None
+
+    def thumbnail(self, row: int) -> tuple[bytes, str] | None:
+        """A JPEG and a tag that differs for other contents; None if the picture cannot be read."""
+        with self._lock:
+            if row in self._cache:
+                self._cache.move_to_end(row)
+                return self._cache[row]
+        try:
+            image = self._source.image(row, at_least=SIDE)
+        except BadImage:
+            return None
+        content = _jpeg(image)
+        entry = (content, hashlib.sha256(content).hexdigest()[:16])
+        with self._lock:
+            if row not in self._cache:
+                self._cache[row] = entry
+                self._cached_bytes += len(content)
+            while self._cached_bytes > CACHE_BYTES:
+                self._cached_bytes -= len(self._cache.popitem(last=False)[1][0])
+        return entry
+
+
+def _open(data: str) -> Source:
+    folder = Path(data).expanduser()
+    if folder.is_dir():
+        paths = images_below(folder)
+        if paths:  # also where they are not arranged as training needs them
+            return FolderSource(folder, paths, no_labels(len(paths)), [], name=data)
+    source = open_source(data)
+    if source.kind != "images":
+        raise DataError(f"--images needs images, but {source.name} holds embeddings.")
+    return source
+
+
+def _jpeg(image: Image.Image) -> bytes:
+    scale = min(1.0, SIDE / max(image.size))
+    size = (max(1, round(image.width * scale)), max(1, round(image.height * scale)))
+    buffer = io.BytesIO()
+    image.resize(size, Image.Resampling.LANCZOS, reducing_gap=3.0).save(buffer, "JPEG", quality=82)
+    return buffer.getvalue()

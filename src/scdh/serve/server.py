@@ -1,0 +1,136 @@
+"""A service under uvicorn: the address, the start, and the end."""
+
+import asyncio
+import contextlib
+import logging
+import signal
+import socket
+import sys
+import threading
+import webbrowser
+from collections.abc import Callable
+from types import FrameType
+
+import uvicorn
+
+from scdh.errors import ConfigError
+from scdh.serve.http.app import create_app
+from scdh.serve.http.protocol import MOST_HEAD_BYTES, PatientProtocol
+from scdh.serve.logs import log, write_lines
+from scdh.serve.service import Service
+from scdh.serve.settings import Settings
+
+KEEP_ALIVE_SECONDS = 30
+STOP_SECONDS = 30  # for requests that have begun
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """A socket at this address; ConfigError if there is none to be had."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        listener = socket.socket(family, kind, protocol)
+        if sys.platform != "win32":  # there it would let two programs share the port
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        return listener
+    except (OSError, OverflowError, UnicodeError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise ConfigError(f"The address {host}:{port} cannot be used: {reason}.") from None
+
+
+def address_of(listener: socket.socket) -> str:
+    """The address of the page, for a browser on this machine."""
+    host, port = listener.getsockname()[:2]
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}/"
+
+
+def run(
+    settings: Settings,
+    listener: socket.socket,
+    *,
+    drain_seconds: float,
+    opens_browser: bool = False,
+    when_ready: Callable[[], object] = lambda: None,
+) -> None:
+    """Serve until a signal: SIGTERM stops after ``drain_seconds``, in which ``/ready`` says 503; Ctrl-C at once. Both
+    answer what has begun; a second signal does not wait for that.
+
+    Raises:
+        ScdhError: if model, index or images cannot be used.
+    """
+    write_lines()
+    service = Service(settings)
+    server = _Server(service, drain_seconds)
+    page = address_of(listener)
+
+    def ready() -> None:
+        when_ready()
+        if opens_browser:
+            threading.Thread(target=webbrowser.open, args=(page,), daemon=True).start()
+
+    asyncio.run(_serve(server, service, listener, ready))
+
+
+async def _serve(
+    server: "_Server", service: Service, listener: socket.socket, when_ready: Callable[[], object]
+) -> None:
+    async def start() -> None:
+        try:
+            await service.start()
+        except BaseException:
+            server.should_exit = True
+            raise
+        if service.state == "ready":
+            when_ready()
+
+    starting = asyncio.create_task(start())
+    await server.serve(sockets=[listener])
+    await service.stop()
+    if not starting.done():  # stopped before it was ready; the thread that loads cannot be interrupted
+        starting.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await starting
+    log("stopped")
+
+
+class _Server(uvicorn.Server):
+    """uvicorn with signals as described at ``run``; they are not raised again after a graceful end."""
+
+    def __init__(self, service: Service, drain_seconds: float) -> None:
+        limits = service.settings.limits
+        super().__init__(
+            uvicorn.Config(
+                create_app(service),
+                http=PatientProtocol.with_limits(limits),
+                ws="none",
+                lifespan="off",
+                access_log=False,
+                log_config=None,
+                log_level=logging.WARNING,
+                server_header=False,
+                timeout_keep_alive=KEEP_ALIVE_SECONDS,
+                timeout_graceful_shutdown=STOP_SECONDS,
+                h11_max_incomplete_event_size=MOST_HEAD_BYTES,
+                proxy_headers=False,
+            )
+        )
+        self._service, self._drain_seconds = service, drain_seconds
+        self._signals = 0
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        self._signals += 1
+        if self._signals > 1:
+            self.should_exit = self.force_exit = True
+            return
+        # A signal handler runs between any two instructions, so the rest is left to the event loop.
+        asyncio.get_running_loop().call_soon_threadsafe(self._stop, 0 if sig == signal.SIGINT else self._drain_seconds)
+
+    def _stop(self, after: float) -> None:
+        self._service.announce_stop()
+        asyncio.get_running_loop().call_later(after, self._exit)
+
+    def _exit(self) -> None:
+        self.should_exit = True

@@ -1,0 +1,270 @@
+"""What the service does, without HTTP: it loads, encodes, searches and changes, and follows the index file."""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import Any, BinaryIO, Literal
+
+import numpy as np
+
+from scdh.codes import Codes
+from scdh.errors import CodesError, ConfigError, ScdhError
+from scdh.serve.admission import Admission
+from scdh.serve.batching import Batcher
+from scdh.serve.collection import Addition, Change, Collection, Removal
+from scdh.serve.encoder import Encoder
+from scdh.serve.logs import log
+from scdh.serve.measures import Measures
+from scdh.serve.pictures import Pictures
+from scdh.serve.refusals import Refusal, invalid, not_found, starting, stopping, unusable_index
+from scdh.serve.settings import Settings
+from scdh.serve.snapshot import Asked, Found, Question, find_all
+from scdh.serve.warm import warm_search
+
+LARGEST_SEARCH = 256  # requests that are searched together
+LARGEST_COMMIT = 64  # changes that are made durable together
+
+
+class Service:
+    """A model and an index that answer; used from one event loop.
+
+    Args:
+        settings: what is served.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings, self.measures = settings, Measures()
+        self.state: Literal["starting", "ready", "stopping"] = "starting"
+        self._searcher = ThreadPoolExecutor(1, thread_name_prefix="search")
+        self._changer = ThreadPoolExecutor(1, thread_name_prefix="change")
+        self._painter = ThreadPoolExecutor(1, thread_name_prefix="picture")
+        limits, queue, batches = settings.limits, self.measures.queue, self.measures.batches
+        self._searches = Admission(limits.waiting_searches, "searches", queue.labels("searches").set)
+        self._changes = Admission(limits.waiting_changes, "changes", queue.labels("changes").set)
+        self._find: Batcher[Asked, list[Found]] = Batcher(
+            self._find_now, self._searcher, LARGEST_SEARCH, batches.labels("searches").observe
+        )
+        self._change: Batcher[Change, list[int]] = Batcher(
+            self._change_now, self._changer, LARGEST_COMMIT, batches.labels("changes").observe
+        )
+        self._watch: asyncio.Task[None] | None = None
+        self._index_problem = ""
+
+    async def start(self) -> None:
+        """Load and warm everything, on a thread; ``state`` is then "ready".
+
+        Raises:
+            ScdhError: if model, index or images cannot be used.
+        """
+        await asyncio.get_running_loop().run_in_executor(self._changer, self._load)
+        if self.state == "starting":
+            self.state = "ready"
+            self.measures.ready.set(1)
+            self._watch = asyncio.create_task(self._follow_index())
+            log("ready", items=self._items, bits=self.encoder.hasher.bits)
+
+    def announce_stop(self) -> None:
+        """From now on ``/ready`` says 503, so that no new requests are sent here; those that come are answered."""
+        if self.state != "stopping":
+            self.state = "stopping"
+            self.measures.ready.set(0)
+            log("stopping")
+
+    async def stop(self) -> None:
+        """End after what has begun is done."""
+        self.announce_stop()
+        if self._watch is not None:
+            self._watch.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._watch
+        await self._find.finish()
+        await self._change.finish()
+        if hasattr(self, "encoder"):
+            await self.encoder.close()
+        for pool in (self._searcher, self._changer, self._painter):
+            pool.shutdown(wait=False, cancel_futures=True)
+
+    def check_ready(self) -> None:
+        """Refusal 503 before the start is done."""
+        if self.state == "starting":
+            raise starting()
+        if not hasattr(self, "collection"):
+            raise stopping()
+
+    async def info(self) -> dict[str, Any]:
+        """What is served."""
+
+        def look() -> tuple[int, dict[str, int]]:
+            snapshot = self.collection.now
+            return len(snapshot.index), snapshot.label_counts()
+
+        items, labels = await self._on_searcher(look)
+        limits = self.settings.limits
+        return {
+            "model": self._model,
+            "index": {"items": items, "bits": self._model["bits"]},
+            "labels": labels,
+            "pictures": self.pictures is not None,
+            "writable": self.settings.token is not None,
+            "limits": {"upload": limits.upload, "pixels": limits.pixels, "images": limits.images, "hits": limits.hits},
+        }
+
+    async def search_images(self, files: Sequence[BinaryIO], question: Question) -> dict[str, Any]:
+        """Hits of images."""
+        encoded = await self.encoder.images(files)
+        return await self.search(Asked(encoded.codes, question))
+
+    async def search_vectors(self, vectors: Sequence[Sequence[float]], question: Question) -> dict[str, Any]:
+        """Hits of embeddings."""
+        encoded = await self.encoder.vectors(vectors)
+        return await self.search(Asked(encoded.codes, question))
+
+    async def search_codes(self, codes: Sequence[str], question: Question) -> dict[str, Any]:
+        """Hits of codes as hexadecimal digits of their packed bits."""
+        return await self.search(Asked(self.read_codes(codes), question))
+
+    async def search_item(self, item_id: int, question: Question) -> dict[str, Any]:
+        """Hits of an item, without itself."""
+        codes = await self._on_searcher(lambda: self.collection.now.code_of(item_id))
+        return await self.search(Asked(Codes(codes.packed, codes.bits), question, item_id))
+
+    async def search(self, asked: Asked) -> dict[str, Any]:
+        """Hits of codes, with what is known of each item."""
+        with self._searches.admit():
+            (found,) = await self._find.run([asked])
+        return {"results": [one._asdict() for one in found]}
+
+    async def item(self, item_id: int) -> dict[str, Any]:
+        """What is known of an item."""
+
+        def look() -> dict[str, Any]:
+            snapshot = self.collection.now
+            code = snapshot.code_of(item_id).packed[0].tobytes().hex()
+            has_picture = self.pictures is not None and self.pictures.row_of(snapshot.name_of(item_id)) is not None
+            return {**snapshot.describe(np.array([item_id]))[0], "code": code, "picture": has_picture}
+
+        return await self._on_searcher(look)
+
+    async def thumbnail(self, item_id: int) -> tuple[bytes, str]:
+        """The picture of an item, a JPEG, and a tag of its contents."""
+        pictures, snapshot = self.pictures, self.collection.now
+        row = None if pictures is None else pictures.row_of(snapshot.name_of(item_id))
+        if pictures is None or row is None:
+            raise not_found(f"There is no picture of an item {item_id}.")
+        found = await asyncio.get_running_loop().run_in_executor(self._painter, pictures.thumbnail, row)
+        if found is None:
+            raise not_found(f"The picture of the item {item_id} cannot be read.")
+        return found
+
+    async def add(self, addition: Addition) -> list[dict[str, Any]]:
+        """Add items; when this returns they are on disk, and searches find them."""
+        with self._changes.admit():
+            (ids,) = await self._change.run([addition])
+        codes = [row.tobytes().hex() for row in addition.codes.packed]
+        items = self.collection.now.describe(np.array(ids))
+        return [{**item, "code": code} for item, code in zip(items, codes, strict=True)]
+
+    async def remove(self, item_id: int) -> None:
+        """Remove an item; when this returns it is gone from the disk, and searches do not find it."""
+        with self._changes.admit():
+            await self._change.run([Removal(item_id)])
+
+    def read_codes(self, codes: Sequence[str]) -> Codes:
+        """Codes of hexadecimal digits."""
+        bits = self.encoder.hasher.bits
+        width = 2 * -(-bits // 8)
+        for number, code in enumerate(codes, start=1):
+            if len(code) != width:
+                raise invalid(
+                    f"A code of {bits} bits is {width} hexadecimal digits, but code {number} has {len(code)}."
+                )
+        try:
+            packed = [list(bytes.fromhex(code)) for code in codes]
+            return Codes(packed, bits)
+        except CodesError as error:
+            raise invalid(str(error)) from None
+        except ValueError:
+            raise invalid("Codes are written in hexadecimal digits only.") from None
+
+    def _load(self) -> None:
+        from scdh.runs.folder import RunFolder
+
+        hasher = RunFolder(self.settings.model).load_model()
+        fingerprint = hasher.fingerprint()
+        self.collection = Collection(self.settings.index, self.settings.names, fingerprint, hasher.bits)
+        self.pictures = None if self.settings.images is None else Pictures(self.settings.images)
+        measures = self.measures
+        self.encoder = Encoder(
+            hasher,
+            self.settings.limits,
+            measures.batches.labels("images").observe,
+            measures.queue.labels("images").set,
+        )
+        self._model = {
+            "method": hasher.config.method.name,
+            "bits": hasher.bits,
+            "backbone": hasher.config.net.backbone if self.encoder.takes_images else None,
+            "fingerprint": fingerprint,
+            "input": "images" if self.encoder.takes_images else "embeddings",
+            "width": hasher.feature_width,
+        }
+        self.encoder.warm()
+        warm_search(self.collection.now)
+        self._count_items()
+
+    def _find_now(self, asked: list[Asked]) -> list[list[Found] | BaseException]:
+        return [self._told(answer) for answer in find_all(self.collection.now, asked)]
+
+    def _change_now(self, changes: list[Change]) -> list[list[int] | BaseException]:
+        try:
+            results = [self._told(result) for result in self.collection.change(changes)]
+        except Refusal:
+            raise
+        except (ScdhError, OSError) as error:
+            raise self._told(error) from error
+        self._count_items()
+        return results
+
+    def _told(self, result: Any) -> Any:
+        """An error that is no mistake of the client goes to the log, as it may name files of the server."""
+        if isinstance(result, ScdhError | OSError) and not isinstance(result, Refusal):
+            self.measures.index_errors.inc()
+            log("the index cannot be used", logging.ERROR, reason=str(result))
+            return unusable_index()
+        return result
+
+    def _count_items(self) -> None:
+        self._items = len(self.collection.now.index)
+        self.measures.items.set(self._items)
+
+    async def _on_searcher(self, function: Any) -> Any:
+        with self._searches.admit():
+            try:
+                return await asyncio.get_running_loop().run_in_executor(self._searcher, function)
+            except Refusal:
+                raise
+            except (CodesError, ConfigError, OSError) as error:
+                raise self._told(error) from error
+
+    async def _follow_index(self) -> None:
+        """Take up each new state of the index file."""
+        while True:
+            await asyncio.sleep(self.settings.watch_seconds)
+            await asyncio.get_running_loop().run_in_executor(self._changer, self._refresh)
+
+    def _refresh(self) -> None:
+        """A file that cannot be used is told once, and the state before it stays."""
+        problem = ""
+        try:
+            if self.collection.refresh():
+                self.measures.index_loads.inc()
+                log("index taken up", items=len(self.collection.now.index))
+            self._count_items()
+        except Exception as error:
+            problem = str(error) or type(error).__name__
+            if problem != self._index_problem:
+                self.measures.index_errors.inc()
+                log("the new index is not taken up", logging.ERROR, reason=problem)
+        self._index_problem = problem

@@ -1,0 +1,180 @@
+"""One state of the index with its names: everything an answer says comes from the same state."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scdh.codes import Codes
+from scdh.data.row_names import RowNames
+from scdh.errors import CodesError
+from scdh.index import HammingIndex
+from scdh.printable import printable
+from scdh.serve.refusals import invalid, not_found
+
+if TYPE_CHECKING:
+    from scdh.index.milvus import MilvusIndex
+
+KEPT_FILTERS = 16
+# Hits that a search by radius may gather at once, before each list is cut to what was asked for.
+GATHERED_HITS = 4 << 20
+
+
+class Question(NamedTuple):
+    """What is asked of the index; equal questions about several codes are answered by one search.
+
+    Attributes:
+        k: the most hits of a query.
+        radius: only items at most this many bits away; None: any.
+        labels: only items with one of these labels, as they are shown; empty: all.
+    """
+
+    k: int
+    radius: int | None = None
+    labels: tuple[str, ...] = ()
+
+
+class Asked(NamedTuple):
+    """The codes of one request, its question, and the id that is no hit because it is the query (None: no such id)."""
+
+    codes: Codes
+    question: Question
+    left_out: int | None = None
+
+
+class Found(NamedTuple):
+    """The answer for one query, ready for JSON.
+
+    Attributes:
+        code: of the query, in hexadecimal digits.
+        hits: ``{"id", "name", "labels", "distance"}`` of each, nearest first.
+        total: the number of items within the radius; None without a radius.
+    """
+
+    code: str
+    hits: list[dict[str, Any]]
+    total: int | None
+
+
+@dataclass(frozen=True, eq=False)
+class Snapshot:
+    """An index that is never changed, and what is known of its items.
+
+    Args:
+        index: the items.
+        names: names and labels, possibly of more items than the index has; None: none are known.
+    """
+
+    index: "HammingIndex | MilvusIndex"
+    names: RowNames | None
+    _allowed: dict[tuple[str, ...], NDArray[Any]] = field(default_factory=dict, init=False, repr=False)
+
+    def find(self, codes: Codes, question: Question, left_out: Sequence[int | None]) -> list[Found]:
+        """The hits of each query, without the id to leave out for it."""
+        allowed = self._filter(question.labels) if question.labels else None
+        shown = [row.tobytes().hex() for row in codes.packed]
+        if question.radius is None:
+            # Ranking by the queries' real outputs belongs here: `index.search(codes, k, weights=…)`, with the outputs
+            # that `Encoder` returns beside the codes.
+            more = any(item_id is not None for item_id in left_out)
+            hits: Iterable[Any] = self.index.search(codes, question.k + more, only=allowed)
+        else:
+            hits = self._near(codes, question.radius, allowed)
+        queries = zip(shown, hits, left_out, strict=True)
+        return [self._found(code, one, question, item_id) for code, one, item_id in queries]
+
+    def _found(self, code: str, hits: Any, question: Question, left_out: int | None) -> Found:
+        ids, distances = hits.ids, hits.distances
+        if left_out is not None:
+            others = ids != left_out
+            ids, distances = ids[others], distances[others]
+        items = self.describe(ids[: question.k])
+        for item, distance in zip(items, distances[: question.k].tolist(), strict=True):
+            item["distance"] = distance
+        return Found(code, items, None if question.radius is None else len(ids))
+
+    def _near(self, codes: Codes, radius: int, allowed: NDArray[Any] | None) -> Iterator[Any]:
+        """The items within the radius of each query; everything may be, so few queries are searched at once."""
+        step = max(1, GATHERED_HITS // max(1, len(self.index)))
+        for start in range(0, len(codes), step):
+            yield from self.index.within(codes[start : start + step], radius, only=allowed)
+
+    def code_of(self, item_id: int) -> Codes:
+        """The code of an item; Refusal 404 if there is no such item."""
+        if isinstance(self.index, HammingIndex) and not -(1 << 63) <= item_id < 1 << 63:
+            raise not_found(f"The index holds no id {item_id}.")
+        try:
+            return self.index.codes_of([item_id])
+        except CodesError as error:
+            if "holds no id" not in str(error):
+                raise
+            raise not_found(f"The index holds no id {item_id}.") from None
+
+    def describe(self, ids: NDArray[np.int64]) -> list[dict[str, Any]]:
+        """``{"id", "name", "labels"}`` of items; an empty name where none is known. Texts are safe to show."""
+        names = self.names
+        if names is None:
+            return [{"id": item_id, "name": "", "labels": []} for item_id in ids.tolist()]
+        items = []
+        for item_id, row in zip(ids.tolist(), names.positions_of(ids).tolist(), strict=True):
+            name = printable(names.names[row]) if row >= 0 else ""
+            labels = [printable(label) for label in names.label_list(row)] if row >= 0 else []
+            items.append({"id": item_id, "name": name, "labels": labels})
+        return items
+
+    def name_of(self, item_id: int) -> str | None:
+        """The name of an item as it is stored, not made safe; None where none is known."""
+        position = None if self.names is None else self.names.position(item_id)
+        return None if self.names is None or position is None else self.names.names[position]
+
+    def label_counts(self) -> dict[str, int]:
+        """Number of items that have a name, by label as it is shown."""
+        if self.names is None:
+            return {}
+        labels, count = self.names.labels, len(self.names.label_names)
+        counts = np.bincount(labels[labels >= 0], minlength=count) if labels.ndim == 1 else labels.sum(0, np.int64)
+        shown: dict[str, int] = {}
+        for label, number in zip(self.names.label_names, counts.tolist(), strict=True):
+            shown[printable(label)] = shown.get(printable(label), 0) + number
+        return shown
+
+    def _filter(self, labels: tuple[str, ...]) -> NDArray[Any]:
+        """What may be found: a mask over the ids of an index file, which is quickest; ids for Milvus."""
+        if labels in self._allowed:
+            return self._allowed[labels]
+        if self.names is None or not self.names.labelled:
+            raise invalid("The items of this index have no labels to filter by.")
+        wanted = [label for label in self.names.label_names if printable(label) in labels]
+        unknown = set(labels) - {printable(label) for label in wanted}
+        if unknown:
+            raise invalid(f"No item has the label {min(unknown)!r}.")
+        allowed = self.names.ids_with_labels(wanted)
+        if isinstance(self.index, HammingIndex):
+            allowed = np.isin(self.index.ids, allowed)
+        if len(self._allowed) >= KEPT_FILTERS:
+            self._allowed.clear()
+        self._allowed[labels] = allowed
+        return allowed
+
+
+def find_all(snapshot: Snapshot, asked: Sequence[Asked]) -> list[list[Found] | BaseException]:
+    """The hits of many requests, equal questions in one search; what is wrong with one does not concern the others."""
+    groups: dict[Question, list[int]] = {}
+    for place, one in enumerate(asked):
+        groups.setdefault(one.question, []).append(place)
+    answers: list[list[Found] | BaseException] = [[] for _ in asked]
+    for question, places in groups.items():
+        parts = [asked[place] for place in places]
+        packed = np.concatenate([part.codes.packed for part in parts])
+        left_out = [part.left_out for part in parts for _ in range(len(part.codes))]
+        try:
+            found = iter(snapshot.find(Codes(packed, parts[0].codes.bits), question, left_out))
+            for place in places:
+                answers[place] = list(islice(found, len(asked[place].codes)))
+        except Exception as error:
+            for place in places:
+                answers[place] = error
+    return answers

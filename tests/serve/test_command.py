@@ -1,0 +1,147 @@
+"""``scdh serve`` as users start it: the examples of the page run against it, and signals end it well."""
+
+import json
+import os
+import re
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.cli.commands import must, run
+from tests.serve.conftest import TOKEN, picture
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "serve.md").read_text("utf-8")
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)
+
+
+@pytest.fixture(scope="module")
+def process(shop, tmp_path_factory):
+    """A process of its own, its address, and the folder of the examples."""
+    folder = tmp_path_factory.mktemp("command")
+    must(["index", f"{shop}/photos.codes", "--out", f"{folder}/own.index"])
+    for name in ("apple", "pear"):
+        (folder / f"{name}.jpg").write_bytes(picture(7, "JPEG"))
+    (folder / "token").write_text(f"{TOKEN}\n")
+    arguments = f"{shop}/model --index own.index --images {shop}/photos --port 0 --token-file token --drain 1.5"
+    command = [sys.executable, "-m", "scdh", "serve", *shlex.split(arguments)]
+    with open(folder / "log", "w") as log:
+        started = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=log, text=True)
+    line = started.stdout.readline()
+    found = re.search(r"Ready: (http://127\.0\.0\.1:[0-9]+)/ ", line)
+    assert found, line + (folder / "log").read_text()
+    yield started, found[1], folder
+    started.kill()
+    started.wait()
+
+
+@pytest.mark.slow
+def test_the_calls_of_the_page_succeed(process):
+    _, address, folder = process
+    calls = [line[2:] for block in blocks("console") for line in block.splitlines() if line.startswith("$ ")]
+    assert len(calls) >= 12
+    for call in calls:
+        text = call.replace("http://127.0.0.1:8000", address)
+        done = subprocess.run(
+            ["bash", "-c", text.replace("curl", "curl --fail-with-body", 1)],
+            cwd=folder,
+            env={**os.environ, "SCDH_SERVE_TOKEN": TOKEN},
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, f"{call}: {done.stdout} {done.stderr}"
+        if done.stdout.startswith("{"):
+            assert "error" not in json.loads(done.stdout)
+    assert (folder / "thumbnail.jpg").read_bytes()[:2] == b"\xff\xd8"
+
+
+@pytest.mark.slow
+def test_the_python_of_the_page_runs(process, monkeypatch):
+    _, address, folder = process
+    monkeypatch.chdir(folder)
+    (code,) = blocks("python")
+    exec(compile(code.replace("http://127.0.0.1:8000", address), "docs/serve.md", "exec"), {})
+
+
+@pytest.mark.slow
+def test_a_signal_ends_it_after_what_has_begun(process):
+    """The last test on this process: SIGTERM makes it not ready, lets requests finish, and ends it with 0."""
+    started, address, folder = process
+    host, port = address.removeprefix("http://").split(":")
+    body = b'--x\r\nContent-Disposition: form-data; name="image"; filename="a"\r\n\r\n' + picture(3) + b"\r\n--x--\r\n"
+    with socket.create_connection((host, int(port)), timeout=30) as begun, httpx.Client(base_url=address) as http:
+        head = f"POST /v1/search/image HTTP/1.1\r\nHost: {host}\r\nContent-Length: {len(body)}\r\n"
+        begun.sendall(head.encode() + b"Content-Type: multipart/form-data; boundary=x\r\n\r\n" + body[:50])
+        assert http.get("/ready").status_code == 200
+        started.send_signal(signal.SIGTERM)
+        deadline = time.monotonic() + 20
+        while (answer := http.get("/ready")).status_code == 200:
+            assert time.monotonic() < deadline
+        assert answer.json()["error"]["code"] == "stopping"
+        begun.sendall(body[50:])
+        received = begun.recv(1 << 16)
+        assert received.startswith(b"HTTP/1.1 200")
+    assert started.wait(60) == 0
+    events = [json.loads(line) for line in (folder / "log").read_text().splitlines() if line.startswith("{")]
+    names = [event["event"] for event in events]
+    assert names[0] == "ready"
+    assert names[-1] == "stopped"
+    requests = [event for event in events if event["event"] == "request"]
+    assert {event["route"] for event in requests} >= {"/v1/search/image", "/v1/items/{id}/similar"}
+    assert all(set(event) >= {"id", "method", "route", "status", "milliseconds", "bytes"} for event in requests)
+    assert "Traceback" not in (folder / "log").read_text()
+    assert TOKEN not in (folder / "log").read_text()
+
+
+@pytest.mark.slow
+def test_kills_lose_nothing_that_was_acknowledged():
+    command = [sys.executable, "-m", "tests.serve.kill_writes", "--times", "4"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]
+    result = json.loads(done.stdout.splitlines()[-1])
+    assert (result["kills"], result["lost"]) == (4, 0)
+    assert result["acknowledged"] > 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("nothing --index nothing --port 0", "nothing"),
+        ("nothing --index nothing --host nowhere.invalid", "cannot be used"),
+        ("nothing", "--index"),
+        ("nothing --index nothing --token-file empty", "holds no token"),
+        ("nothing --index nothing --port 99999", "99999"),
+    ],
+)
+def test_mistakes_are_one_sentence(arguments, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "empty").write_text("\n")
+    code, out, err = run(f"serve {arguments}")
+    assert (code, out) == (2, "")
+    assert message in err
+    errors = [line for line in err.splitlines() if line.startswith("Error: ")]
+    assert len(errors) == 1, err
+
+
+def test_the_help_has_examples():
+    text = must("serve --help")
+    assert "scdh serve runs/shop --index photos.index --images photos/" in text
+
+
+def test_an_occupied_port_is_told():
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        code, _, err = run(f"serve nothing --index nothing --port {other.getsockname()[1]}")
+    assert code == 2
+    assert "cannot be used" in err

@@ -1,0 +1,352 @@
+"""Bounds on sizes, times and queues: whatever is sent, the service answers, stays small, and is there afterwards."""
+
+import asyncio
+import io
+import json
+import random
+import socket
+import struct
+import threading
+import time
+import zlib
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from PIL import Image
+
+from scdh.serve.admission import Admission
+from scdh.serve.batching import Batcher
+from scdh.serve.refusals import Refusal
+from scdh.serve.settings import Limits, Settings
+from tests.serve.conftest import picture
+from tests.serve.hosted import hosted, with_limits
+
+
+@pytest.fixture(scope="module")
+def strict(shop):
+    """A service with small limits."""
+    plain = Settings(f"{shop}/model", f"{shop}/photos.index", hosts=("127.0.0.1",), origins=("https://shop.example",))
+    limits = {"upload": 200_000, "json": 10_000, "pixels": 100_000, "head_seconds": 0.5, "body_seconds": 0.7}
+    with hosted(with_limits(plain, **limits)) as running:
+        yield running
+
+
+def png(width: int, height: int, data: bytes = b"") -> bytes:
+    """A PNG that says it has this size."""
+
+    def chunk(kind: bytes, content: bytes) -> bytes:
+        return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
+
+    head = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", data) + chunk(b"IEND", b"")
+
+
+def webp(width: int, height: int) -> bytes:
+    canvas = b"VP8X" + struct.pack("<I", 10) + bytes(4)
+    canvas += (width - 1).to_bytes(3, "little") + (height - 1).to_bytes(3, "little")
+    return b"RIFF" + struct.pack("<I", 4 + len(canvas)) + b"WEBP" + canvas
+
+
+def resident_bytes() -> int:
+    with open("/proc/self/statm") as handle:
+        return int(handle.read().split()[1]) * 4096
+
+
+BOMBS = {
+    "png": png(30_000, 30_000, zlib.compress(bytes(10_000_000), 9)),
+    "png above Pillow's limit": png(60_000, 60_000),
+    "png with a huge text": png(10, 10).replace(b"IEND", b"IEND", 1)[:33] + struct.pack(">I", 0) + b"zTXt" + bytes(4),
+    "webp": webp(16_000, 16_000),
+    "gif": b"GIF89a" + struct.pack("<HH", 65_535, 65_535) + b"\x00\x00\x00,\x00\x00\x00\x00" + b"\xff" * 8,
+    "bmp": b"BM" + bytes(12) + struct.pack("<IiiHHIIiiII", 40, 40_000, 40_000, 1, 24, 0, 0, 1, 1, 0, 0),
+    "ppm": b"P6 50000 50000 255\n",
+    "jpeg": picture(0, "JPEG").replace(b"\x00\x1e\x00\x28\x03", b"\xff\xff\xff\xff\x03"),
+}
+
+
+def post_image(running, content, **options):
+    return running.http.post("/v1/search/image", files={"image": content}, **options)
+
+
+def test_bombs_are_refused_before_they_are_decoded(strict):
+    post_image(strict, picture(0))
+    before = resident_bytes()
+    for name, content in BOMBS.items():
+        answer = post_image(strict, content)
+        assert (answer.status_code, answer.json()["error"]["code"]) == (422, "bad_image"), name
+    large = post_image(strict, png(400, 300))
+    assert "100,000 at most" in large.json()["error"]["message"]
+    assert resident_bytes() - before < 100e6
+
+
+@pytest.mark.parametrize("content", [b"%PDF-1.4", b"<svg/>", b"%!PS-Adobe-3.0 EPSF-3.0", b"\0" * 1000, b"PK\x03\x04"])
+def test_only_real_images_are_decoded(strict, content):
+    assert post_image(strict, content).json()["error"]["code"] == "bad_image"
+
+
+def damaged(rng: random.Random) -> bytes:
+    """An image file that was cut, changed or put together with another."""
+    kind = rng.choice(["JPEG", "PNG", "GIF", "WEBP", "BMP", "TIFF", "PPM"])
+    content = bytearray(picture(rng.randrange(4), kind, (rng.randrange(1, 60), rng.randrange(1, 60))))
+    for _ in range(rng.randrange(1, 4)):
+        way = rng.randrange(4)
+        if way == 0:
+            del content[rng.randrange(len(content) + 1) :]
+        elif way == 1:
+            for _ in range(rng.randrange(1, 20)):
+                if content:
+                    content[rng.randrange(len(content))] = rng.randrange(256)
+        elif way == 2:
+            content += rng.randbytes(rng.randrange(100))
+        elif content:
+            place = rng.randrange(len(content))
+            content[place : place + 4] = b"\xff\xff\xff\xff"
+    return bytes(content)
+
+
+def test_malformed_uploads_never_give_500(strict):
+    rng = random.Random(0)
+    for number in range(150):
+        content = damaged(rng)
+        answer = post_image(strict, content)
+        assert answer.status_code in (200, 422), (number, answer.text)
+    form = b'--x\r\nContent-Disposition: form-data; name="image"; filename="a"\r\n\r\n' + picture(0) + b"\r\n--x--\r\n"
+    for number in range(150):
+        broken = bytearray(form)
+        for _ in range(rng.randrange(1, 6)):
+            place = rng.randrange(90) if rng.random() < 0.8 else rng.randrange(len(broken))
+            broken[place] = rng.randrange(256)
+        body = bytes(broken[: rng.randrange(len(broken))] if rng.random() < 0.5 else broken)
+        boundary = rng.choice(["x", "x", "x", "y", "", "x; charset=klingon", "\u00e9", '"'])
+        kind = f"multipart/form-data; boundary={boundary}".encode("latin-1")
+        answer = strict.http.post("/v1/search/image", content=body, headers={"content-type": kind})
+        assert answer.status_code in (200, 400, 422), (number, answer.text)
+        assert answer.status_code == 200 or set(answer.json()) == {"error"}
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8) | st.sampled_from(["0000", "ffF8"]),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["codes", "k", "radius", "labels"]), inner)
+    ),
+    max_leaves=8,
+)
+
+
+@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    body=st.dictionaries(st.sampled_from(["codes", "k", "radius", "labels", "vectors", "x"]), JSON),
+    query=st.text(max_size=20),
+)
+def test_any_json_is_answered_or_refused(strict, body, query):
+    content = json.dumps(body).encode()
+    headers = {"content-type": "application/json"}
+    for path in ("/v1/search/code", "/v1/search/vector"):
+        answer = strict.http.post(path, content=content, headers=headers)
+        assert answer.status_code in (200, 400, 422)
+    answer = strict.http.get("/v1/items/3/similar", params={"label": query.encode("utf-8", "replace")})
+    assert answer.status_code in (200, 422)
+
+
+def raw(port: int, *parts: bytes, pause: float = 0.0, seconds: float = 5.0) -> bytes:
+    """What comes back for bytes that are sent one part after the other."""
+    with socket.create_connection(("127.0.0.1", port), timeout=seconds) as connection:
+        for part in parts:
+            try:
+                connection.sendall(part)
+            except (BrokenPipeError, ConnectionResetError):
+                break
+            time.sleep(pause)
+        received = b""
+        try:
+            while block := connection.recv(65536):
+                received += block
+        except (TimeoutError, ConnectionResetError):
+            pass
+        return received
+
+
+HEAD = b"POST /v1/search/image HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: multipart/form-data; boundary=x\r\n"
+
+
+def test_slow_senders_are_cut_off(strict):
+    body = raw(strict.port, HEAD + b"Content-Length: 1000\r\n\r\n", *([b"-"] * 8), pause=0.15)
+    assert body.startswith(b"HTTP/1.1 408")
+    assert b'"slow"' in body
+    head = raw(strict.port, *[HEAD[:20], b"a", b"b", b"c", b"d", b"e"], pause=0.15)
+    assert head.startswith(b"HTTP/1.1 408")
+    begun = time.monotonic()
+    assert raw(strict.port).startswith(b"HTTP/1.1 408")  # says nothing at all
+    assert time.monotonic() - begun < 4
+    second = raw(strict.port, b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\nGET /he", pause=0.1)
+    assert second.count(b"HTTP/1.1 ") == 2
+    assert b"HTTP/1.1 408" in second
+
+
+def test_bytes_that_are_no_http_are_refused_in_the_same_form(strict):
+    for content in (b"\x16\x03\x01\x02\x00\x01", b"GET / HTTP/9.9\r\n\r\n", b"GET /\r\nx: " + b"y" * 70_000):
+        answer = raw(strict.port, content)
+        assert answer.startswith((b"HTTP/1.1 400", b"HTTP/1.1 408"))
+        assert b'{"error": {"code": ' in answer
+    huge = strict.http.get("/health", headers={"x-huge": "y" * 40_000})
+    assert huge.status_code == 400
+
+
+def test_large_bodies_are_refused_with_or_without_a_length(strict):
+    answer = post_image(strict, b"x" * 300_000)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (413, "too_large")
+    chunks = (b"x" * 50_000 for _ in range(8))
+    answer = strict.http.post(
+        "/v1/search/image", content=chunks, headers={"content-type": "multipart/form-data; boundary=x"}
+    )
+    assert answer.status_code == 413
+    answer = strict.http.post("/v1/search/code", json={"codes": ["0" * 20_000]})
+    assert answer.status_code == 413
+    told = raw(strict.port, HEAD + b"Content-Length: 999999999999999999999999\r\n\r\n")
+    assert told.startswith((b"HTTP/1.1 413", b"HTTP/1.1 400"))
+
+
+def test_other_names_are_not_answered_and_cors_is_for_the_sites_that_were_named(strict):
+    answer = strict.http.get("/v1/info", headers={"host": "evil.example"})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (421, "wrong_host")
+    asked = {"origin": "https://shop.example"}
+    assert strict.http.get("/v1/info", headers=asked).headers["access-control-allow-origin"] == "https://shop.example"
+    other = strict.http.get("/v1/info", headers={"origin": "https://other.example"})
+    assert "access-control-allow-origin" not in other.headers
+
+
+def test_a_full_queue_is_told_with_retry_after(shop):
+    limited = with_limits(Settings(f"{shop}/model", f"{shop}/photos.index"), images=2, waiting_images=2)
+    with hosted(limited) as running:
+        entered, go_on = threading.Event(), threading.Event()
+        run = running.service.encoder._batcher._work
+
+        def blocked(items):
+            entered.set()
+            assert go_on.wait(30)
+            return run(items)
+
+        running.service.encoder._batcher._work = blocked
+        answers = []
+        waiting = threading.Thread(target=lambda: answers.append(post_image(running, picture(1))))
+        waiting.start()
+        assert entered.wait(30)
+        # One is inside, so two more do not fit; other routes go on.
+        two = running.http.post("/v1/search/image", files=[("image", picture(2)), ("image", picture(3))])
+        assert (two.status_code, two.json()["error"]["code"]) == (503, "busy")
+        assert int(two.headers["retry-after"]) >= 1
+        assert running.http.get("/v1/items/3/similar").status_code == 200
+        assert 'scdh_queue_length{kind="images"} 1.0' in running.http.get("/metrics").text
+        go_on.set()
+        waiting.join()
+        assert answers[0].status_code == 200
+
+
+def test_concurrent_uploads_are_encoded_together_with_the_codes_they_have_alone(shop):
+    with hosted(Settings(f"{shop}/model", f"{shop}/photos.index")) as running:
+        alone = [post_image(running, picture(seed)).json() for seed in range(8)]
+        sizes, entered, go_on = [], threading.Event(), threading.Event()
+        run = running.service.encoder._batcher._work
+
+        def blocked(items):
+            sizes.append(len(items))
+            entered.set()
+            assert go_on.wait(30)
+            return run(items)
+
+        running.service.encoder._batcher._work = blocked
+        together = [None] * 8
+        threads = [
+            threading.Thread(target=lambda n=n: together.__setitem__(n, post_image(running, picture(n)).json()))
+            for n in range(8)
+        ]
+        threads[0].start()
+        assert entered.wait(30)
+        for thread in threads[1:]:
+            thread.start()
+        deadline = time.monotonic() + 30
+        while len(running.service.encoder._batcher._waiting) < 7 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        go_on.set()
+        for thread in threads:
+            thread.join()
+        assert sizes == [1, 7]
+        assert together == alone
+
+
+def test_what_takes_too_long_is_broken_off(shop):
+    limited = with_limits(Settings(f"{shop}/model", f"{shop}/photos.index"), request_seconds=0.3, body_seconds=0.3)
+    with hosted(limited) as running:
+        run = running.service._find._work
+        running.service._find._work = lambda items: (time.sleep(1), run(items))[1]
+        answer = running.http.get("/v1/items/3/similar")
+        assert (answer.status_code, answer.json()["error"]["code"]) == (503, "timeout")
+
+
+def test_a_bug_is_told_without_its_trace(shop):
+    with hosted(Settings(f"{shop}/model", f"{shop}/photos.index")) as running:
+        running.service._find._work = lambda items: 1 / 0
+        answer = running.http.get("/v1/items/3/similar")
+        assert (answer.status_code, answer.json()["error"]["code"]) == (500, "internal")
+        assert "division" not in answer.text
+        assert answer.headers["x-request-id"] in answer.json()["error"]["message"]
+        assert running.http.get("/health").status_code == 200
+
+
+def test_impossible_limits_are_refused():
+    with pytest.raises(ValueError, match="above 0"):
+        Limits(batch=0)
+    with pytest.raises(ValueError, match="raise the queue"):
+        Limits(images=65)
+    for token in ("short", "with a space in it", "né" * 10):
+        with pytest.raises(ValueError, match="token"):
+            Settings("m", "i", token=token)
+
+
+def test_admission_is_all_or_nothing():
+    seen = []
+    admission = Admission(3, "things", seen.append)
+    with admission.admit(2):
+        with pytest.raises(Refusal, match="things"), admission.admit(2):
+            pass
+        with admission.admit(1):
+            pass
+    assert seen == [2, 3, 2, 0]
+
+
+@settings(max_examples=30, deadline=None)
+@given(groups=st.lists(st.lists(st.integers(0, 9), min_size=1, max_size=5), max_size=12), largest=st.integers(1, 6))
+def test_batches_keep_order_and_errors_concern_their_item_alone(groups, largest):
+    """Each group of items gets its own results, whatever is computed together; 7 is refused."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    sizes = []
+
+    def work(items):
+        return [ValueError("seven") if item == 7 else 2 * item for item in items]
+
+    async def go():
+        with ThreadPoolExecutor(1) as pool:
+            batcher = Batcher(work, pool, largest, sizes.append)
+            results = await asyncio.gather(*(batcher.run(group) for group in groups), return_exceptions=True)
+            await batcher.finish()
+            return results
+
+    for group, result in zip(groups, asyncio.run(go()), strict=True):
+        if 7 in group:
+            assert isinstance(result, ValueError)
+        else:
+            assert result == [2 * item for item in group]
+    assert max(sizes, default=1) <= largest
+
+
+def test_the_decoder_looks_at_the_header_first():
+    from scdh.data.images.decode import decode
+    from scdh.data.source import BadImage
+
+    buffer = io.BytesIO()
+    Image.new("RGB", (100, 100)).save(buffer, "PNG")
+    assert decode(buffer.getvalue(), "x", most_pixels=10_000).size == (100, 100)
+    with pytest.raises(BadImage, match=r"100 × 100 pixels, of 9,999 at most"):
+        decode(buffer.getvalue(), "x", most_pixels=9_999)
