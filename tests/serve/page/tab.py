@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-MILLISECONDS = 20_000
+MILLISECONDS = 15_000
 # What the browser itself writes for an answer that is no success; the page says it in its own words.
 FAILED = "Failed to load resource"
 GIVE = """([kind, name, text]) => {
