@@ -13,6 +13,7 @@ PICTURE = ROOT / "docs" / "images" / "architecture.png"
 PURPOSES = {
     "cli": "commands: parse, call, print",
     "experiments": "compare, demo, pages",
+    "serve": "HTTP API and web page",
     "estimator": "scikit-learn",
     "training": "loop, data, checkpoints, teacher",
     "runs": "run folder, split, encoding, scoring",

@@ -1,8 +1,8 @@
 """Kill a service with SIGKILL while clients add and remove items, again and again, and look at what is left.
 
-``python -m tests.serve.kill_writes --times 50`` prints one line of JSON. Everything that was acknowledged must be in the
-index with its code and name; a request that was not answered may be there or not. The process that loads torch forks the
-services, so that each of them starts at once.
+``python -m tests.serve.kill_writes --times 50`` prints one line of JSON. Everything that was acknowledged must be in
+the index with its code and name; a request that was not answered may be there or not. The process that loads torch
+forks the services, so that each of them starts at once.
 """
 
 import argparse

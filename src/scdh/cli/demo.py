@@ -1,5 +1,8 @@
 """``scdh demo``: train, encode, index, search and score once on small data, with a report to look at."""
 
+import shlex
+import shutil
+import sys
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -41,8 +44,16 @@ def demo(
         print_json({"report": str(report), "data": data, "bits": list(lengths), "seed": seed})
         return
     print_line(f"The report is {report}; open it in a browser.")
+    *others, last = (_with_program(command) for command in results.next)
     print_line("Try next:")
-    for command in results.next:
+    for command in others if data == "groceries" else [*others, last]:
         print_line(f"  {command}")
     if data == "groceries":
-        print_line("  scdh demo --data digits")
+        print_line(f"Search these photos on a web page:\n  {last}")
+
+
+def _with_program(command: str) -> str:
+    """The command as it can be pasted: `make demo` runs a program that no shell finds by its name alone."""
+    program = Path(sys.argv[0])
+    is_hidden = shutil.which("scdh") is None and program.name == "scdh" and program.is_file()
+    return f"{shlex.quote(str(program))}{command.removeprefix('scdh')}" if is_hidden else command

@@ -181,8 +181,8 @@ class Service:
                     f"A code of {bits} bits is {width} hexadecimal digits, but code {number} has {len(code)}."
                 )
         try:
-            packed = [list(bytes.fromhex(code)) for code in codes]
-            return Codes(packed, bits)
+            packed = np.frombuffer(bytes.fromhex("".join(codes)), np.uint8)
+            return Codes(packed.reshape(len(codes), -1), bits)
         except CodesError as error:
             raise invalid(str(error)) from None
         except ValueError:

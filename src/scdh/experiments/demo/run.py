@@ -83,7 +83,9 @@ def _next_commands(data: DemoData, rankings: Sequence[Ranking], out: Path) -> li
         photo = folder / f"{data.label_names[data.query_labels[position]]}.jpg"
         data.source.image(int(data.protocol.query[position])).save(photo, quality=92)
     commands.append(f"scdh search {index} --model {model} {photo} -k 5")
-    return [*commands, "scdh train --data YOUR_PHOTOS/ --bits 32"]
+    commands += ["scdh train --data YOUR_PHOTOS/ --bits 32", "scdh demo --data digits"]
+    # The last one, which `scdh demo` names as such: the page of the service on these photos.
+    return [*commands, f"scdh serve {model} --index {index} --images {data.source.name} --open"]
 
 
 def _save_models(data: DemoData, rankings: Sequence[Ranking], out: Path) -> None:
