@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 MILLISECONDS = 15_000
-# What the browser itself writes for an answer that is no success; the page says it in its own words.
-FAILED = "Failed to load resource"
+# What the browser itself writes: for an answer that is no success, which the page says in its own words, and for
+# drawing without a graphics card.
+OF_BROWSER = ("Failed to load resource", "GL Driver Message")
 GIVE = """([kind, name, text]) => {
   const bytes = Uint8Array.from(atob(text), (sign) => sign.charCodeAt(0));
   const data = new DataTransfer();
@@ -41,7 +42,7 @@ class Tab:
         self.page.on("request", self._check_address)
 
     def _note(self, message: Any) -> None:
-        if message.type in ("error", "warning") and not message.text.startswith(FAILED):
+        if message.type in ("error", "warning") and not any(own in message.text for own in OF_BROWSER):
             self.complaints.append(message.text)
 
     def _check_address(self, request: Any) -> None:

@@ -130,7 +130,7 @@ def test_a_filter_by_label_applies_to_searches_and_to_the_start(tab):
     tab.wait_for_results()
     tab.page.get_by_role("checkbox", name="pear").check()
     tab.page.wait_for_url("**/?label=pear")
-    tab.page.wait_for_function("document.querySelectorAll('#grid .card[href]').length === 6")
+    tab.page.locator("#grid > li:nth-child(6):last-child > .card[href]").wait_for()
     assert set(tab.labels()) == {"pear"}
     tab.page.locator("#grid .card").first.click()
     tab.wait_for_results("5 results")

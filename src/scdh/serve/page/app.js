@@ -249,6 +249,10 @@ function listen() {
     event.preventDefault();
     go(readAddress(new URL(link.href).search), { keepsPicture: link.id.startsWith("to-"), focus: Boolean(link.dataset.item) });
   });
+  document.querySelector(".skip").addEventListener("click", (event) => {
+    event.preventDefault(); // the address says what is shown, not where the focus is
+    byId(state.view === "map" ? "points" : "results").focus();
+  });
   addEventListener("popstate", () => { if (info) show(); });
   addEventListener("online", () => { if (byId("message").childElementCount) start(); });
 }

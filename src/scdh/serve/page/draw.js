@@ -10,7 +10,7 @@ void main() {
   shade = colour;
 }`;
 const FRAGMENT = `#version 300 es
-precision mediump float;
+precision highp float;
 in vec4 shade;
 uniform float size;
 out vec4 pixel;

@@ -27,7 +27,9 @@ export function listenForMoves(canvas, map) {
     acts[event.key]();
     if (!["Enter", "Escape"].includes(event.key)) map.point(middle(), { tells: true });
   });
-  canvas.addEventListener("blur", () => map.hideTip());
+  canvas.addEventListener("blur", (event) => {
+    if (event.relatedTarget?.id !== "tip") map.hideTip(); // a finger that touches the tip chooses it
+  });
 }
 
 function placeOf(canvas, event) {
