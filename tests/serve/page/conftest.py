@@ -11,19 +11,27 @@ from tests.serve.page.tab import Tab
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 HOW = "no Chromium is found: `apt-get install chromium`, or set SCDH_CHROMIUM to one"
-FLAGS = ["--use-fake-device-for-media-stream", "--use-fake-ui-for-media-stream", "--force-color-profile=srgb"]
+FAKE_CAMERA = ["--use-fake-device-for-media-stream", "--use-fake-ui-for-media-stream"]
+
+
+def find_chromium() -> str | None:
+    """The program to use; None if there is none."""
+    return os.environ.get("SCDH_CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
+
+
+def flags() -> list[str]:
+    """Chromium's own sandbox does not work for root, as whom containers run."""
+    return ["--force-color-profile=srgb", *(["--no-sandbox"] if os.geteuid() == 0 else [])]
 
 
 @pytest.fixture(scope="session")
 def browser():
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: pip install playwright")
-    path = os.environ.get("SCDH_CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is missing: pip install playwright")
+    path = find_chromium()
     if path is None:
         pytest.skip(HOW)
-    # Chromium's own sandbox does not work for root, as whom containers run.
-    flags = [*FLAGS, *(["--no-sandbox"] if os.geteuid() == 0 else [])]
     with playwright.sync_playwright() as running:
-        opened = running.chromium.launch(executable_path=path, args=flags)
+        opened = running.chromium.launch(executable_path=path, args=[*flags(), *FAKE_CAMERA])
         yield opened
         opened.close()
 

@@ -134,7 +134,8 @@ function search(focus) {
 async function showFound(found, focus, signal) {
   const { hits, total } = found;
   results.showItems(hits, state);
-  const range = hits.length > 1 ? `${hits[0].distance} to ${count(hits.at(-1).distance, "bit")} away` : "";
+  const [nearest, furthest] = [hits.at(0)?.distance, hits.at(-1)?.distance];
+  const range = `${nearest === furthest ? "" : `${nearest} to `}${count(furthest ?? 0, "bit")} away`;
   const within = state.radius === null ? "" : `within ${count(state.radius, "bit")}`;
   if (hits.length) {
     const isCut = total !== null && total > hits.length;

@@ -1,5 +1,5 @@
 // How many results, how far, and which labels.
-import { byId, make } from "./elements.js";
+import { byId, labelParts, make } from "./elements.js";
 
 const CHOICES = [12, 24, 48, 96, 200];
 const FIND_FROM = 10; // labels from which a field to find one is of use
@@ -83,9 +83,8 @@ export class Controls {
       const labels = box.checked ? [...chosen, label] : [...chosen].filter((own) => own !== label);
       this.onChange({ labels: labels.sort() });
     });
-    return make(
-      "li", "", {},
-      make("label", "", {}, box, make("span", "text", {}, label), make("span", "count", {}, number.toLocaleString("en"))),
-    );
+    const { column, value } = labelParts(label);
+    const text = make("span", "text", {}, value, column ? make("span", "column", {}, ` ${column}`) : null);
+    return make("li", "", {}, make("label", "", {}, box, text, make("span", "count", {}, number.toLocaleString("en"))));
   }
 }

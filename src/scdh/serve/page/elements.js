@@ -31,6 +31,16 @@ export function shortName(name) {
   return name.split(/[\\/]/).filter(Boolean).pop() || name;
 }
 
+// A label of a table has its column before it, as in "kind=Apple": the column, or null, and the value.
+export function labelParts(label) {
+  const [, column = null, value = label] = /^([^=\s]+)=(.+)$/s.exec(label) ?? [];
+  return { column, value };
+}
+
+export function labelText(labels) {
+  return labels.map((label) => labelParts(label).value).join(" · ");
+}
+
 // A box in the place of results: what happened, and what can be done.
 export function panel(title, text, { wrong = false, action = null, onAction = null } = {}) {
   const box = make("div", wrong ? "panel wrong" : "panel", {}, make("h3", "", {}, title));

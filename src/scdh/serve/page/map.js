@@ -2,7 +2,7 @@
 import { api } from "./api.js";
 import { isDark, labelColour } from "./colours.js";
 import { makeDrawing } from "./draw.js";
-import { announce, byId, count, make, makeSvg, panel, shortName } from "./elements.js";
+import { announce, byId, count, labelText, make, makeSvg, panel, shortName } from "./elements.js";
 import { listenForMoves } from "./moves.js";
 import { Points } from "./points.js";
 import { Frame } from "./results.js";
@@ -146,7 +146,7 @@ export class CollectionMap {
       const dot = makeSvg("svg", { class: "dot", viewBox: "0 0 10 10", "aria-hidden": "true" },
         makeSvg("circle", { cx: 5, cy: 5, r: 5, fill: `rgb(${red},${green},${blue})` }));
       const button = make("button", "", { type: "button", "aria-pressed": String(this.highlighted.has(label)) },
-        dot, make("span", "text", { title: name }, name), make("span", "count", {}, points.counts[label].toLocaleString("en")));
+        dot, make("span", "text", { title: name }, labelText([name])), make("span", "count", {}, points.counts[label].toLocaleString("en")));
       button.addEventListener("click", () => {
         if (!this.highlighted.delete(label)) this.highlighted.add(label);
         button.setAttribute("aria-pressed", String(this.highlighted.has(label)));
@@ -188,7 +188,7 @@ export class CollectionMap {
     tip.className = touchable ? "tip" : "tip quiet";
     tip.tabIndex = -1;
     tip.href = addressOf({ ...this.state, view: "search", item: id, code: null });
-    this.fillTip(this.details.get(id) ?? { id, name: "", labels: [this.points.labelNames[this.points.labels[point]] ?? ""] }, tells);
+    this.fillTip(this.details.get(id) ?? { id, name: "", labels: this.labelsOf(point) }, tells);
     this.placeTip(point);
     if (this.details.has(id)) return;
     this.detailTimer = setTimeout(async () => {
@@ -201,8 +201,13 @@ export class CollectionMap {
     }, DETAIL_MILLISECONDS);
   }
 
+  labelsOf(point) {
+    const label = this.points.labels[point];
+    return label < 0 ? [] : [this.points.labelNames[label]];
+  }
+
   fillTip(item, tells) {
-    const label = item.labels.join(", ");
+    const label = labelText(item.labels);
     const name = item.name ? shortName(item.name) : `Item ${item.id}`;
     const frame = item.picture ? new Frame("frame", api.thumbnail(item.id), false).element : null;
     const text = make("span", "tip-text", {}, label ? make("span", "label", {}, label) : null, make("span", "name", {}, name));

@@ -1,7 +1,7 @@
 // The grid of results, and the card of the query.
 import { api } from "./api.js";
 import { strip, tile } from "./bits.js";
-import { byId, make, shortName } from "./elements.js";
+import { byId, labelText, make, shortName } from "./elements.js";
 import { addressOf } from "./state.js";
 
 const WAITING_CARDS = 12;
@@ -60,14 +60,14 @@ export class Results {
     const space = make("span", "strip-space");
     this.cards.set(item.id, { frame, space });
     const name = shortName(item.name) || `Item ${item.id}`;
-    const labels = item.labels.join(", ");
+    const labels = labelText(item.labels);
     const distance = item.distance === undefined ? null
       : make("span", "distance", {}, make("b", "", {}, String(item.distance)), item.distance === 1 ? " bit" : " bits");
     const text = make("span", "card-text", {},
-      make("span", "title-row", {}, make("span", "label", { title: labels || null }, labels || name), distance),
+      make("span", "label", { title: item.labels.join(", ") || item.name }, labels || name),
       labels ? make("span", "name", { title: item.name }, name) : null, space);
     const href = addressOf({ ...state, view: "search", item: item.id, code: null });
-    return make("li", "", {}, make("a", "card", { href, "data-item": item.id }, frame.element, text));
+    return make("li", "", {}, make("a", "card", { href, "data-item": item.id }, frame.element, text, distance));
   }
 
   // Strips come with a second request, as an answer of a search has no codes of its hits.
@@ -92,7 +92,7 @@ export function showQuery({ kind, name, title = name, labels = [], picture, code
   const frame = new Frame("query-frame", picture, false);
   if (code) frame.setCode(code, bits);
   const text = make("div", "query-text", {}, make("p", "query-kind", {}, kind), make("p", "query-name", { title }, name));
-  if (labels.length) text.append(make("p", "soft", {}, labels.join(", ")));
+  if (labels.length) text.append(make("p", "soft", { title: labels.join(", ") }, labelText(labels)));
   if (code) {
     const copy = make("button", "button", { type: "button" }, "Copy");
     copy.addEventListener("click", async () => {
