@@ -64,9 +64,7 @@ def _arrange(landmarks: NDArray[np.float32], seed: int) -> NDArray[np.float32]:
     return made.fit_transform(np.sqrt(distances)).astype(np.float32)
 
 
-def _between(
-    codes: Codes, landmarks: NDArray[np.float32], places: NDArray[np.float32]
-) -> NDArray[np.float32]:
+def _between(codes: Codes, landmarks: NDArray[np.float32], places: NDArray[np.float32]) -> NDArray[np.float32]:
     """The place of each code: the mean of the nearest landmarks, where each bit further halves the weight."""
     nearest = min(NEAREST, len(landmarks))
     centres = np.empty((len(codes), 2), np.float32)

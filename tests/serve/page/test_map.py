@@ -2,6 +2,7 @@
 
 import io
 
+import numpy as np
 import pytest
 from PIL import Image
 
@@ -26,6 +27,11 @@ def colours_around(tab, place):
     clip = {"x": place[0] - 4, "y": place[1] - 4, "width": 9, "height": 9}
     with Image.open(io.BytesIO(tab.page.screenshot(clip=clip))) as image:
         return {colour for _, colour in image.convert("RGB").getcolors()}
+
+
+def is_among(colour, colours):
+    """Whether one of these colours is the colour, up to rounding."""
+    return any(np.abs(np.subtract(colour, own)).max() <= 3 for own in colours)
 
 
 def test_a_click_searches_from_a_point_and_back_returns_to_the_map(opened):
@@ -92,16 +98,13 @@ def test_points_have_the_colours_of_their_labels(open_tab, site, has_webgl):
     point = opened.lonely_point()
     place = opened.on_screen(point)
     shown = tab.page.locator("#legend-list circle").nth(int(opened.labels[point])).get_attribute("fill")
-    red, green, blue = (int(part) for part in shown[4:-1].split(","))
-    page = (251, 250, 248)
-    expected = tuple(round((225 * colour + 30 * ground) / 255) for colour, ground in zip((red, green, blue), page))
-    near = colours_around(tab, place)
-    assert any(max(abs(a - b) for a, b in zip(colour, expected)) <= 3 for colour in near)
+    of_label, of_page = np.array([int(part) for part in shown[4:-1].split(",")]), np.array([251, 250, 248])
+    expected = (225 * of_label + 30 * of_page) / 255  # points are not quite opaque
+    assert is_among(expected, colours_around(tab, place))
     tab.page.locator("#legend-list button").nth(1 - int(opened.labels[point])).click()
     tab.page.mouse.move(0, 0)
     tab.page.wait_for_timeout(200)
-    near = colours_around(tab, place)
-    assert not any(max(abs(a - b) for a, b in zip(colour, expected)) <= 3 for colour in near)
+    assert not is_among(expected, colours_around(tab, place))
 
 
 def test_labels_of_the_legend_can_be_chosen_and_only_these_are_found(opened):

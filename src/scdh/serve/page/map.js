@@ -114,7 +114,7 @@ export class CollectionMap {
     this.frame = requestAnimationFrame(() => {
       this.frame = 0;
       const many = this.points.length;
-      const base = many > 30000 ? 2.4 : many > 5000 ? 3.6 : 6.5;
+      const base = many > 30000 ? 2.4 : many > 3000 ? 4 : 8;
       const size = Math.min(16, base * Math.max(1, this.view.side / this.fitted) ** 0.4);
       this.drawing.draw({ x: this.view.x, y: this.view.y, side: this.view.side * this.ratio, size: size * this.ratio });
     });
