@@ -25,7 +25,7 @@ import numpy as np
 from PIL import Image
 
 from benchmarks.http_load import Load, form_bytes, request_bytes, run_load
-from benchmarks.made_up import clustered
+from benchmarks.made_up import class_labels, clustered, uniform
 from benchmarks.timing import Row, print_row
 from benchmarks.warm import load_kernels
 from scdh.codes import Codes
@@ -33,6 +33,11 @@ from scdh.index import HammingIndex
 
 K = 10
 JSON = "application/json"
+
+
+def like_trained(count: int, bits: int, seed: int) -> Codes:
+    """Codes of 100 classes, as a trained model gives them."""
+    return clustered(class_labels(count, 100, seed), uniform(100, bits, seed=8), 3, seed)
 
 
 def build(folder: Path, items: int, bits: int, backbone: str) -> tuple[Path, Path]:
@@ -45,7 +50,7 @@ def build(folder: Path, items: int, bits: int, backbone: str) -> tuple[Path, Pat
     )
     hasher.network.eval()
     hasher.save(folder / "model")
-    codes = clustered(items, bits, seed=0)
+    codes = like_trained(items, bits, seed=0)
     HammingIndex(Codes(codes.packed, bits, None, {"model": hasher.fingerprint()})).save(folder / "codes.index")
     return folder / "model", folder / "codes.index"
 
@@ -83,7 +88,7 @@ def free_port() -> int:
 
 
 def code_requests(port: int, bits: int, count: int = 512) -> list[bytes]:
-    queries = clustered(count, bits, seed=1)
+    queries = like_trained(count, bits, seed=1)
     bodies = [json.dumps({"codes": [row.tobytes().hex()], "k": K}).encode() for row in queries.packed]
     return [request_bytes(port, "/v1/search/code", body, JSON) for body in bodies]
 
@@ -101,7 +106,7 @@ def image_requests(port: int, side: int, count: int = 32) -> list[bytes]:
 
 def bare_index(index_file: Path, bits: int, seconds: float) -> Row:
     """Queries a second of the index itself, one at a time and in batches of 32."""
-    index, queries = HammingIndex.load(index_file), clustered(512, bits, seed=1)
+    index, queries = HammingIndex.load(index_file), like_trained(512, bits, seed=1)
     load_kernels(bits)
     rates = {}
     for size in (1, 32):

@@ -24,7 +24,8 @@ from scdh.serve.settings import Settings
 from tests.serve.conftest import TOKEN, save_index, save_model, some_vectors
 
 LOAD = 2  # clients that write at once
-MOST_SECONDS = 0.6
+MOST_CHANGES = 12  # acknowledged before a kill
+MOST_SECONDS = 0.03
 
 
 def start(settings: Settings) -> tuple[int, str]:
@@ -81,12 +82,18 @@ def run_once(settings: Settings, rng: random.Random, expected: dict[int, str], u
         writers.append(writer)
         rng.random()
     os.close(told)
-    time.sleep(rng.uniform(0.05, MOST_SECONDS))
+    # At a random moment after some changes were acknowledged, however fast the machine is.
+    text, wanted = b"", rng.randrange(1, MOST_CHANGES)
+    while sum(not line.startswith(b"try") for line in text.splitlines()) < wanted:
+        block = os.read(reader, 1 << 16)
+        assert block, "the writers ended before the service was killed"
+        text += block
+    time.sleep(rng.uniform(0, MOST_SECONDS))
     os.kill(process, signal.SIGKILL)
     for child in (process, *writers):
         os.waitpid(child, 0)
-    with os.fdopen(reader) as handle:
-        lines = handle.read().splitlines()
+    with os.fdopen(reader, "rb") as handle:
+        lines = (text + handle.read()).decode().splitlines()
     for line in lines:
         kind, number, *code = line.split()
         if kind == "added":

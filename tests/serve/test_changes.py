@@ -114,19 +114,19 @@ def test_concurrent_additions_share_commits_and_all_get_ids_of_their_own(writabl
             with Client(running.url, token=TOKEN) as client:
                 return client.add_codes(["0000"], names=[f"n{number}"])[0]["id"]
 
-        before = IndexWriter(fresh_index).generation
+        with IndexWriter(fresh_index) as writer:
+            before = writer.generation
         with ThreadPoolExecutor(8) as pool:
             ids = list(pool.map(add, range(24)))
         assert sorted(ids) == list(range(12, 36))
-        writer = IndexWriter(fresh_index)
-        assert writer.generation - before <= 24
-        writer.close()
+        with IndexWriter(fresh_index) as writer:
+            assert writer.generation - before <= 24
         names = load_names(fresh_index)
         assert names.names_of(ids).tolist() == [f"n{number}" for number in range(24)]
 
 
 @pytest.mark.parametrize(
-    "header", [None, "", "Bearer", "Bearer ", f"Basic {TOKEN}", f"Bearer {TOKEN}x", "Bearer é", f"Bearer {TOKEN[:-1]}"]
+    "header", [None, "", "Bearer", f"Basic {TOKEN}", f"Bearer {TOKEN}x", "Bearer é", f"Bearer {TOKEN[:-1]}"]
 )
 def test_without_the_token_nothing_is_read_or_changed(writable_site, header):
     running, path = writable_site

@@ -120,7 +120,7 @@ def test_kills_lose_nothing_that_was_acknowledged():
         ("nothing --index nothing --host nowhere.invalid", "cannot be used"),
         ("nothing", "--index"),
         ("nothing --index nothing --token-file empty", "holds no token"),
-        ("nothing --index nothing --port 99999", "99999"),
+        ("nothing --index nothing --port 99999", "--port"),
     ],
 )
 def test_mistakes_are_one_sentence(arguments, message, tmp_path, monkeypatch):

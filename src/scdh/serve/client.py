@@ -211,10 +211,11 @@ class Client:
             ``{"id", "name", "labels", "code"}`` of each.
         """
         items: list[dict[str, Any]] = [{"code": code} for code in _hex(codes)]
-        for key, values in (("id", ids), ("name", names), ("labels", labels)):
-            if values is not None:
-                for item, value in zip(items, values, strict=True):
-                    item[key] = int(value) if key == "id" else value  # type: ignore[arg-type]
+        numbers = None if ids is None else [int(one) for one in ids]
+        more: dict[str, Sequence[Any] | None] = {"id": numbers, "name": names, "labels": labels}
+        for key, values in _given(more).items():
+            for item, value in zip(items, values, strict=True):
+                item[key] = value
         return self._call("POST", "/v1/items", json={"items": items}).json()["items"]
 
     def remove(self, item_id: int) -> None:

@@ -103,6 +103,11 @@ class Collection:
         self.now = self._checked(newer)
         return True
 
+    def close(self) -> None:
+        """End the connection to Milvus."""
+        if not isinstance(self.now.index, HammingIndex):
+            self.now.index.close()
+
     def change(self, changes: Sequence[Change]) -> list[list[int] | BaseException]:
         """Make changes durable, those of one kind that follow each other in one commit; the ids of each.
 

@@ -12,7 +12,6 @@ from typing import BinaryIO
 import numpy as np
 import torch
 from PIL import Image
-from PIL.Image import DecompressionBombWarning
 
 from scdh.codes import Codes
 from scdh.data.batches.batch import Batch
@@ -57,7 +56,8 @@ class Encoder:
         self.hasher, self._limits = hasher, limits
         self.takes_images = hasher.preprocess is not None
         self._network = hasher.encoder()
-        warnings.simplefilter("ignore", DecompressionBombWarning)  # the limit of pixels is told to the client instead
+        # What is wrong with an image is told to its client, not to the terminal.
+        warnings.filterwarnings("ignore", module=r"PIL\.")
         self._decoders = ThreadPoolExecutor(DECODERS, thread_name_prefix="decode")
         self._runner = ThreadPoolExecutor(1, thread_name_prefix="encode")
         self._admission = Admission(limits.waiting_images, "images", observe_queue)

@@ -30,10 +30,11 @@ def log(event: str, level: int = logging.INFO, error: BaseException | None = Non
 
 
 def write_lines(level: int = logging.INFO) -> None:
-    """Send events, and those of uvicorn, to standard error."""
+    """Send events, and the errors of uvicorn, to standard error."""
     handler = logging.StreamHandler()
     handler.setFormatter(JsonLines())
-    for name, least in (("scdh.serve", level), ("uvicorn.error", logging.WARNING)):
+    # Forms that cannot be read are refused like anything else; its parser would add a line for each.
+    for name, least in (("scdh.serve", level), ("uvicorn", logging.ERROR), ("python_multipart", logging.CRITICAL)):
         own = logging.getLogger(name)
         own.handlers, own.propagate = [handler], False
         own.setLevel(least)

@@ -15,7 +15,7 @@ import uvicorn
 
 from scdh.errors import ConfigError
 from scdh.serve.http.app import create_app
-from scdh.serve.http.protocol import MOST_HEAD_BYTES, PatientProtocol
+from scdh.serve.http.protocol import PatientProtocol
 from scdh.serve.logs import log, write_lines
 from scdh.serve.service import Service
 from scdh.serve.settings import Settings
@@ -71,7 +71,8 @@ def run(
         if opens_browser:
             threading.Thread(target=webbrowser.open, args=(page,), daemon=True).start()
 
-    asyncio.run(_serve(server, service, listener, ready))
+    with asyncio.Runner(loop_factory=server.config.get_loop_factory()) as runner:  # uvloop where it is installed
+        runner.run(_serve(server, service, listener, ready))
 
 
 async def _serve(
@@ -109,11 +110,10 @@ class _Server(uvicorn.Server):
                 lifespan="off",
                 access_log=False,
                 log_config=None,
-                log_level=logging.WARNING,
+                log_level=logging.ERROR,
                 server_header=False,
                 timeout_keep_alive=KEEP_ALIVE_SECONDS,
                 timeout_graceful_shutdown=STOP_SECONDS,
-                h11_max_incomplete_event_size=MOST_HEAD_BYTES,
                 proxy_headers=False,
             )
         )

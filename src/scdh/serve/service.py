@@ -83,6 +83,8 @@ class Service:
         await self._change.finish()
         if hasattr(self, "encoder"):
             await self.encoder.close()
+        if hasattr(self, "collection"):
+            self.collection.close()
         for pool in (self._searcher, self._changer, self._painter):
             pool.shutdown(wait=False, cancel_futures=True)
 

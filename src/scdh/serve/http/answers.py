@@ -11,6 +11,8 @@ from starlette.responses import Response
 
 from scdh.serve.refusals import Refusal, invalid
 
+REQUEST_ID = "scdh.request_id"  # where the scope of a request has its id
+
 
 class Json(Response):
     """Values that are plain already; letters beyond ASCII are escaped, so any text that a name holds can be sent."""
@@ -61,6 +63,8 @@ async def answer_http(_: Request, error: Exception) -> Response:
     return error_answer(refusal, error.headers)
 
 
-def internal_error(request_id: str) -> Json:
+async def answer_bug(request: Request, _: Exception) -> Response:
+    """Any other error; the guard writes it to the log."""
+    request_id = request.scope.get(REQUEST_ID, "")
     message = f"This should not have happened; the log of the service says more under {request_id}."
     return error_answer(Refusal(500, "internal", message))

@@ -8,7 +8,7 @@ from starlette.types import ASGIApp
 
 from scdh._version import __version__
 from scdh.serve.http import item_routes, overview_routes, search_routes, state_routes
-from scdh.serve.http.answers import answer_http, answer_invalid, answer_refusal
+from scdh.serve.http.answers import answer_bug, answer_http, answer_invalid, answer_refusal
 from scdh.serve.http.guard import Guard
 from scdh.serve.http.static import page_routes
 from scdh.serve.refusals import Refusal
@@ -29,6 +29,7 @@ def create_app(service: Service) -> ASGIApp:
     app.add_exception_handler(Refusal, answer_refusal)
     app.add_exception_handler(RequestValidationError, answer_invalid)
     app.add_exception_handler(HTTPException, answer_http)
+    app.add_exception_handler(Exception, answer_bug)
     guarded: ASGIApp = Guard(app, service)
     if service.settings.origins:
         guarded = CORSMiddleware(

@@ -1,13 +1,14 @@
 """Bodies of requests and answers, with the examples of the OpenAPI document."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from starlette.requests import Request
 
-from scdh.serve.settings import Limits
+from scdh.serve.refusals import Refusal, invalid
 from scdh.serve.snapshot import Question
 
-MOST = Limits()  # those of the document; a service with other limits says so in its answers
 DEFAULT_K = 10
 LARGEST_ID = (1 << 63) - 1
 
@@ -160,16 +161,40 @@ def errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
         408: "The request did not arrive in time",
         409: "The id is taken",
         413: "Too large",
+        415: "Another kind of body was expected",
         422: "Not accepted",
         503: "Starting, stopping or too busy",
     }
     return {status: {"model": ErrorAnswer, "description": words[status]} for status in sorted((*statuses, 503))}
 
 
+Kind = TypeVar("Kind", bound=Body)
+
+
+def json_body(kind: type[Body]) -> dict[str, Any]:
+    """The body of a request for the document, where :func:`read_json` reads it."""
+    schema = kind.model_json_schema()
+    example = schema.pop("examples", [None])[0]
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema, "example": example}}}}
+
+
+async def read_json(request: Request, kind: type[Kind]) -> Kind:
+    """The body of a request; several times as fast as FastAPI, which makes Python objects of it first."""
+    if media_type(request) != "application/json":
+        raise Refusal(415, "unsupported", "Send the body as application/json.")
+    try:
+        return kind.model_validate_json(await request.body())
+    except ValidationError as error:
+        raise RequestValidationError(error.errors(include_url=False, include_context=False)) from None
+
+
+def media_type(request: Request) -> str:
+    """The content type of a request without its parameters."""
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
 def make_question(k: int | None, radius: int | None, labels: list[str], most: int) -> Question:
     """What is asked; without k, ten hits, or as many as are allowed within the radius."""
-    from scdh.serve.refusals import invalid
-
     if k is not None and k > most:
         raise invalid(f"k may be at most {most}, got {k}.")
     return Question(k or (DEFAULT_K if radius is None else most), radius, tuple(sorted(set(labels))))

@@ -8,10 +8,11 @@ from typing import Any
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
+from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from scdh.serve.admission import Admission
-from scdh.serve.http.answers import error_answer, internal_error
+from scdh.serve.http.answers import REQUEST_ID, answer_bug, error_answer
 from scdh.serve.logs import log
 from scdh.serve.refusals import Refusal, too_large
 from scdh.serve.service import Service
@@ -31,7 +32,7 @@ HEADERS = {
 }
 ALWAYS = ("/health", "/ready", "/metrics")  # answered whatever else is going on
 UPLOADS = ("/v1/search/image", "/v1/items")
-# A refusal before a body has arrived: this much of it is read, or a client that still sends would not see the answer.
+# Before an answer, this much of a body that nobody wanted is read: a client that still sends would not see the answer.
 DRAINED_BYTES, DRAIN_SECONDS = 1 << 20, 1.0
 
 
@@ -71,7 +72,8 @@ class Guard:
         except Exception as error:
             log("request failed", logging.ERROR, error, id=exchange.id)
             if not exchange.status:
-                await internal_error(exchange.id)(scope, receive, exchange.send)
+                answer = await answer_bug(Request(scope), error)
+                await answer(scope, receive, exchange.send)
         finally:
             self._record(exchange)
 
@@ -124,6 +126,7 @@ class _Exchange:
         self.scope, self._receive, self._send, self._limit = scope, receive, send, limit
         self.id, self.begun, self.status, self.received = secrets.token_hex(8), time.perf_counter(), 0, 0
         self._seconds = seconds
+        scope[REQUEST_ID] = self.id
         self._deadline = asyncio.get_running_loop().time() + seconds
         self._is_read = False
 
@@ -155,14 +158,15 @@ class _Exchange:
             for name, value in HEADERS.items():
                 headers[name] = value
             headers["x-request-id"] = self.id
+            if not self._is_read and not await self._drain():
+                headers["connection"] = "close"
             headers.setdefault("cache-control", "no-store")
         await self._send(message)
 
     async def refuse(self, refusal: Refusal) -> None:
         if self.status:  # in the middle of an answer, which the server then breaks off
             return
-        headers = {} if await self._drain() else {"connection": "close"}
-        await error_answer(refusal, headers)(self.scope, self._receive, self.send)
+        await error_answer(refusal)(self.scope, self._receive, self.send)
 
     async def _drain(self) -> bool:
         """Read what is left of a small body; False if more is left."""

@@ -27,6 +27,8 @@ from scdh.serve.http.bodies import (
     SearchAnswer,
     errors,
     make_question,
+    media_type,
+    read_json,
 )
 from scdh.serve.http.search_routes import K, LabelFilter, Radius
 from scdh.serve.refusals import Refusal, invalid
@@ -119,7 +121,7 @@ JSON_EXAMPLE = {"items": [{"code": "90b1c35e", "name": "shop/18.jpg", "labels": 
     "",
     status_code=201,
     response_model=AddedItems,
-    responses=errors(400, 401, 403, 408, 409, 413, 422),
+    responses=errors(400, 401, 403, 408, 409, 413, 415, 422),
     openapi_extra={
         "requestBody": {
             "required": True,
@@ -133,7 +135,7 @@ JSON_EXAMPLE = {"items": [{"code": "90b1c35e", "name": "shop/18.jpg", "labels": 
 async def add_items(request: Request) -> Json:
     """Add items: images as a form, or codes and embeddings as JSON. They are on disk before the answer."""
     service: Service = request.app.state.service
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    kind = media_type(request)
     if kind == "multipart/form-data":
         addition = await _of_form(service, request)
     elif kind == "application/json":
@@ -170,10 +172,7 @@ async def _of_form(service: Service, request: Request) -> Addition:
 
 
 async def _of_json(service: Service, request: Request) -> Addition:
-    try:
-        items = ItemsBody.model_validate_json(await request.body()).items
-    except ValidationError as error:
-        raise RequestValidationError(error.errors()) from None
+    items = (await read_json(request, ItemsBody)).items
     if len(items) > service.settings.limits.queries:
         raise invalid(f"A request may have {service.settings.limits.queries} items, got {len(items)}.")
     codes = [one.code for one in items if one.code is not None]

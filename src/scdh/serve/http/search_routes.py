@@ -11,7 +11,9 @@ from scdh.serve.http.bodies import (
     SearchAnswer,
     VectorsBody,
     errors,
+    json_body,
     make_question,
+    read_json,
 )
 from scdh.serve.refusals import invalid
 from scdh.serve.service import Service
@@ -37,18 +39,27 @@ async def search_image(
     return Json(await service.search_images([upload.file for upload in image], question))
 
 
-@router.post("/vector", response_model=SearchAnswer, responses=errors(400, 408, 413, 422))
-async def search_vector(request: Request, body: VectorsBody) -> Json:
+@router.post(
+    "/vector",
+    response_model=SearchAnswer,
+    responses=errors(400, 408, 413, 415, 422),
+    openapi_extra=json_body(VectorsBody),
+)
+async def search_vector(request: Request) -> Json:
     """The items nearest to each embedding. A model of embeddings is needed."""
     service: Service = request.app.state.service
+    body = await read_json(request, VectorsBody)
     _check_count(service, len(body.vectors))
     return Json(await service.search_vectors(body.vectors, body.question(service.settings.limits.hits)))
 
 
-@router.post("/code", response_model=SearchAnswer, responses=errors(400, 408, 413, 422))
-async def search_code(request: Request, body: CodesBody) -> Json:
+@router.post(
+    "/code", response_model=SearchAnswer, responses=errors(400, 408, 413, 415, 422), openapi_extra=json_body(CodesBody)
+)
+async def search_code(request: Request) -> Json:
     """The items nearest to each code."""
     service: Service = request.app.state.service
+    body = await read_json(request, CodesBody)
     _check_count(service, len(body.codes))
     return Json(await service.search_codes(body.codes, body.question(service.settings.limits.hits)))
 
