@@ -13,7 +13,7 @@ LANDMARKS = 1000
 NEAREST = 6  # landmarks that decide the place of a code
 PERPLEXITY = 30
 # Part of the plane that discs would cover if none overlapped: little enough to keep groups apart.
-COVERED = 0.12
+COVERED = 0.25
 GOLDEN_ANGLE = np.pi * (3 - np.sqrt(5))
 ROWS = 4096  # codes that are compared with the landmarks at once
 
@@ -60,7 +60,7 @@ def _arrange(landmarks: NDArray[np.float32], seed: int) -> NDArray[np.float32]:
     np.fill_diagonal(distances, 0)
     perplexity = min(PERPLEXITY, (len(landmarks) - 1) / 3)
     # It squares distances; the root makes that the Hamming distance, which is a squared length between signs.
-    made = TSNE(perplexity=perplexity, metric="precomputed", init=start, max_iter=350, random_state=seed)
+    made = TSNE(perplexity=perplexity, metric="precomputed", init=start, max_iter=500, random_state=seed)
     return made.fit_transform(np.sqrt(distances)).astype(np.float32)
 
 
