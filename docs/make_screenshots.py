@@ -83,7 +83,7 @@ def take(browser: Any, url: str, name: str, address: str, act: Callable[[Any], N
     with Image.open(io.BytesIO(page.screenshot())) as picture:
         colours = picture.convert("RGB")
         # 256 colours take half of the bytes; mixed from neighbouring pixels they look like all.
-        palette = colours.quantize(256, method=Image.Quantize.MAXCOVERAGE)
+        palette = colours.quantize(256, method=Image.Quantize.MEDIANCUT)
         mixed = colours.quantize(palette=palette, dither=Image.Dither.FLOYDSTEINBERG)
         mixed.save(IMAGES / f"serve-{name}.png", optimize=True)
     context.close()

@@ -13,7 +13,7 @@ LANDMARKS = 1000
 NEAREST = 6  # landmarks that decide the place of a code
 PERPLEXITY = 30
 # Part of the plane that discs would cover if none overlapped: little enough to keep groups apart.
-COVERED = 0.25
+COVERED = 0.18
 GOLDEN_ANGLE = np.pi * (3 - np.sqrt(5))
 ROWS = 4096  # codes that are compared with the landmarks at once
 
