@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 PYTEST := $(BIN)/python -m pytest --numprocesses logical
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo check test lint bench clean
+.PHONY: help setup demo check test chromium lint bench clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -33,8 +33,16 @@ lint: $(READY)  ## style and types
 check: lint  ## style, types and the fast tests; about a minute
 	@$(PYTEST) -m "not slow"
 
-test: lint  ## style, types and all tests, on all cores
+test: lint chromium  ## style, types and all tests, on all cores
 	@$(PYTEST)
+
+# The tests of the web page need a browser; where there is none and none can be installed, pytest skips them by name.
+chromium:
+	@for name in $$SCDH_CHROMIUM chromium chromium-browser google-chrome google-chrome-stable; do \
+	    command -v "$$name" >/dev/null && exit 0; done; false \
+	  || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && echo "Installing chromium ..." \
+	       && apt-get update -qq && apt-get install -qq -y --no-install-recommends chromium >/dev/null; } \
+	  || echo "No Chromium: the tests of the web page are skipped; get one with: sudo apt-get install chromium"
 
 bench: $(READY)  ## speed as ratios to named rivals, written to benchmarks/RESULTS.md
 	@$(BIN)/python -m benchmarks.run

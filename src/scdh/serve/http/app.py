@@ -7,7 +7,7 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp
 
 from scdh._version import __version__
-from scdh.serve.http import item_routes, search_routes, state_routes
+from scdh.serve.http import item_routes, overview_routes, search_routes, state_routes
 from scdh.serve.http.answers import answer_bug, answer_http, answer_invalid, answer_refusal
 from scdh.serve.http.guard import Guard
 from scdh.serve.http.static import page_routes
@@ -22,7 +22,8 @@ def create_app(service: Service) -> ASGIApp:
     # The pages that FastAPI offers load scripts of other sites; /docs is our own.
     app = FastAPI(title="scdh", version=__version__, description=ABOUT, docs_url=None, redoc_url=None)
     app.state.service = service
-    for router in (state_routes.router, search_routes.router, item_routes.router, item_routes.writing):
+    reading = (state_routes.router, search_routes.router, item_routes.router, overview_routes.router)
+    for router in (*reading, item_routes.writing):
         app.include_router(router)
     app.router.routes.extend(page_routes())
     app.add_exception_handler(Refusal, answer_refusal)

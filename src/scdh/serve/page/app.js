@@ -1,56 +1,271 @@
-"use strict";
+// The page: reads the address, asks the service, shows the answer.
+import { api, ServiceError } from "./api.js";
+import { Controls } from "./controls.js";
+import { announce, byId, count, panel, shortName } from "./elements.js";
+import { listenForPictures } from "./picker.js";
+import { fileToSend, preview } from "./pictures.js";
+import { Results, showQuery } from "./results.js";
+import { addressOf, hasQuery, readAddress, START } from "./state.js";
 
-// Names and labels are always set as text, never as HTML.
-function element(kind, text) {
-  const made = document.createElement(kind);
-  made.textContent = text;
-  return made;
+const SAMPLE = 24;
+const RETRY_MILLISECONDS = 2000;
+
+let info = null;
+let results = null;
+let map = null;
+let state = START;
+let running = null; // ends what is under way when something else is asked for
+let retryTimer = 0;
+const controls = new Controls((change) => go({ ...state, ...change }, { keepsPicture: true }));
+
+function begin() {
+  running?.abort();
+  clearTimeout(retryTimer);
+  running = new AbortController();
+  byId("message").replaceChildren();
+  byId("results").setAttribute("aria-busy", "true");
+  return running.signal;
 }
 
-async function request(address, options) {
-  const answer = await fetch(address, options);
-  const content = await answer.json();
-  if (!answer.ok) throw new Error(content.error.message);
-  return content;
+function showView() {
+  const isMap = state.view === "map";
+  byId("search").hidden = isMap;
+  byId("map").hidden = !isMap;
+  byId("search").dataset.mode = hasQuery(state) ? "results" : "start";
+  byId("to-search").href = addressOf({ ...state, view: "search" });
+  byId("to-map").href = addressOf({ ...state, view: "map" });
+  byId("to-search").toggleAttribute("aria-current", !isMap);
+  byId("to-map").toggleAttribute("aria-current", isMap);
+  for (const [id, isHere] of [["to-search", !isMap], ["to-map", isMap]]) {
+    if (isHere) byId(id).setAttribute("aria-current", "page");
+  }
+  document.querySelector(".skip").href = isMap ? "#points" : "#results";
 }
 
-async function showState() {
-  const state = document.getElementById("state");
+// To another state, with an address of its own.
+function go(next, { keepsPicture = false, picture = null, focus = false } = {}) {
+  history.pushState(keepsPicture ? history.state : picture, "", addressOf(next));
+  show(focus);
+}
+
+async function show(focus = false) {
+  state = readAddress();
+  controls.show(state);
+  showView();
+  if (state.view === "map") {
+    running?.abort();
+    await showMap();
+  } else if (hasQuery(state)) await search(focus);
+  else await browse();
+}
+
+async function attempt(work, again) {
+  const signal = begin();
   try {
-    const info = await request("/v1/info");
-    state.textContent = `${info.index.items} items, ${info.index.bits} bits, ${info.model.method}.`;
-    document.getElementById("picture").disabled = info.model.input !== "images";
+    await work(signal);
   } catch (error) {
-    state.textContent = error.message;
+    if (error.name === "AbortError" || signal.aborted) return;
+    showError(error, again);
+  } finally {
+    if (!signal.aborted) byId("results").removeAttribute("aria-busy");
   }
 }
 
-async function search(file) {
-  const message = document.getElementById("message");
-  const list = document.getElementById("hits");
-  message.textContent = "";
-  list.replaceChildren();
-  const form = new FormData();
-  form.append("image", file);
-  try {
-    const content = await request("/v1/search/image?k=20", { method: "POST", body: form });
-    for (const hit of content.results[0].hits) {
-      const name = hit.name || `item ${hit.id}`;
-      const row = element("li", `${hit.distance} bits: ${name} ${hit.labels.join(", ")}`);
-      const picture = element("img", "");
-      picture.loading = "lazy";
-      picture.alt = name;
-      picture.addEventListener("error", () => picture.remove());
-      picture.src = `/v1/items/${hit.id}/thumbnail`;
-      row.prepend(picture);
-      list.append(row);
+function title(text, note = "") {
+  byId("results-title").textContent = text;
+  byId("results-note").textContent = note;
+  document.title = hasQuery(state) ? `${text} · scdh` : "Search by picture · scdh";
+}
+
+function showError(error, again) {
+  if (!(error instanceof ServiceError)) console.error(error);
+  results?.clear();
+  const message = error instanceof ServiceError ? error.message : "This page met an error of its own.";
+  const titles = { offline: "No connection", starting: "Starting", busy: "Busy", not_found: "Not found", bad_image: "Not a picture" };
+  title("Search");
+  const text = error.passes ? `${message} This page tries again by itself.` : message;
+  byId("message").replaceChildren(
+    panel(titles[error.code] ?? "That did not work", text, { wrong: !error.passes, action: "Try again", onAction: again }),
+  );
+  if (error.passes) retryWhenReady(again);
+}
+
+function retryWhenReady(again) {
+  clearTimeout(retryTimer);
+  retryTimer = setTimeout(async () => {
+    if (await api.isReady()) again();
+    else retryWhenReady(again);
+  }, RETRY_MILLISECONDS);
+}
+
+function browse() {
+  byId("query").hidden = true;
+  return attempt(async (signal) => {
+    title("From the collection", info.index.items ? "Choose one to see what is most like it." : "");
+    results.showWaiting();
+    const { items } = await api.sample(SAMPLE, state.labels, signal);
+    results.showItems(items, state);
+    if (!items.length) {
+      byId("message").replaceChildren(panel("This collection is empty", "Items that are added to the index appear here."));
     }
-  } catch (error) {
-    message.textContent = error.message;
-  }
+    await showStrips(items, null, signal);
+  }, browse);
 }
 
-document.getElementById("picture").addEventListener("change", (event) => {
-  if (event.target.files.length) search(event.target.files[0]);
-});
-showState();
+function search(focus) {
+  return attempt(async (signal) => {
+    title("Searching …");
+    results.showWaiting();
+    if (state.item !== null) {
+      const [item, found] = await Promise.all([api.item(state.item, signal), api.similar(state.item, state, signal)]);
+      const name = shortName(item.name) || `Item ${item.id}`;
+      const picture = item.picture ? api.thumbnail(item.id) : null;
+      showQuery({ kind: "Similar to", name, title: item.name, labels: item.labels, picture, code: found.code }, results.bits);
+      await showFound(found, focus, signal);
+    } else {
+      const found = await api.searchCode(state.code, state, signal);
+      const { address = null, name = null } = history.state ?? {};
+      showQuery({ kind: address ? "Your picture" : "Code", name: name ?? "Shared search", picture: address, code: found.code }, results.bits);
+      await showFound(found, focus, signal);
+    }
+  }, () => search(focus));
+}
+
+async function showFound(found, focus, signal) {
+  const { hits, total } = found;
+  results.showItems(hits, state);
+  const [nearest, furthest] = [hits.at(0)?.distance, hits.at(-1)?.distance];
+  const range = `${nearest === furthest ? "" : `${nearest} to `}${count(furthest ?? 0, "bit")} away`;
+  const within = state.radius === null ? "" : `within ${count(state.radius, "bit")}`;
+  if (hits.length) {
+    const isCut = total !== null && total > hits.length;
+    const heading = isCut ? `Nearest ${hits.length} of ${total.toLocaleString("en")}` : count(hits.length, "result");
+    title(heading, [within, range].filter(Boolean).join(" · "));
+  } else {
+    title("Nothing found", within);
+    byId("message").replaceChildren(nothingFound());
+  }
+  announce(`${byId("results-title").textContent}. ${byId("results-note").textContent}`);
+  if (focus) {
+    byId("results").focus({ preventScroll: true });
+    scrollTo({ top: 0 });
+  }
+  await showStrips(hits, found.code, signal);
+}
+
+function nothingFound() {
+  if (state.radius !== null) {
+    const text = `No item${state.labels.length ? " with these labels" : ""} is within ${count(state.radius, "bit")}.`;
+    const onAction = () => go({ ...state, radius: null }, { keepsPicture: true });
+    return panel("Nothing is that near", text, { action: "Search at any distance", onAction });
+  }
+  const onAction = () => go({ ...state, labels: [] }, { keepsPicture: true });
+  return panel("No items", "There is nothing to find here.", state.labels.length ? { action: "Clear the filter", onAction } : {});
+}
+
+async function showStrips(items, code, signal) {
+  if (items.length) results.showCodes(await api.codes(items.map((item) => item.id), signal), code);
+}
+
+// A picture has no address; its code has one, and leads to the same results.
+function searchPicture(file) {
+  return attempt(async (signal) => {
+    byId("search").dataset.mode = "results";
+    byId("search").hidden = false;
+    byId("map").hidden = true;
+    title("Searching …");
+    results.showWaiting();
+    const { address, pixels } = await preview(file);
+    const name = file.name || "Pasted picture";
+    showQuery({ kind: "Your picture", name, picture: address, code: null }, results.bits);
+    const found = await api.searchImage(await fileToSend(file, pixels, info.limits), state, signal);
+    const next = { ...state, view: "search", item: null, code: found.code };
+    history.pushState({ address, name }, "", addressOf(next));
+    state = readAddress();
+    showView();
+    showQuery({ kind: "Your picture", name, picture: address, code: found.code }, results.bits);
+    await showFound(found, true, signal);
+  }, () => searchPicture(file));
+}
+
+function searchVector(vector) {
+  return attempt(async (signal) => {
+    const found = await api.searchVector(vector, state, signal);
+    go({ ...state, view: "search", item: null, code: found.code }, { picture: { name: "Your embedding" }, focus: true });
+  }, () => searchVector(vector));
+}
+
+async function showMap() {
+  if (map === null) {
+    const { CollectionMap } = await import("./map.js");
+    map = new CollectionMap(info, (id) => go({ ...state, view: "search", item: id, code: null }, { focus: true }));
+  }
+  await map.show(state);
+}
+
+// What is typed or pasted: a code, or an embedding where the model takes these.
+function searchText(text) {
+  const digits = 2 * Math.ceil(info.index.bits / 8);
+  const compact = text.replace(/\s+/g, "").toLowerCase();
+  if (compact.length === digits && /^[0-9a-f]+$/.test(compact)) {
+    go({ ...state, view: "search", item: null, code: compact }, { focus: true });
+    return "";
+  }
+  if (info.model.input !== "embeddings") return `A code of ${info.index.bits} bits is ${digits} hexadecimal digits.`;
+  const numbers = text.replace(/[[\]]/g, " ").split(/[\s,;]+/).filter(Boolean).map(Number);
+  if (!numbers.length || !numbers.every(Number.isFinite)) return "An embedding is numbers with spaces or commas between them.";
+  if (info.model.width && numbers.length !== info.model.width) return `An embedding has ${info.model.width} numbers, these are ${numbers.length}.`;
+  searchVector(numbers);
+  return "";
+}
+
+function setUp() {
+  results = new Results(info);
+  controls.setUp(info);
+  byId("facts").textContent = `${count(info.index.items, "item")} · ${info.index.bits} bits · ${info.model.method}`;
+  if (info.model.input === "images") return;
+  byId("picker").hidden = true;
+  byId("by-code").open = true;
+  byId("ask-title").textContent = "Search by example";
+  byId("lead").textContent = "Choose an item, or paste an embedding, and see what is most like it.";
+  byId("by-code-title").textContent = "Search by embedding or code";
+  byId("code-label").textContent = "Numbers of an embedding, or a code in hexadecimal digits";
+}
+
+function listen() {
+  listenForPictures({
+    isEnabled: () => info?.model.input === "images",
+    onPicture: searchPicture,
+    onText: (text) => { if (info) searchText(text); },
+    onRefused: (message) => showError(new ServiceError("bad_image", message), () => show()),
+  });
+  byId("code-form").addEventListener("submit", (event) => {
+    event.preventDefault();
+    byId("code-error").textContent = searchText(byId("code-text").value);
+  });
+  document.addEventListener("click", (event) => {
+    const link = event.target.closest("a[data-item], #home, #to-search, #to-map");
+    const isPlain = event.button === 0 && !(event.metaKey || event.ctrlKey || event.shiftKey || event.altKey);
+    if (!link || !isPlain || !info) return; // a new tab or window is the browser's work
+    event.preventDefault();
+    go(readAddress(new URL(link.href).search), { keepsPicture: link.id.startsWith("to-"), focus: Boolean(link.dataset.item) });
+  });
+  document.querySelector(".skip").addEventListener("click", (event) => {
+    event.preventDefault(); // the address says what is shown, not where the focus is
+    byId(state.view === "map" ? "points" : "results").focus();
+  });
+  addEventListener("popstate", () => { if (info) show(); });
+  addEventListener("online", () => { if (byId("message").childElementCount) start(); });
+}
+
+async function start() {
+  await attempt(async () => {
+    title("Loading …");
+    info = await api.info();
+    setUp();
+  }, start);
+  if (info) await show();
+}
+
+listen();
+start();

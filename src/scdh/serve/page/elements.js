@@ -1,0 +1,59 @@
+// Parts of the page. Names and labels come from strangers: they are only ever set as text.
+
+export function byId(id) {
+  return document.getElementById(id);
+}
+
+// An element with a class, its attributes, and its contents: elements or text.
+export function make(kind, className, attributes = {}, ...contents) {
+  const made = document.createElement(kind);
+  if (className) made.className = className;
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value !== null && value !== undefined && value !== false) made.setAttribute(name, value === true ? "" : value);
+  }
+  made.append(...contents.filter((part) => part !== null && part !== undefined));
+  return made;
+}
+
+export function makeSvg(kind, attributes = {}, ...contents) {
+  const made = document.createElementNS("http://www.w3.org/2000/svg", kind);
+  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
+  made.append(...contents);
+  return made;
+}
+
+export function count(number, one, many = `${one}s`) {
+  return `${number.toLocaleString("en")} ${number === 1 ? one : many}`;
+}
+
+// What a name ends with; the whole name is in the title.
+export function shortName(name) {
+  return name.split(/[\\/]/).filter(Boolean).pop() || name;
+}
+
+// A label of a table has its column before it, as in "kind=Apple": the column, or null, and the value.
+export function labelParts(label) {
+  const [, column = null, value = label] = /^([^=\s]+)=(.+)$/s.exec(label) ?? [];
+  return { column, value };
+}
+
+export function labelText(labels) {
+  return labels.map((label) => labelParts(label).value).join(" · ");
+}
+
+// A box in the place of results: what happened, and what can be done.
+export function panel(title, text, { wrong = false, action = null, onAction = null } = {}) {
+  const box = make("div", wrong ? "panel wrong" : "panel", {}, make("h3", "", {}, title));
+  if (text) box.append(make("p", "", {}, text));
+  if (action) {
+    const button = make("button", "button", { type: "button" }, action);
+    button.addEventListener("click", onAction);
+    box.append(button);
+  }
+  return box;
+}
+
+// For those who listen to the page.
+export function announce(text) {
+  byId("status").textContent = text;
+}

@@ -1,0 +1,110 @@
+// The grid of results, and the card of the query.
+import { api } from "./api.js";
+import { strip, tile } from "./bits.js";
+import { byId, labelText, make, shortName } from "./elements.js";
+import { addressOf } from "./state.js";
+
+const WAITING_CARDS = 12;
+
+// A thumbnail, or the code as a square where there is none or it cannot be loaded; the code may come later.
+export class Frame {
+  constructor(className, address, isLazy = true) {
+    this.element = make("span", className);
+    this.needsTile = !address;
+    this.code = null;
+    if (address) {
+      const image = make("img", "pale", { alt: "", loading: isLazy ? "lazy" : null, decoding: "async" });
+      image.addEventListener("load", () => image.classList.remove("pale"));
+      image.addEventListener("error", () => {
+        image.remove();
+        this.needsTile = true;
+        this.draw();
+      });
+      image.src = address;
+      this.element.append(image);
+    }
+  }
+
+  setCode(code, bits) {
+    this.code = code;
+    this.bits = bits;
+    this.draw();
+  }
+
+  draw() {
+    if (this.needsTile && this.code !== null) this.element.replaceChildren(tile(this.code, this.bits));
+  }
+}
+
+export class Results {
+  constructor(info) {
+    this.bits = info.index.bits;
+    this.hasPictures = info.pictures;
+    this.cards = new Map();
+  }
+
+  showWaiting() {
+    const card = () =>
+      make("li", "", { "aria-hidden": "true" },
+        make("div", "card waiting", {}, make("div", "frame"), make("div", "card-text", {}, make("span"), make("span", "short"))));
+    byId("grid").replaceChildren(...Array.from({ length: WAITING_CARDS }, card));
+  }
+
+  showItems(items, state) {
+    this.cards.clear();
+    byId("grid").replaceChildren(...items.map((item) => this.card(item, state)));
+  }
+
+  card(item, state) {
+    const frame = new Frame("frame", this.hasPictures ? api.thumbnail(item.id) : null);
+    const space = make("span", "strip-space");
+    this.cards.set(item.id, { frame, space });
+    const name = shortName(item.name) || `Item ${item.id}`;
+    const labels = labelText(item.labels);
+    const distance = item.distance === undefined ? null
+      : make("span", "distance", {}, make("b", "", {}, String(item.distance)), item.distance === 1 ? " bit" : " bits");
+    const text = make("span", "card-text", {},
+      make("span", "label", { title: item.labels.join(", ") || item.name }, labels || name),
+      labels ? make("span", "name", { title: item.name }, name) : null, space);
+    const href = addressOf({ ...state, view: "search", item: item.id, code: null });
+    return make("li", "", {}, make("a", "card", { href, "data-item": item.id }, frame.element, text, distance));
+  }
+
+  // Strips come with a second request, as an answer of a search has no codes of its hits.
+  showCodes(codes, queryCode) {
+    for (const [id, code] of codes) {
+      const card = this.cards.get(id);
+      if (!card) continue;
+      card.frame.setCode(code, this.bits);
+      const drawn = strip(code, this.bits, queryCode);
+      card.space.replaceWith(drawn);
+      card.space = drawn;
+    }
+  }
+
+  clear() {
+    byId("grid").replaceChildren();
+  }
+}
+
+// What is searched with: a picture of the visitor, an item, or a code.
+export function showQuery({ kind, name, title = name, labels = [], picture, code }, bits) {
+  const frame = new Frame("query-frame", picture, false);
+  if (code) frame.setCode(code, bits);
+  const text = make("div", "query-text", {}, make("p", "query-kind", {}, kind), make("p", "query-name", { title }, name));
+  if (labels.length) text.append(make("p", "soft", { title: labels.join(", ") }, labelText(labels)));
+  if (code) {
+    const copy = make("button", "button", { type: "button" }, "Copy");
+    copy.addEventListener("click", async () => {
+      try {
+        await navigator.clipboard.writeText(code);
+        copy.textContent = "Copied";
+      } catch {
+        copy.textContent = "Select it";
+      }
+    });
+    text.append(strip(code, bits), make("div", "query-code", {}, make("code", "", { title: code }, code), copy));
+  }
+  byId("query").replaceChildren(frame.element, text);
+  byId("query").hidden = false;
+}

@@ -1,0 +1,108 @@
+"""What the page shows when something is wrong, and that it recovers."""
+
+from tests.serve.page.tab import Tab
+
+
+def refuse(tab: Tab, address: str, status: int, code: str, message: str, times: int | None = None) -> None:
+    error = {"status": status, "json": {"error": {"code": code, "message": message}}}
+    tab.page.route(address, lambda route: route.fulfill(**error), times=times)
+
+
+def test_a_file_that_is_no_picture_is_refused_in_a_sentence(tab, tmp_path):
+    broken = tmp_path / "broken.png"
+    broken.write_bytes(b"\x89PNG\r\n\x1a\n but not really")
+    tab.wait_for_results()
+    tab.page.set_input_files("#file", broken)
+    tab.page.locator("#message .panel").wait_for()
+    assert "Not a picture" in tab.message()
+    assert tab.page.locator("#grid > *").count() == 0
+    text = tmp_path / "text.txt"
+    text.write_text("words")
+    tab.page.set_input_files("#file", text)
+    tab.page.get_by_text("Only picture files can be searched with.").wait_for()
+
+
+def test_an_item_that_is_not_there(tab):
+    tab.go("/?item=99")
+    tab.page.get_by_text("The index holds no id 99.").wait_for()
+    assert "Not found" in tab.message()
+    tab.page.click("#home")
+    tab.wait_for_results("From the collection")
+    assert tab.message() == ""
+
+
+def test_a_code_of_another_length_is_refused(tab):
+    tab.go("/?code=ffffffff")
+    tab.page.get_by_text("A code of 13 bits is 4 hexadecimal digits").wait_for()
+
+
+def test_without_a_connection_the_page_says_so_and_recovers(tab):
+    tab.wait_for_results()
+    tab.context.set_offline(True)
+    tab.page.locator("#grid .card").first.click()
+    tab.page.get_by_text("This device is offline.").wait_for()
+    assert "No connection" in tab.message()
+    tab.context.set_offline(False)
+    tab.wait_for_results("11 results")
+    assert tab.message() == ""
+
+
+def test_a_service_that_does_not_answer(tab):
+    tab.wait_for_results()
+    tab.page.route("**/similar*", lambda route: route.abort(), times=1)
+    tab.page.locator("#grid .card").first.click()
+    tab.page.get_by_text("The service does not answer.").wait_for()
+    tab.wait_for_results("11 results")
+
+
+def test_a_service_that_starts_is_waited_for(open_tab, site):
+    tab = open_tab(site.url, "/docs")
+    refuse(tab, "**/v1/info", 503, "starting", "The model and the index are still being loaded.", times=1)
+    tab.go("/?item=3")
+    tab.page.get_by_text("still being loaded").wait_for()
+    tab.wait_for_results("11 results")
+
+
+def test_a_busy_service_can_be_asked_again(tab):
+    tab.wait_for_results()
+    refuse(tab, "**/similar*", 503, "busy", "Too many searches are waiting.", times=1)
+    tab.page.locator("#grid .card").first.click()
+    tab.page.get_by_text("Too many searches are waiting.").wait_for()
+    tab.page.get_by_role("button", name="Try again").click()
+    tab.wait_for_results("11 results")
+
+
+def test_an_answer_of_something_else_is_no_crash(tab):
+    tab.wait_for_results()
+    tab.page.route("**/similar*", lambda route: route.fulfill(status=502, body="<html>Bad gateway</html>"))
+    tab.page.locator("#grid .card").first.click()
+    tab.page.get_by_text("cannot be read (502)").wait_for()
+
+
+def test_while_it_searches_the_page_says_so(tab):
+    tab.wait_for_results()
+    tab.page.route("**/similar*", lambda route: None)  # never answered
+    tab.page.locator("#grid .card").first.click()
+    tab.page.locator("#results[aria-busy=true] .waiting").first.wait_for()
+    assert tab.page.locator("#results-title").inner_text() == "Searching …"
+    tab.page.go_back()  # does not wait for the answer
+    tab.wait_for_results("From the collection")
+
+
+def test_a_search_that_is_overtaken_changes_nothing(tab):
+    """The answer of the first search arrives after that of the second."""
+    held = []
+    tab.wait_for_results()
+    tab.page.route("**/v1/items/3/similar*", lambda route: held.append(route))
+    tab.page.locator("[data-item='3']").click()
+    tab.page.locator("#results[aria-busy=true]").wait_for()
+    tab.page.go_back()
+    tab.wait_for_results("From the collection")
+    tab.page.locator("[data-item='4']").click()
+    tab.wait_for_results("11 results")
+    before = tab.ids()
+    for route in held:
+        route.abort()
+    tab.page.wait_for_timeout(200)
+    assert tab.ids() == before
+    assert tab.message() == ""

@@ -1,0 +1,136 @@
+"""The map, some items, and codes of many items: against slow, obvious twins and over HTTP."""
+
+import base64
+
+import numpy as np
+import pytest
+
+from scdh.codes import Codes
+from scdh.data.row_names import RowNames
+from scdh.index import HammingIndex
+from scdh.serve import overview
+from scdh.serve.layout import place
+from scdh.serve.overview import codes_of, make_map, some_items
+from scdh.serve.refusals import Refusal
+from scdh.serve.snapshot import Snapshot
+from tests.serve.conftest import HOSTILE
+
+
+def groups_of_codes(groups: int, count: int, bits: int, flips: float = 0.05) -> tuple[Codes, np.ndarray]:
+    rng = np.random.default_rng(3)
+    centres = rng.random((groups, bits)) < 0.5
+    labels = rng.integers(0, groups, count)
+    return Codes.from_bits(centres[labels] ^ (rng.random((count, bits)) < flips)), labels
+
+
+def numbers(answer: dict, key: str, kind: str) -> np.ndarray:
+    return np.frombuffer(base64.b64decode(answer[key]), kind)
+
+
+@pytest.mark.parametrize("count", [1, 2, 7, 8, 300])
+@pytest.mark.parametrize("bits", [1, 13, 130])
+def test_places_are_in_the_unit_square_and_the_same_each_time(count, bits):
+    codes, _ = groups_of_codes(3, count, bits)
+    places = place(codes)
+    assert places.shape == (count, 2)
+    assert np.isfinite(places).all()
+    assert places.min() >= -1e-6
+    assert places.max() <= 1 + 1e-6
+    np.testing.assert_array_equal(places, place(codes))
+
+
+def test_there_are_places_for_nothing():
+    assert place(Codes(np.zeros((0, 8), np.uint8), 64)).shape == (0, 2)
+
+
+def test_near_codes_lie_near_each_other(monkeypatch):
+    monkeypatch.setattr("scdh.serve.layout.LANDMARKS", 100)  # most codes are put between landmarks
+    codes, labels = groups_of_codes(6, 600, 64)
+    places = place(codes)
+    distances = ((places[:, None] - places[None]) ** 2).sum(2)
+    np.fill_diagonal(distances, np.inf)
+    assert (labels[distances.argmin(1)] == labels).mean() > 0.98
+
+
+def test_items_with_equal_codes_fill_a_disc_and_do_not_cover_each_other():
+    codes = Codes.from_bits(np.repeat(np.eye(16, dtype=bool), 50, axis=0))
+    places = place(codes)
+    assert len(np.unique(places, axis=0)) == 800
+    own = places.reshape(16, 50, 2)
+    spread = np.linalg.norm(own - own.mean(1, keepdims=True), axis=2).max()
+    apart = np.linalg.norm(own.mean(1)[:, None] - own.mean(1)[None], axis=2)[np.triu_indices(16, 1)].min()
+    assert spread < apart
+
+
+def labelled(labels: np.ndarray, names: list[str]) -> Snapshot:
+    codes, _ = groups_of_codes(2, len(labels), 13)
+    ids = 10 * np.arange(len(labels)) + 5
+    index = HammingIndex(Codes(codes.packed, 13, ids))
+    return Snapshot(index, RowNames(ids, [f"item {i}" for i in ids], labels, names))
+
+
+def slow_labels(snapshot: Snapshot, ids: np.ndarray) -> list[str]:
+    """The first label of each item, or nothing."""
+    return [next(iter(item["labels"]), "") for item in snapshot.describe(ids)]
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [np.array([2, 0, -1, 2, 2, 0, -1, 2]), np.array([[0, 1, 1], [1, 0, 0], [0, 0, 0], [0, 0, 1], [1, 1, 1]], np.uint8)],
+    ids=["one", "several"],
+)
+def test_a_map_has_the_first_label_of_each_item_by_frequency(labels):
+    snapshot = labelled(labels, ["a", "b", "\x1bc"])
+    answer = make_map(snapshot)
+    ids, numbered = numbers(answer, "ids", "<i8"), numbers(answer, "labels", "<i4")
+    np.testing.assert_array_equal(ids, snapshot.index.ids)
+    shown = [answer["label_names"][number] if number >= 0 else "" for number in numbered]
+    assert shown == slow_labels(snapshot, ids)
+    counts = [shown.count(name) for name in answer["label_names"]]
+    assert counts == sorted(counts, reverse=True)
+    assert 0 not in counts
+    assert "\x1b" not in "".join(answer["label_names"])
+    assert len(numbers(answer, "x", "<u2")) == len(numbers(answer, "y", "<u2")) == answer["points"] == len(labels)
+
+
+def test_a_large_collection_is_sampled(monkeypatch):
+    monkeypatch.setattr(overview, "MOST_POINTS", 20)
+    snapshot = labelled(np.zeros(50, np.int64), ["a"])
+    answer = make_map(snapshot)
+    ids = numbers(answer, "ids", "<i8")
+    assert (answer["items"], answer["points"]) == (50, 20)
+    assert len(set(ids.tolist())) == 20
+    assert set(ids.tolist()) <= set(snapshot.index.ids.tolist())
+
+
+def test_some_items_come_from_anywhere_or_have_a_label():
+    snapshot = labelled(np.arange(60) % 3, ["a", "b", "c"])
+    some = some_items(snapshot, 9, [])
+    assert len({item["id"] for item in some}) == 9
+    assert some == some_items(snapshot, 9, [])
+    assert {tuple(item["labels"]) for item in some_items(snapshot, 99, ["a", "c"])} == {("a",), ("c",)}
+    assert len(some_items(snapshot, 99, ["a", "c"])) == 40
+    with pytest.raises(Refusal, match="No item has such a label"):
+        some_items(snapshot, 9, ["d"])
+
+
+def test_codes_of_items_that_are_there():
+    snapshot = labelled(np.zeros(4, np.int64), ["a"])
+    expected = [{"id": i, "code": snapshot.code_of(i).packed[0].tobytes().hex()} for i in (5, 25)]
+    assert codes_of(snapshot, [25, 7, 5, -3]) == expected
+    assert codes_of(snapshot, [7]) == []
+
+
+def test_the_routes_answer(site):
+    answer = site.http.get("/v1/map")
+    assert answer.json()["points"] == 12
+    assert sorted(answer.json()["label_names"]) == ["apple", "pear"]
+    again = site.http.get("/v1/map", headers={"if-none-match": answer.headers["etag"]})
+    assert again.status_code == 304
+    items = site.http.get("/v1/sample", params={"k": 50, "label": "apple"}).json()["items"]
+    assert len(items) == 6
+    assert any(item["name"].endswith(HOSTILE) for item in items)
+    assert site.http.get("/v1/sample", params={"label": "plum"}).json()["error"]["code"] == "invalid"
+    codes = site.http.get("/v1/codes", params={"id": [3, 4, 99]}).json()["items"]
+    assert codes == [{"id": i, "code": site.http.get(f"/v1/items/{i}").json()["code"]} for i in (3, 4)]
+    assert site.http.get("/v1/codes", params={"id": list(range(101))}).status_code == 422
