@@ -191,11 +191,10 @@ def test_bytes_that_are_no_http_are_refused_in_the_same_form(strict):
         answer = raw(strict.port, content)
         assert answer.startswith((b"HTTP/1.1 400", b"HTTP/1.1 408", b"HTTP/1.1 431"))
         assert b'{"error": {"code": ' in answer
-    for many in (b"x: y\r\n" * 50_000, b"x: " + b"y" * 300_000):
+    # Empty where it was closed while the rest was still being sent.
+    for many in (b"x: y\r\n" * 50_000, b"x: " + b"y" * 300_000, b"x: " + b"y" * 500_000 + b"\r\n\r\n"):
         endless = raw(strict.port, b"GET /health HTTP/1.1\r\n" + many, pause=0.05)
         assert endless.startswith((b"HTTP/1.1 431", b"HTTP/1.1 400")) or endless == b""
-    huge = raw(strict.port, b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\nx: " + b"y" * 500_000 + b"\r\n\r\n")
-    assert huge.startswith(b"HTTP/1.1 400") or huge == b""  # closed while the rest was still being sent
 
 
 def test_large_bodies_are_refused_with_or_without_a_length(strict):
