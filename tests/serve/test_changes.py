@@ -189,3 +189,16 @@ def test_names_are_never_opened_as_files(shop, fresh_index, tmp_path):
     row = pictures.row_of("/elsewhere/photos/pear/3.png")
     assert pictures.thumbnail(row)[0][:2] == b"\xff\xd8"
     assert row == pictures.row_of("pear/3.png") == pictures.row_of("C:\\photos\\pear\\3.png")
+
+
+def test_rows_of_a_table_have_their_pictures_by_the_names_that_an_index_keeps(tmp_path):
+    """As the demo's photos, which are in a parquet file."""
+    from scdh.data.open import open_source
+    from scdh.serve.pictures import Pictures
+    from tests.data.data_files import write_parquet
+
+    cells = [{"bytes": picture(seed), "path": None} for seed in range(3)]
+    path = write_parquet(tmp_path / "shop.parquet", {"image": cells, "label": ["a", "b", "a"]})
+    source, pictures = open_source(path), Pictures(str(path))
+    assert [pictures.row_of(source.item_name(row)) for row in range(3)] == [0, 1, 2]
+    assert pictures.thumbnail(1)[0] != pictures.thumbnail(2)[0]

@@ -32,8 +32,10 @@ class Pictures:
 
     def __init__(self, data: str) -> None:
         self._source = _open(data)
-        # Of a folder these are paths below it, so that it may have been moved since its images were encoded.
-        self._rows = {name: row for row, name in enumerate(self._source.stable_names())}
+        self._rows = {self._source.item_name(row): row for row in range(len(self._source))}
+        if isinstance(self._source, FolderSource):
+            # Also by paths below the folder, which may have been moved since its images were encoded.
+            self._rows |= {name: row for row, name in enumerate(self._source.stable_names())}
         self._cache: OrderedDict[int, tuple[bytes, str]] = OrderedDict()
         self._cached_bytes = 0
         self._lock = Lock()
