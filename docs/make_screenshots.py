@@ -29,7 +29,7 @@ BITS = 64
 SIDE = 480  # pixels of a photo
 COLUMN = "finegrained_cat="
 QUERY = "Kaiser"
-DESKTOP, PHONE = {"width": 1360, "height": 900}, {"width": 390, "height": 844}
+DESKTOP, PHONE = {"width": 1200, "height": 800}, {"width": 390, "height": 844}
 
 
 def build_shop(demo: Path, shop: Path) -> None:
@@ -81,11 +81,7 @@ def take(browser: Any, url: str, name: str, address: str, act: Callable[[Any], N
     page.wait_for_load_state("networkidle")
     page.wait_for_timeout(600)
     with Image.open(io.BytesIO(page.screenshot())) as picture:
-        colours = picture.convert("RGB")
-        # 256 colours take half of the bytes; mixed from neighbouring pixels they look like all.
-        palette = colours.quantize(256, method=Image.Quantize.MEDIANCUT)
-        mixed = colours.quantize(palette=palette, dither=Image.Dither.FLOYDSTEINBERG)
-        mixed.save(IMAGES / f"serve-{name}.png", optimize=True)
+        picture.convert("RGB").save(IMAGES / f"serve-{name}.png", optimize=True)
     context.close()
     print(f"docs/images/serve-{name}.png")
 

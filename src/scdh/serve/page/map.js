@@ -101,6 +101,7 @@ export class CollectionMap {
   }
 
   resize() {
+    if (!this.canvas.clientWidth || !this.canvas.clientHeight) return; // while it is not shown
     const ratio = Math.min(2, devicePixelRatio || 1);
     const width = Math.round(this.canvas.clientWidth * ratio);
     const height = Math.round(this.canvas.clientHeight * ratio);
@@ -113,6 +114,7 @@ export class CollectionMap {
     if (!this.drawing || this.frame) return;
     this.frame = requestAnimationFrame(() => {
       this.frame = 0;
+      if (!this.canvas.width || !this.canvas.height) return;
       const many = this.points.length;
       const base = many > 30000 ? 2.4 : many > 3000 ? 4 : 8;
       const size = Math.min(16, base * Math.max(1, this.view.side / this.fitted) ** 0.4);
