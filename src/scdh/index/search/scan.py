@@ -76,7 +76,7 @@ def _nearest_task(
     # A span may have fewer than k rows; the rest keeps a distance beyond all others.
     rows = np.zeros((len(query_rows), k), np.int64)
     distances = np.full((len(query_rows), k), bits + 1, np.int32)
-    scanning.nearest(words, query_rows, span.start, span.stop, k, bits, mask, rows, distances)
+    scanning.nearest(words, query_rows, span.start, span.stop, k, bits, words.shape[0]*words.itemsize, mask, rows, distances)
     return rows, distances
 
 
