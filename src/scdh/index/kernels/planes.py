@@ -15,7 +15,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from scdh.index.kernels.processor import AVX2, BYTES, NEON, SHUFFLES, way_to_count, way_to_look_up
+from scdh.index.kernels.processor import AVX2, BYTES, NEON, way_to_count, way_to_look_up
 
 CHUNK = 256
 GROUP = 32  # codes of one vector
@@ -80,23 +80,19 @@ def split_group(_typing: Any, base: Any, word: Any, column: Any, planes: Any, ch
 
 @intrinsic
 def chunk_below(_typing: Any, planes: Any, chunk: Any, tables: Any, query: Any, limit: Any, out: Any) -> Any:
-    """Whether one of the chunk's distances, of at most 255 bits, is below the limit; then ``out`` [256] has them."""
-    kinds = (planes, types.int64, tables, types.int64, types.int64, out)
-    return types.boolean(*kinds), lambda *given: _compare(*given, saturate=False, weighted=False)
+    """Whether one of the chunk's distances is below the limit, at most 255; then ``out`` uint8 [256] has them all.
 
-
-@intrinsic
-def long_chunk_below(_typing: Any, planes: Any, chunk: Any, tables: Any, query: Any, limit: Any, out: Any) -> Any:
-    """The same for any number of bits and a limit of at most 255: all distances of 255 and more are 255."""
+    Distances of 255 and more are 255 there.
+    """
     kinds = (planes, types.int64, tables, types.int64, types.int64, out)
-    return types.boolean(*kinds), lambda *given: _compare(*given, saturate=True, weighted=False)
+    return types.boolean(*kinds), lambda *given: _compare(*given, weighted=False)
 
 
 @intrinsic
 def weighted_chunk_below(_typing: Any, planes: Any, chunk: Any, tables: Any, query: Any, limit: Any, out: Any) -> Any:
     """The same for tables of any bytes, and planes of four bits on every processor."""
     kinds = (planes, types.int64, tables, types.int64, types.int64, out)
-    return types.boolean(*kinds), lambda *given: _compare(*given, saturate=True, weighted=True)
+    return types.boolean(*kinds), lambda *given: _compare(*given, weighted=True)
 
 
 @intrinsic
@@ -112,40 +108,35 @@ def which_bytes_below(_typing: Any, distances: Any, start: Any, limit: Any) -> A
     return types.uint64(distances, types.int64, types.int64), generate
 
 
-def _compare(context: Any, builder: Any, signature: Any, args: Any, *, saturate: bool, weighted: bool) -> Any:
+def _compare(context: Any, builder: Any, signature: Any, args: Any, *, weighted: bool) -> Any:
     by_bytes = not weighted and way_to_count(context) == BYTES
+    look_up = _popcount if by_bytes else _look_up(way_to_look_up(context))
     codes, (next_chunk, next_plane, _) = _start(context, builder, signature.args[0], args[0])
     codes = builder.add(codes, builder.mul(args[1], next_chunk))
     tables, (next_query, next_table, _) = _start(context, builder, signature.args[2], args[2])
     tables = builder.add(tables, builder.mul(args[3], next_query))
     shape = context.make_array(signature.args[2])(context, builder, args[2]).shape
     count = cgutils.unpack_tuple(builder, shape)[1]
-    look_up = _popcount if by_bytes else _look_up(way_to_look_up(context))
-    # Tables of four bits come in pairs, as codes are whole bytes.
-    step = 1 if by_bytes else 2
 
-    before = builder.block
-    loop, done = builder.append_basic_block("planes"), builder.append_basic_block("all_planes")
-    builder.branch(loop)
-    builder.position_at_end(loop)
-    plane = builder.phi(_I64)
-    sums = [builder.phi(_VECTOR) for _ in range(_VECTORS)]
-    totals = list(sums)
-    for nth in range(step):
-        place = builder.add(plane, _I64(nth))
+    def add_plane(place: Any, sums: list[Any], saturate: bool) -> list[Any]:
         table = _load(builder, builder.add(tables, builder.mul(place, next_table)), _HALF)
         start = builder.add(codes, builder.mul(place, next_plane))
-        for i in range(_VECTORS):
-            values = _load(builder, builder.add(start, _I64(GROUP * i)), _VECTOR)
-            found = look_up(builder, table, values)
-            added = _call(builder, "llvm.uadd.sat", totals[i], found) if saturate else builder.add(totals[i], found)
-            totals[i] = added
-    following = builder.add(plane, _I64(step))
-    for phi, start, later in zip([plane, *sums], [_I64(0)] + [_constant(0)] * _VECTORS, [following, *totals], strict=True):
-        phi.add_incoming(start, before)
-        phi.add_incoming(later, loop)
-    builder.cbranch(builder.icmp_signed("<", following, count), loop, done)
-    builder.position_at_end(done)
+        totals = []
+        for i, total in enumerate(sums):
+            found = look_up(builder, table, _load(builder, builder.add(start, _I64(GROUP * i)), _VECTOR))
+            totals.append(_call(builder, "llvm.uadd.sat", total, found) if saturate else builder.add(total, found))
+        return totals
+
+    # The first planes cannot exceed a byte, and adding without that care takes less time. Tables of four bits come in
+    # pairs, as codes are whole bytes.
+    step, most = (1, 31) if by_bytes else (2, 62)
+    most = 0 if weighted else most
+    totals = [_constant(0)] * _VECTORS
+    if not weighted:
+        is_short = builder.icmp_signed("<", count, _I64(most))
+        stop = builder.select(is_short, count, _I64(most))
+        totals = _loop(builder, _I64(0), stop, step, totals, lambda *given: add_plane(*given, saturate=False))
+    totals = _loop(builder, _I64(most), count, step, totals, lambda *given: add_plane(*given, saturate=True))
     smallest = totals
     while len(smallest) > 1:
         pairs = zip(smallest[::2], smallest[1::2], strict=True)
@@ -158,6 +149,31 @@ def _compare(context: Any, builder: Any, signature: Any, args: Any, *, saturate:
             place = builder.inttoptr(builder.add(out, _I64(GROUP * i)), _VECTOR.as_pointer())
             builder.store(vector, place, align=1)
     return any_below
+
+
+def _loop(builder: Any, start: Any, stop: Any, step: int, values: list[Any], turn: Any) -> list[Any]:
+    """The values after ``turn(place, values)`` for start, start + step … below ``stop``, which may be none."""
+    before = builder.block
+    loop, done = builder.append_basic_block("planes"), builder.append_basic_block("all_planes")
+    builder.cbranch(builder.icmp_signed("<", start, stop), loop, done)
+    builder.position_at_end(loop)
+    place = builder.phi(_I64)
+    olds = [builder.phi(value.type) for value in values]
+    news = olds
+    for nth in range(step):
+        news = turn(builder.add(place, _I64(nth)), news)
+    following = builder.add(place, _I64(step))
+    for phi, first, later in zip([place, *olds], [start, *values], [following, *news], strict=True):
+        phi.add_incoming(first, before)
+        phi.add_incoming(later, builder.block)
+    inside = builder.block
+    builder.cbranch(builder.icmp_signed("<", following, stop), loop, done)
+    builder.position_at_end(done)
+    results = [builder.phi(value.type) for value in values]
+    for phi, first, later in zip(results, values, news, strict=True):
+        phi.add_incoming(first, before)
+        phi.add_incoming(later, inside)
+    return results
 
 
 def _popcount(builder: Any, table: Any, values: Any) -> Any:

@@ -16,7 +16,7 @@ import numpy as np
 from scdh.index.kernels.compiled import compiled, inlined
 from scdh.index.kernels.cutting import cut_block, distance_tables, empty_planes
 from scdh.index.kernels.planes import CHUNK as CUT_CHUNK
-from scdh.index.kernels.planes import chunk_below, long_chunk_below, way, which_bytes_below
+from scdh.index.kernels.planes import chunk_below, way, which_bytes_below
 from scdh.index.kernels.processor import SHUFFLES, WORDS
 from scdh.index.kernels.vectors import CHUNK, any_below, lowest_bit, popcount, which_below
 
@@ -54,8 +54,8 @@ def nearest(
     """
     count = queries.shape[0]
     found = (
-        np.empty((count, 2 * k + CHUNK), np.int64),  # rows and distances of candidates
-        np.empty((count, 2 * k + CHUNK), np.int32),
+        np.empty((count, 4 * k + CHUNK), np.int64),  # rows and distances of candidates
+        np.empty((count, 4 * k + CHUNK), np.int32),
         np.zeros((count, bits + 1), np.int64),  # how many of those below the limit are at each distance
         np.zeros((count, 3), np.int64),  # how many candidates, how many of them below the limit, and the limit
     )
@@ -83,7 +83,6 @@ def _nearest_in_planes(
     nibbles = way() == SHUFFLES
     planes, tables = empty_planes(base, nibbles), distance_tables(queries, code_bytes)
     near = np.empty(CUT_CHUNK, np.uint8)
-    is_long = 8 * code_bytes > 255
     step = planes.shape[0] * CUT_CHUNK
     for start in range(first, last, step):
         stop = min(last, start + step)
@@ -96,10 +95,7 @@ def _nearest_in_planes(
                     _nearest_in_words(base, queries, i, column, min(stop, column + CUT_CHUNK), k, allowed, found)
                     limit = states[i, _LIMIT]
                     continue
-                if is_long:
-                    if not long_chunk_below(planes, chunk, tables, i, limit, near):
-                        continue
-                elif not chunk_below(planes, chunk, tables, i, limit, near):
+                if not chunk_below(planes, chunk, tables, i, limit, near):
                     continue
                 for part in range(0, min(CUT_CHUNK, stop - column), 64):
                     mask = which_bytes_below(near, part, limit)
@@ -118,14 +114,17 @@ def _nearest_in_words(base: Any, queries: Any, i: int, start: int, stop: int, k:
     limit = states[i, _LIMIT]
     column = start
     while column < stop and limit > 0:
+        # A loop of its own, short enough for the compiler to keep all that it needs in registers.
+        while column + CHUNK <= stop and not any_below(base, column, queries, i, limit):
+            column += CHUNK
         size = min(CHUNK, stop - column)
         mask = np.uint64(0)
-        if size < CHUNK:
+        if size == CHUNK:
+            mask = which_below(base, column, queries, i, limit)
+        else:
             for j in range(size):
                 is_near = distance(base, column + j, queries, i) < limit
                 mask |= np.uint64(is_near) << np.uint64(j)
-        elif any_below(base, column, queries, i, limit):
-            mask = which_below(base, column, queries, i, limit)
         if mask:
             rest = mask
             while rest:
