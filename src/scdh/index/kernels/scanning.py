@@ -18,7 +18,7 @@ from scdh.index.kernels.cutting import cut_block, distance_tables, empty_planes
 from scdh.index.kernels.planes import CHUNK as CUT_CHUNK
 from scdh.index.kernels.planes import chunk_below, way, which_bytes_below
 from scdh.index.kernels.processor import SHUFFLES, WORDS
-from scdh.index.kernels.vectors import CHUNK, any_below, lowest_bit, popcount, which_below
+from scdh.index.kernels.vectors import CHUNK, any_below, any_word_below, lowest_bit, popcount, which_below
 
 # Bytes of a block of codes: a third of the first cache, which also has the state of the queries.
 _BLOCK_BYTES = 16384
@@ -64,7 +64,7 @@ def nearest(
     if way() != WORDS and count >= _FEWEST_QUERIES and last - first >= CUT_CHUNK:
         _nearest_in_planes(base, queries, first, last, k, code_bytes, allowed, found)
     else:
-        step = block_rows(base)
+        step = block_rows(base) if count > 1 else max(1, last - first)
         for start in range(first, last, step):
             for i in range(count):
                 _nearest_in_words(base, queries, i, start, min(last, start + step), k, allowed, found)
@@ -73,6 +73,16 @@ def nearest(
             _keep_best(found[0][i], found[1][i], k, states[i])
         _by_distance(found[0][i], found[1][i], states[i, _COUNT], bits, rows[i], distances[i])
     return states[:, _COUNT]
+
+
+@compiled
+def nearest_of_one(base: Any, packed: Any, k: int, allowed: Any, rows: Any, distances: Any) -> None:
+    """As ``nearest`` for all rows and one query, given as packed bytes [1, bytes], with as little as possible before."""
+    query = np.zeros((1, base.shape[0]), base.dtype)
+    size = base.itemsize
+    for byte in range(packed.shape[1]):
+        query[0, byte // size] |= base.dtype.type(packed[0, byte]) << base.dtype.type(8 * (byte % size))
+    nearest(base, query, 0, base.shape[1], k, 8 * size * base.shape[0], packed.shape[1], allowed, rows, distances)
 
 
 @compiled
@@ -114,9 +124,13 @@ def _nearest_in_words(base: Any, queries: Any, i: int, start: int, stop: int, k:
     limit = states[i, _LIMIT]
     column = start
     while column < stop and limit > 0:
-        # A loop of its own, short enough for the compiler to keep all that it needs in registers.
-        while column + CHUNK <= stop and not any_below(base, column, queries, i, limit):
-            column += CHUNK
+        # Loops of their own, short enough for the compiler to keep all that they need in registers.
+        if base.shape[0] == 1:
+            while column + CHUNK <= stop and not any_word_below(base, column, queries, i, limit):
+                column += CHUNK
+        else:
+            while column + CHUNK <= stop and not any_below(base, column, queries, i, limit):
+                column += CHUNK
         size = min(CHUNK, stop - column)
         mask = np.uint64(0)
         if size == CHUNK:

@@ -50,20 +50,17 @@ def any_below(_typing: Any, base: Any, column: Any, queries: Any, query: Any, li
     """
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        chunk = _Chunk(context, builder, signature, args)
-        # The 64 distances of longer codes are more than the registers hold, so only one word goes without memory.
-        with builder.if_else(builder.icmp_signed("==", chunk.words, _I64(1))) as (one_word, more_words):
-            with one_word:
-                smallest_of_one = _smallest(builder, chunk.popcounts(_I64(0)))
-                after_one = builder.block
-            with more_words:
-                smallest_of_more = _smallest(builder, chunk.distances())
-                after_more = builder.block
-        smallest = builder.phi(chunk.kind)
-        smallest.add_incoming(smallest_of_one, after_one)
-        smallest.add_incoming(smallest_of_more, after_more)
-        lanes = ir.IntType(chunk.kind.count)
-        return builder.icmp_unsigned("!=", _below(builder, smallest, args[4]), lanes(0))
+        return _is_any_below(builder, _Chunk(context, builder, signature, args).distances(), args[4])
+
+    return types.boolean(base, types.int64, queries, types.int64, types.int64), generate
+
+
+@intrinsic
+def any_word_below(_typing: Any, base: Any, column: Any, queries: Any, query: Any, limit: Any) -> Any:
+    """The same for codes of one word, where no vector waits in memory for the popcounts of another word."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return _is_any_below(builder, _Chunk(context, builder, signature, args).popcounts(_I64(0)), args[4])
 
     return types.boolean(base, types.int64, queries, types.int64, types.int64), generate
 
@@ -137,8 +134,7 @@ class _Chunk:
         return totals
 
 
-def _smallest(builder: Any, vectors: list[Any]) -> Any:
-    """The smallest number of each lane."""
+def _is_any_below(builder: Any, vectors: list[Any], limit: Any) -> Any:
     kind = vectors[0].type
     # Distances fit 32 bits; the smaller of two numbers of 64 bits is several instructions on most processors.
     narrow = ir.VectorType(_I32, 2 * kind.count) if kind.element.width == 64 else kind
@@ -146,7 +142,8 @@ def _smallest(builder: Any, vectors: list[Any]) -> Any:
     for vector in vectors[1:]:
         pair = [smallest, builder.bitcast(vector, narrow)]
         smallest = builder.call(_vector_function(builder, "umin", narrow, 2), pair)
-    return builder.bitcast(smallest, kind)
+    lanes = ir.IntType(kind.count)
+    return builder.icmp_unsigned("!=", _below(builder, builder.bitcast(smallest, kind), limit), lanes(0))
 
 
 def _below(builder: Any, vector: Any, limit: Any) -> Any:

@@ -23,12 +23,12 @@ _CANDIDATE_BYTES = 1 << 26
 # With fewer queries than this per thread, threads share the rows instead: one query is limited by reading memory.
 _FEW_QUERIES = 32
 # Waking another thread can take 0.3 ms; this many words are compared in less.
-_WORDS_FOR_A_THREAD = 1 << 22
+WORDS_FOR_A_THREAD = 1 << 22
 _BLOCK_ROWS = 8192
 # Segments of more rows than this are not searched by numpy under a filter: it copies rows and their numbers.
 _MOST_COPIED = 1 << 23
 
-_counted_pairs: dict[tuple[str, str], int] = {}
+_counted_pairs: dict[tuple[str, str], int] = {}  # by kernel and type of number
 
 Rows = NDArray[np.int64]
 Distances = NDArray[np.int32]
@@ -36,11 +36,16 @@ Distances = NDArray[np.int32]
 
 def choose_kernel(kernel: str, array: NDArray[Any], pairs: int) -> bool:
     """Count this work, and choose the named kernel, compiled for arrays of this type (True), or numpy (False)."""
-    key = (kernel, array.dtype.name)
-    counted = _counted_pairs.get(key, 0) + pairs
-    _counted_pairs[key] = counted
+    key = (kernel, array.dtype.char)
+    _counted_pairs[key] = _counted_pairs.get(key, 0) + pairs
+    return is_worth_loading(kernel, array)
+
+
+def is_worth_loading(kernel: str, array: NDArray[Any]) -> bool:
+    """Whether so much work has been counted for a kernel that it is used."""
     # Most of the time goes into loading numba itself; once it is loaded, another kernel pays off sooner.
-    return counted >= (WORTH_LOADING // 16 if "numba" in sys.modules else WORTH_LOADING)
+    least = WORTH_LOADING // 16 if "numba" in sys.modules else WORTH_LOADING
+    return _counted_pairs.get((kernel, array.dtype.char), 0) >= least
 
 
 def nearest(
@@ -127,7 +132,7 @@ def _within_by_kernels(
 def _divide(words: NDArray[Any], count: int, most: int) -> tuple[list[slice], list[range]]:
     """Groups of at most ``most`` queries, and spans of rows: for few queries one per thread, of whole cache lines."""
     total = words.shape[1]
-    useful_threads = words.size * count // _WORDS_FOR_A_THREAD
+    useful_threads = words.size * count // WORDS_FOR_A_THREAD
     threads = min(thread_count(), useful_threads) if useful_threads > 1 else 1
     size = max(1, min(most, -(-count // threads)))
     groups = [slice(start, min(start + size, count)) for start in range(0, count, size)]
