@@ -53,22 +53,22 @@ def nearest(
 ) -> tuple[Rows, Distances]:
     """Rows and distances [q, min(k, rows allowed)] by (distance, row); ``queries`` are word columns [words, q]."""
     total, count = words.shape[1], queries.shape[1]
-    if not (choose_kernel("nearest", words, total * count) or _is_copied(total, allowed)):
-        return _on_allowed_rows(words, allowed, lambda part: _nearest_by_numpy(part, queries, k))
+    if not (choose_kernel("nearest", words, total * count) or is_copied(total, allowed)):
+        return on_allowed_rows(words, allowed, lambda part: _nearest_by_numpy(part, queries, k))
     if allowed is not None and (few := np.count_nonzero(allowed)) * 8 < total:
         # Copying few rows and comparing only these is faster than skipping the others.
-        return _on_allowed_rows(words, allowed, lambda part: nearest(part, queries, k, None))
+        return on_allowed_rows(words, allowed, lambda part: nearest(part, queries, k, None))
     width = min(k, total if allowed is None else int(few))
     rows, distances = np.empty((count, width), np.int64), np.empty((count, width), np.int32)
     if width == 0 or count == 0:
         return rows, distances
     query_rows, mask = np.ascontiguousarray(queries.T), row_mask(allowed)
-    groups, spans = _divide(words, count, min(_QUERIES, _CANDIDATE_BYTES // (24 * width)))
+    groups, spans = divide(words, count, min(_QUERIES, _CANDIDATE_BYTES // (24 * width)))
     tasks = [partial(_nearest_task, words, query_rows[group], span, width, mask) for group in groups for span in spans]
     results = run(tasks)
     for group in groups:
         parts = [next(results) for _ in spans]
-        rows[group], distances[group] = parts[0] if len(parts) == 1 else _merge(parts, width)
+        rows[group], distances[group] = parts[0] if len(parts) == 1 else merge(parts, width)
     return rows, distances
 
 
@@ -85,7 +85,7 @@ def _nearest_task(
     return rows, distances
 
 
-def _merge(parts: list[tuple[Rows, Distances]], k: int) -> tuple[Rows, Distances]:
+def merge(parts: list[tuple[Rows, NDArray[Any]]], k: int) -> tuple[Rows, NDArray[Any]]:
     """The k best of several parts whose rows follow each other, so that a stable sort by distance is enough."""
     rows = np.concatenate([part[0] for part in parts], axis=1)
     distances = np.concatenate([part[1] for part in parts], axis=1)
@@ -99,7 +99,7 @@ def within(
     """Query, row and distance of all pairs at most ``radius`` apart, ordered by (query, distance, row)."""
     total, count = words.shape[1], queries.shape[1]
     pieces: Iterator[tuple[int, Rows]]
-    if not (choose_kernel("within", words, total * count) or _is_copied(total, allowed)):
+    if not (choose_kernel("within", words, total * count) or is_copied(total, allowed)):
         rows = None if allowed is None else np.flatnonzero(allowed)
         pieces = _within_by_numpy(words if rows is None else words[:, rows], queries, radius, rows, total)
     else:
@@ -117,7 +117,7 @@ def _within_by_kernels(
     from scdh.index.kernels import scanning
 
     query_rows = np.ascontiguousarray(queries.T)
-    groups, spans = _divide(words, queries.shape[1], _QUERIES)
+    groups, spans = divide(words, queries.shape[1], _QUERIES)
     bits = largest_distance(words)
     tasks = [
         partial(scanning.within, words, query_rows[group], span.start, span.stop, radius, bits, mask)
@@ -129,7 +129,7 @@ def _within_by_kernels(
         yield group.start, np.concatenate([next(results) for _ in spans])
 
 
-def _divide(words: NDArray[Any], count: int, most: int) -> tuple[list[slice], list[range]]:
+def divide(words: NDArray[Any], count: int, most: int) -> tuple[list[slice], list[range]]:
     """Groups of at most ``most`` queries, and spans of rows: for few queries one per thread, of whole cache lines."""
     total = words.shape[1]
     useful_threads = words.size * count // WORDS_FOR_A_THREAD
@@ -142,7 +142,7 @@ def _divide(words: NDArray[Any], count: int, most: int) -> tuple[list[slice], li
     return groups, [range(start, min(start + part, total)) for start in range(0, total, part)]
 
 
-def _is_copied(total: int, allowed: NDArray[np.bool_] | None) -> bool:
+def is_copied(total: int, allowed: NDArray[np.bool_] | None) -> bool:
     """Whether numpy, which copies the allowed rows, would take more memory than a search may."""
     return allowed is not None and total > _MOST_COPIED
 
@@ -154,11 +154,11 @@ def row_mask(allowed: NDArray[np.bool_] | None) -> NDArray[np.bool_]:
     return mask
 
 
-def _on_allowed_rows(
+def on_allowed_rows(
     words: NDArray[Any],
     allowed: NDArray[np.bool_] | None,
-    search: Callable[[NDArray[Any]], tuple[Rows, Distances]],
-) -> tuple[Rows, Distances]:
+    search: Callable[[NDArray[Any]], tuple[Rows, NDArray[Any]]],
+) -> tuple[Rows, NDArray[Any]]:
     """The result of a search in the allowed rows alone, with the numbers that these rows have in ``words``."""
     if allowed is None:
         return search(words)
