@@ -17,6 +17,8 @@ from scdh.codes import Codes
 from scdh.errors import CodesError
 
 Floats = NDArray[np.float64]
+# What the distance is called in the definition of a score.
+NAME = "the sum of the query's outputs |u| over the bits that differ"
 
 
 def check_weights(weights: ArrayLike, query_codes: Codes) -> Floats:

@@ -1,4 +1,4 @@
-"""Codes and queries in the form of ``planes``: blocks of codes cut into planes, and a table for each plane of a query."""
+"""Codes and queries in the form of ``planes``: blocks of codes cut into planes, and tables of the queries."""
 
 from typing import Any
 

@@ -8,6 +8,7 @@ query and one addition of bytes. A block of codes is cut once for all queries of
 four bits what it adds to the distance, or in entry 0 the query's own byte (BYTES).
 """
 
+from functools import partial
 from typing import Any
 
 from llvmlite import ir
@@ -36,7 +37,9 @@ def way(_typing: Any) -> Any:
 
 
 @intrinsic
-def split_group(_typing: Any, base: Any, word: Any, column: Any, planes: Any, chunk: Any, group: Any, nibbles: Any) -> Any:
+def split_group(
+    _typing: Any, base: Any, word: Any, column: Any, planes: Any, chunk: Any, group: Any, nibbles: Any
+) -> Any:
     """Cut word ``word`` of the 32 codes from ``column`` on into planes, as group ``group`` of a chunk.
 
     ``nibbles`` says whether planes have four bits. Bytes are transposed in each half of a vector: to interleave two
@@ -51,7 +54,7 @@ def split_group(_typing: Any, base: Any, word: Any, column: Any, planes: Any, ch
         vectors = []
         for i in range(size):
             halves = [_load(builder, builder.add(codes, _I64(16 * (i + size * half))), _HALF) for half in range(2)]
-            vectors.append(_shuffled(builder, *halves, range(GROUP)))
+            vectors.append(_shuffled(builder, halves[0], halves[1], range(GROUP)))
         for _ in range(4 if size > 1 else 0):
             pairs = zip(vectors[: size // 2], vectors[size // 2 :], strict=True)
             vectors = [_interleaved(builder, *pair, first) for pair in pairs for first in (0, 8)]
@@ -135,8 +138,8 @@ def _compare(context: Any, builder: Any, signature: Any, args: Any, *, weighted:
     if not weighted:
         is_short = builder.icmp_signed("<", count, _I64(most))
         stop = builder.select(is_short, count, _I64(most))
-        totals = _loop(builder, _I64(0), stop, step, totals, lambda *given: add_plane(*given, saturate=False))
-    totals = _loop(builder, _I64(most), count, step, totals, lambda *given: add_plane(*given, saturate=True))
+        totals = _loop(builder, _I64(0), stop, step, totals, partial(add_plane, saturate=False))
+    totals = _loop(builder, _I64(most), count, step, totals, partial(add_plane, saturate=True))
     smallest = totals
     while len(smallest) > 1:
         pairs = zip(smallest[::2], smallest[1::2], strict=True)
@@ -194,7 +197,8 @@ def _look_up_by_avx2(builder: Any, table: Any, values: Any) -> Any:
 def _look_up_by_neon(builder: Any, table: Any, values: Any) -> Any:
     shuffle = _declare(builder, "llvm.aarch64.neon.tbl1.v16i8", _HALF, [_HALF, _HALF])
     halves = [_shuffled(builder, values, values, range(first, first + 16)) for first in (0, 16)]
-    return _shuffled(builder, *(builder.call(shuffle, [table, half]) for half in halves), range(GROUP))
+    low, high = (builder.call(shuffle, [table, half]) for half in halves)
+    return _shuffled(builder, low, high, range(GROUP))
 
 
 def _look_up_anywhere(builder: Any, table: Any, values: Any) -> Any:

@@ -5,7 +5,7 @@ for, and the instructions in it tell what there is. So a kernel for another proc
 
 | way to count bits | where | 64-bit codes on one core |
 |---|---|---|
-| WORDS: vectors of whole words, one popcount each | AVX-512 with vector popcount; processors with none of these | 5 G/s |
+| WORDS: vectors of whole words, one popcount each | AVX-512 with vector popcount; the oldest | 5 G/s |
 | SHUFFLES: four bits at a time, looked up in 16 bytes by one shuffle | AVX2 (also AVX-512 without it) | 8 G/s |
 | BYTES: byte by byte, one popcount each | ARM | not measured |
 

@@ -77,7 +77,7 @@ def nearest(
 
 @compiled
 def nearest_of_one(base: Any, packed: Any, k: int, allowed: Any, rows: Any, distances: Any) -> None:
-    """As ``nearest`` for all rows and one query, given as packed bytes [1, bytes], with as little as possible before."""
+    """As ``nearest`` for all rows and one query, given as packed bytes [1, bytes], which saves steps before."""
     query = np.zeros((1, base.shape[0]), base.dtype)
     size = base.itemsize
     for byte in range(packed.shape[1]):
@@ -113,7 +113,15 @@ def _nearest_in_planes(
                         mask &= ~(~np.uint64(0) << np.uint64(stop - column - part))
                     if mask:
                         limit = _offer(
-                            mask, near[part:], column + part, k, allowed, rows[i], distances[i], at_distance[i], states[i]
+                            mask,
+                            near[part:],
+                            column + part,
+                            k,
+                            allowed,
+                            rows[i],
+                            distances[i],
+                            at_distance[i],
+                            states[i],
                         )
 
 
@@ -192,7 +200,7 @@ def _keep_best(rows: Any, distances: Any, k: int, state: Any) -> int:
         is_last = np.int64(d == limit) & np.int64(at_limit > 0)
         rows[count], distances[count] = row, d
         at_limit -= is_last
-        count += np.int64(d < limit) | is_last
+        count += np.int64(d < limit) | is_last  # type: ignore[assignment]
     state[_COUNT] = count
     return count
 

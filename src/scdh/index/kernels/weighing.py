@@ -89,14 +89,14 @@ def _keep_nearest(rows: Any, distances: Any, total: int, k: int, kept: Any) -> f
     limit = _smallest(kept, total, k)
     at_limit = k
     for i in range(total):
-        at_limit -= np.int64(distances[i] < limit)
+        at_limit -= np.int64(distances[i] < limit)  # type: ignore[assignment]
     count = 0
     for i in range(total):
         row, d = rows[i], distances[i]
         is_last = np.int64(d == limit) & np.int64(at_limit > 0)
         rows[count], distances[count] = row, d
-        at_limit -= is_last
-        count += np.int64(d < limit) | is_last
+        at_limit -= is_last  # type: ignore[assignment]
+        count += np.int64(d < limit) | is_last  # type: ignore[assignment]
     return limit
 
 

@@ -28,7 +28,9 @@ def nearest(planner: Planner, segments: tuple[Segment, ...], query: Codes, k: in
     row_count = words.shape[1]
     if segment.alive is not None or words.size >= scan.WORDS_FOR_A_THREAD or k > row_count:
         return None
-    if not scan.is_worth_loading("nearest", words) or (by == "auto" and row_count >= FEWEST_ROWS and planner.has_tables(words)):
+    if not scan.is_worth_loading("nearest", words) or (
+        by == "auto" and row_count >= FEWEST_ROWS and planner.has_tables(words)
+    ):
         return None
     segment.check_words()
     rows, distances = np.empty((1, k), np.int64), np.empty((1, k), np.int32)

@@ -101,15 +101,15 @@ class Planner:
         state, kind = self._state(words, bits), ("k", k)
         if by == "tables":
             rows, distances, done = state.build().nearest(queries, k, allowed, None)
-            return self._complete(rows, distances, done, words, queries, k, allowed)
+            return self._complete(rows, distances, done, words, queries, k, allowed, bits)
         if by == "scan" or state.tables is None or not state.may_use_tables(kind, allowed):
-            rows, distances = scan.nearest(words, queries, k, allowed)
+            rows, distances = scan.nearest(words, queries, k, allowed, bits)
             if by == "auto" and allowed is None and distances.size and total >= tables.FEWEST_ROWS:
                 self.count_scan(words, bits, k, distances)
             return rows, distances
         rows, distances, done = state.tables.nearest(queries, k, allowed, tables.budget(total))
         state.record(kind, done, allowed)
-        return self._complete(rows, distances, done, words, queries, k, allowed)
+        return self._complete(rows, distances, done, words, queries, k, allowed, bits)
 
     def has_tables(self, words: NDArray[Any]) -> bool:
         """Whether tables exist for this segment."""
@@ -164,10 +164,11 @@ class Planner:
         queries: NDArray[Any],
         k: int,
         allowed: NDArray[np.bool_] | None,
+        bits: int,
     ) -> tuple[Rows, Distances]:
         """The result of the tables; what they have not answered is scanned, as their output is empty memory there."""
         if np.count_nonzero(done) < len(done):  # faster than all(), which would be a tenth of one near query
-            rows[~done], distances[~done] = scan.nearest(words, queries[:, ~done], k, allowed)
+            rows[~done], distances[~done] = scan.nearest(words, queries[:, ~done], k, allowed, bits)
         return rows, distances
 
     def _state(self, words: NDArray[Any], bits: int) -> _SegmentState:

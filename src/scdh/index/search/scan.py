@@ -49,22 +49,29 @@ def is_worth_loading(kernel: str, array: NDArray[Any]) -> bool:
 
 
 def nearest(
-    words: NDArray[Any], queries: NDArray[Any], k: int, allowed: NDArray[np.bool_] | None
+    words: NDArray[Any], queries: NDArray[Any], k: int, allowed: NDArray[np.bool_] | None, bits: int
 ) -> tuple[Rows, Distances]:
-    """Rows and distances [q, min(k, rows allowed)] by (distance, row); ``queries`` are word columns [words, q]."""
+    """Rows and distances [q, min(k, rows allowed)] by (distance, row); ``queries`` are word columns [words, q].
+
+    ``bits`` are those of a code; bytes of its words beyond them need not be compared.
+    """
     total, count = words.shape[1], queries.shape[1]
     if not (choose_kernel("nearest", words, total * count) or is_copied(total, allowed)):
         return on_allowed_rows(words, allowed, lambda part: _nearest_by_numpy(part, queries, k))
     if allowed is not None and (few := np.count_nonzero(allowed)) * 8 < total:
         # Copying few rows and comparing only these is faster than skipping the others.
-        return on_allowed_rows(words, allowed, lambda part: nearest(part, queries, k, None))
+        return on_allowed_rows(words, allowed, lambda part: nearest(part, queries, k, None, bits))
     width = min(k, total if allowed is None else int(few))
     rows, distances = np.empty((count, width), np.int64), np.empty((count, width), np.int32)
     if width == 0 or count == 0:
         return rows, distances
     query_rows, mask = np.ascontiguousarray(queries.T), row_mask(allowed)
-    groups, spans = divide(words, count, min(_QUERIES, _CANDIDATE_BYTES // (24 * width)))
-    tasks = [partial(_nearest_task, words, query_rows[group], span, width, mask) for group in groups for span in spans]
+    groups, spans = divide(words, count, min(_QUERIES, _CANDIDATE_BYTES // (48 * width)))
+    tasks = [
+        partial(_nearest_task, words, query_rows[group], span, width, mask, -(-bits // 8))
+        for group in groups
+        for span in spans
+    ]
     results = run(tasks)
     for group in groups:
         parts = [next(results) for _ in spans]
@@ -73,7 +80,7 @@ def nearest(
 
 
 def _nearest_task(
-    words: NDArray[Any], query_rows: NDArray[Any], span: range, k: int, mask: NDArray[np.bool_]
+    words: NDArray[Any], query_rows: NDArray[Any], span: range, k: int, mask: NDArray[np.bool_], code_bytes: int
 ) -> tuple[Rows, Distances]:
     from scdh.index.kernels import scanning
 
@@ -81,7 +88,7 @@ def _nearest_task(
     # A span may have fewer than k rows; the rest keeps a distance beyond all others.
     rows = np.zeros((len(query_rows), k), np.int64)
     distances = np.full((len(query_rows), k), bits + 1, np.int32)
-    scanning.nearest(words, query_rows, span.start, span.stop, k, bits, words.shape[0]*words.itemsize, mask, rows, distances)
+    scanning.nearest(words, query_rows, span.start, span.stop, k, bits, code_bytes, mask, rows, distances)
     return rows, distances
 
 

@@ -1,6 +1,6 @@
 """Search by weighted distances in several segments: by numpy for small work, or by kernels on threads."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from scdh.codes import Codes
 from scdh.index.hits import Hits
+from scdh.index.kernels.distances import word_columns
 from scdh.index.kernels.threads import run
 from scdh.index.search import rounds, scan
 from scdh.index.segments import Segment
@@ -39,6 +40,20 @@ def nearest(segments: Sequence[Segment], query_codes: Codes, weights: Floats, k:
             order = np.lexsort((all_ids, all_distances))[:, :width]
             all_ids, all_distances = (np.take_along_axis(array, order, axis=1) for array in (all_ids, all_distances))
         ids[batch], distances[batch] = all_ids, all_distances
+    return Hits(ids, distances)
+
+
+def rank_again(
+    hits: Hits, query_codes: Codes, weights: Floats, codes_of: Callable[[NDArray[np.int64]], Codes], k: int
+) -> Hits:
+    """The k nearest by weighted distance among the hits of each query, whose codes ``codes_of`` gives."""
+    width = min(k, hits.ids.shape[1])
+    ids, distances = np.empty((len(hits), width), np.int64), np.empty((len(hits), width))
+    for query, found in enumerate(hits if width else ()):
+        tables = weight_tables(query_codes[query : query + 1], weights[query : query + 1])
+        again = table_distances(tables, word_columns(codes_of(found.ids)))[0]
+        order = np.lexsort((found.ids, again))[:width]
+        ids[query], distances[query] = found.ids[order], again[order]
     return Hits(ids, distances)
 
 
