@@ -16,7 +16,7 @@ from scdh.index.search import planner, rounds, scan, tables
 from scdh.index.store import IndexWriter
 from tests.reference import slow_search
 
-LENGTHS = [1, 7, 8, 12, 13, 48, 63, 64, 65, 128, 1000]
+LENGTHS = [1, 7, 8, 12, 13, 48, 63, 64, 65, 128, 255, 256, 257, 1000]
 
 
 def random_bits(rows, bits, seed, flip=0.1):

@@ -76,16 +76,6 @@ def nearest(
 
 
 @compiled
-def nearest_of_one(base: Any, packed: Any, k: int, allowed: Any, rows: Any, distances: Any) -> None:
-    """As ``nearest`` for all rows and one query, given as packed bytes [1, bytes], which saves steps before."""
-    query = np.zeros((1, base.shape[0]), base.dtype)
-    size = base.itemsize
-    for byte in range(packed.shape[1]):
-        query[0, byte // size] |= base.dtype.type(packed[0, byte]) << base.dtype.type(8 * (byte % size))
-    nearest(base, query, 0, base.shape[1], k, 8 * size * base.shape[0], packed.shape[1], allowed, rows, distances)
-
-
-@compiled
 def _nearest_in_planes(
     base: Any, queries: Any, first: int, last: int, k: int, code_bytes: int, allowed: Any, found: Any
 ) -> None:

@@ -33,18 +33,33 @@ def nearest(planner: Planner, segments: tuple[Segment, ...], query: Codes, k: in
     ):
         return None
     segment.check_words()
+    packed = query.packed
+    bytes_of_words = words.shape[0] * words.itemsize
+    query_row = np.zeros((1, bytes_of_words), np.uint8)
+    query_row[:, : packed.shape[1]] = packed
     rows, distances = np.empty((1, k), np.int64), np.empty((1, k), np.int32)
-    _nearest_of_one()(words, query.packed, k, _ALL_ROWS, rows, distances)
+    _nearest()(
+        words,
+        query_row.view(words.dtype),
+        0,
+        row_count,
+        k,
+        8 * bytes_of_words,
+        packed.shape[1],
+        _ALL_ROWS,
+        rows,
+        distances,
+    )
     if by == "auto" and row_count >= FEWEST_ROWS:
         planner.count_scan(words, query.bits, k, distances)
     ids: NDArray[np.int64] = rows if isinstance(segment.ids, int) and segment.ids == 0 else segment.ids_of(rows)
     return Hits(ids, distances)
 
 
-def _nearest_of_one() -> Any:
+def _nearest() -> Any:
     global _kernel
-    if _kernel is None:
-        from scdh.index.kernels.scanning import nearest_of_one
+    if _kernel is None:  # loaded when it is first needed
+        from scdh.index.kernels import scanning
 
-        _kernel = nearest_of_one
+        _kernel = scanning.nearest
     return _kernel
