@@ -9,12 +9,16 @@ layer do: small pieces cost no speed, and beside other work on the same cores th
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from scdh.data.batches.batch import Batch
+from scdh.data.batches.loaders import OnBadImage, evaluation_batches
+from scdh.data.images.transforms import Preprocess
+from scdh.data.source import Source
 from scdh.nets.network import Network, Outputs
 
 PIECE = 8 * 224 * 224  # pixels that a thread takes at once
@@ -34,6 +38,23 @@ def run_network(net: Network, batches: Iterable[Batch], read: Read) -> Iterator[
             yield batch.rows.numpy(), np.concatenate([_values(net, read, piece) for piece in pieces])
         return
     yield from _run_on_threads(net, batches, read, threads)
+
+
+def item_batches(
+    check_fits: Callable[[Source], None],
+    sources: Iterable[tuple[int, Source]],
+    preprocess: Preprocess | None,
+    batch_size: int,
+    workers: int | None,
+    on_bad_image: OnBadImage,
+) -> Iterator[Batch]:
+    """Batches of (position of its first item, source) pairs, whose ``rows`` are positions; each source is checked."""
+    for start, source in sources:
+        check_fits(source)
+        options: dict[str, Any] = {"batch_size": batch_size, "workers": workers, "on_bad_image": on_bad_image}
+        for batch in evaluation_batches(source, np.arange(len(source)), preprocess=preprocess, **options):
+            batch.rows.add_(start)
+            yield batch
 
 
 def _run_on_threads(

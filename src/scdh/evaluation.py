@@ -8,6 +8,9 @@ from numpy.typing import ArrayLike, NDArray
 from scdh.code_checks import check_hamming_codes
 from scdh.codes import Codes
 from scdh.errors import ConfigError, DataError, unknown_name
+from scdh.index.kernels.distances import word_columns
+from scdh.index.weights import NAME as WEIGHTED
+from scdh.index.weights import check_weights, table_distances, weight_tables
 from scdh.metrics.definition import TIES, describe
 from scdh.metrics.histograms import distance_histograms
 from scdh.metrics.label_names import check_both_labels
@@ -19,7 +22,7 @@ from scdh.metrics.real_distances import DistanceSource, check_distances, score_d
 from scdh.metrics.scores import RankingScores, ReturnedCurves, ReturnedHistograms, Scores
 from scdh.progress import count_progress
 
-__all__ = ["TIES", "RankingScores", "Scores", "evaluate", "evaluate_distances"]
+__all__ = ["TIES", "RankingScores", "Scores", "evaluate", "evaluate_distances", "evaluate_outputs"]
 
 # Always computed: the expected value and its bounds.
 BOUNDS = ("expected", "best", "worst")
@@ -195,6 +198,44 @@ def evaluate_distances(
             distance=distance_name,
         ),
         _returned=ReturnedCurves(scored.precision_sums / len(query_labels), scored.recall_sums / len(query_labels)),
+    )
+
+
+def evaluate_outputs(
+    query_codes: Codes,
+    outputs: ArrayLike,
+    query_labels: ArrayLike,
+    database_codes: Codes,
+    database_labels: ArrayLike,
+    **options: Any,
+) -> RankingScores:
+    """Score the ranking of the database by the queries' real outputs: Σ |u| over the bits that differ.
+
+    Args:
+        query_codes: q codes.
+        outputs: u [q, bits], the real outputs whose signs are these codes.
+        query_labels: q labels, as for ``evaluate``.
+        database_codes: n codes of the same bits.
+        database_labels: n labels, as for ``evaluate``.
+        options: ``topk``, ``denominator``, ``ties``, ``leave_one_out`` and ``progress`` of ``evaluate``.
+
+    Returns:
+        ``RankingScores``; items are tied if their distances are equal to the last digit.
+
+    >>> codes = Codes.from_bits([[0, 0], [0, 1], [1, 0]])
+    >>> evaluate_outputs(codes[:1], [[-0.9, -0.1]], [4], codes, [4, 4, 9]).map  # the second bit was hardly decided
+    1.0
+    """
+    check_hamming_codes(query_codes, "query_codes")
+    check_hamming_codes(database_codes, "database_codes", query_codes.bits)
+    tables = weight_tables(query_codes, check_weights(np.abs(np.asarray(outputs)), query_codes))
+    words = word_columns(database_codes)
+    return evaluate_distances(
+        lambda rows: table_distances(tables[rows], words),
+        query_labels,
+        database_labels,
+        distance_name=WEIGHTED,
+        **options,
     )
 
 

@@ -1,21 +1,21 @@
 """A model: images or embeddings in, codes out. On disk it is a folder of safetensors and JSON."""
 
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, overload
 
 import numpy as np
 
 from scdh.codes import HAMMING, RANKING, Codes
 from scdh.config import RunConfig, parse_config
 from scdh.data.arrays.loose import item_sources
-from scdh.data.batches.loaders import Batch, OnBadImage, check_loading, evaluation_batches
+from scdh.data.batches.loaders import OnBadImage, check_loading
 from scdh.data.images.transforms import Preprocess
 from scdh.data.source import Source
-from scdh.encode import run_network
+from scdh.encode import item_batches, run_network
 from scdh.errors import DataError, ModelError
 from scdh.hub import HUB, find_model_folder, upload_folder
 from scdh.methods.base import Method
@@ -147,7 +147,11 @@ class Hasher:
         with on_device(device):
             return train(config, None if folder is None else Path(folder), resume=resume, quiet=quiet)
 
-    def encode(
+    @overload
+    def encode(self, items: Any, *, outputs: Literal[False] = False, **options: Any) -> Codes: ...
+    @overload
+    def encode(self, items: Any, *, outputs: Literal[True], **options: Any) -> tuple[Codes, np.ndarray]: ...
+    def encode(  # type: ignore[misc]  # **options stands for the arguments between
         self,
         items: Any,
         *,
@@ -155,7 +159,8 @@ class Hasher:
         workers: int | None = None,
         on_bad_image: OnBadImage = "fail",
         progress: bool = False,
-    ) -> Codes:
+        outputs: bool = False,
+    ) -> Codes | tuple[Codes, np.ndarray]:
         """Codes of images or embeddings.
 
         Args:
@@ -166,15 +171,23 @@ class Hasher:
             workers: processes that decode images; None: chosen by the machine.
             on_bad_image: "fail", or "skip" to leave unreadable images out.
             progress: show a bar.
+            outputs: also give the real outputs, for ``index.search(codes, weights=abs(u))``.
 
         Returns:
-            Codes whose ``ids`` are positions in ``items``.
+            Codes whose ``ids`` are positions in ``items``; with ``outputs`` a pair of codes and u float32 [n, r].
         """
-        batches = self._batches(items, batch_size, workers, on_bad_image)
+        check_loading(batch_size, workers, on_bad_image)
+        sources = item_sources(items, 8 * batch_size, is_vectors=self.feature_width is not None)
+        batches = item_batches(self.check_fits, sources, self.preprocess, batch_size, workers, on_bad_image)
         if progress:
             is_many = isinstance(items, list | tuple) or getattr(items, "ndim", 0) in (2, 4)
             batches = track(batches, len(items) if is_many else 0, "encoding", "items", lambda batch: len(batch.rows))
-        return self.encode_outputs(run_network(self.encoder(), batches, self.method.hash_outputs))
+        found = run_network(self.encoder(), batches, self.method.hash_outputs)
+        if not outputs:
+            return self.encode_outputs(found)
+        kept = list(found)
+        u = np.concatenate([part for _, part in kept]) if kept else np.zeros((0, self.bits), np.float32)
+        return self.encode_outputs(kept), u
 
     def encode_outputs(self, outputs: Iterable[tuple[np.ndarray, np.ndarray]], network: Network | None = None) -> Codes:
         """Codes of (rows [B], u [B, r]) pairs, with the row numbers as ids.
@@ -198,9 +211,7 @@ class Hasher:
             batch_size: as for :meth:`encode`.
             workers: as for :meth:`encode`.
         """
-        batches = self._batches(items, batch_size, workers, "fail")
-        pieces = [u for _, u in run_network(self.encoder(), batches, self.method.hash_outputs)]
-        return np.concatenate(pieces) if pieces else np.zeros((0, self.bits), np.float32)
+        return self.encode(items, batch_size=batch_size, workers=workers, outputs=True)[1]
 
     def check_fits(self, source: Source) -> None:
         """Refuse ``source`` with a DataError if it is of the wrong kind or width, before any work is done."""
@@ -212,22 +223,6 @@ class Hasher:
                 f"This model encodes embeddings of width {self.feature_width}, but {source.name} has width "
                 f"{source.features.shape[1]}."
             )
-
-    def _batches(self, items: Any, batch_size: int, workers: int | None, on_bad_image: OnBadImage) -> Iterator[Batch]:
-        """Batches whose ``rows`` are positions in ``items``."""
-        check_loading(batch_size, workers, on_bad_image)
-        for start, source in item_sources(items, 8 * batch_size, is_vectors=self.feature_width is not None):
-            self.check_fits(source)
-            for batch in evaluation_batches(
-                source,
-                np.arange(len(source)),
-                preprocess=self.preprocess,
-                batch_size=batch_size,
-                workers=workers,
-                on_bad_image=on_bad_image,
-            ):
-                batch.rows.add_(start)
-                yield batch
 
     def save(self, folder: str | Path) -> None:
         """Write a model folder: weights as safetensors, everything else as JSON, and a model card.

@@ -16,7 +16,7 @@ from scdh.index.search import planner, rounds, scan, tables
 from scdh.index.store import IndexWriter
 from tests.reference import slow_search
 
-LENGTHS = [1, 7, 8, 12, 13, 48, 63, 64, 65, 128, 1000]
+LENGTHS = [1, 7, 8, 12, 13, 48, 63, 64, 65, 128, 255, 256, 257, 1000]
 
 
 def random_bits(rows, bits, seed, flip=0.1):
@@ -308,7 +308,7 @@ def _flat(faiss, codes):
 @pytest.mark.parametrize("count", [1, 3])
 def test_many_threads_may_search_while_another_one_changes_the_index(count, monkeypatch):
     monkeypatch.setattr(scan, "WORTH_LOADING", 0)
-    monkeypatch.setattr(scan, "_WORDS_FOR_A_THREAD", 1)
+    monkeypatch.setattr(scan, "WORDS_FOR_A_THREAD", 1)
     monkeypatch.setattr(threads, "_chosen", count)
     codes = Codes.from_signs(random_bits(3000, 64, 0))
     index = HammingIndex(codes[:2000])
@@ -336,7 +336,7 @@ def test_a_forked_child_can_search(monkeypatch):
     program = (
         "import os, numpy as np, scdh\n"
         "from scdh.index import set_threads\nfrom scdh.index.search import scan\n"
-        "scan.WORTH_LOADING = 0; scan._WORDS_FOR_A_THREAD = 1; set_threads(2)\n"
+        "scan.WORTH_LOADING = 0; scan.WORDS_FOR_A_THREAD = 1; set_threads(2)\n"
         "codes = scdh.Codes.from_signs(np.random.default_rng(0).normal(size=(500, 64)))\n"
         "index = scdh.HammingIndex(codes); expected = index.search(codes, 3).ids\n"
         "child = os.fork()\n"

@@ -20,3 +20,27 @@ def search(query_bits, database_bits, ids, k):
 def within(query_bits, database_bits, ids, radius):
     everything = search(query_bits, database_bits, ids, len(ids))
     return [[pair for pair in answer if pair[0] <= radius] for answer in everything]
+
+
+def weighted_search(query_bits, weights, database_bits, ids, k):
+    """The same by the sum of a query's weights over the bits that differ, added byte by byte as the index does."""
+    queries, rows = (np.asarray(bits, dtype=bool).tolist() for bits in (query_bits, database_bits))
+    answers = []
+    for query, own in zip(queries, np.asarray(weights, np.float64).tolist(), strict=True):
+        ranked = sorted((weighted_distance(query, own, row), int(i)) for row, i in zip(rows, ids, strict=True))
+        answers.append(ranked[:k])
+    return answers
+
+
+def weighted_distance(query, weights, row):
+    total = 0.0
+    for byte in range(0, len(query), 8):
+        halves = []
+        for first in (byte, byte + 4):
+            half = 0.0
+            for bit in range(first, min(first + 4, len(query))):
+                if query[bit] != row[bit]:
+                    half += weights[bit]
+            halves.append(half)
+        total += halves[0] + halves[1]
+    return total

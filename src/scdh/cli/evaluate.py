@@ -61,9 +61,10 @@ def evaluate(
 
     Of a run, the codes of queries and database are stored in RUN/codes; RUN/scores.json gets the scores, their
     definitions, the settings and the split's fingerprint, RUN/per_query.npz the scores of every query. A run with a
-    teacher is scored twice: the teacher in these files, its student in scores_student.json beside them. Beside the
-    codes, the float vectors that they were made of (the features of a frozen network, or the embeddings) are scored by
-    cosine with the same queries, items and definitions.
+    teacher is scored twice: the teacher in these files, its student in scores_student.json beside them. The same codes
+    are also ranked by the queries' real outputs (as `scdh search --rank outputs` does). Beside the codes, the float
+    vectors that they were made of (the features of a frozen network, or the embeddings) are scored by cosine with the
+    same queries, items and definitions.
     """
     use_device(device)
     if curves is not None:
@@ -85,7 +86,7 @@ def evaluate(
             print_split_of_run(folder)
         definitions = ScoreOptions("usual" if topk is None else _read_topk(topk), **options)
         run_scores = score_run(
-            folder, part, definitions, network=network, on_bad_image=on_bad_image, floats=not no_floats
+            folder, part, definitions, network=network, on_bad_image=on_bad_image, floats=not no_floats, outputs=True
         )
         content, scores = run_scores.to_dict(), run_scores.scores
         if network is None and folder.has_student:
@@ -187,13 +188,20 @@ def _print_scores(content: dict[str, Any], scores: "RankingScores") -> None:
     if "l_q" in content:
         rows.append(("l_q", "l_q of the query outputs", content["l_q"]))
     columns, cells = ["score", "value"], [[label, f"{value:.4f}"] for _, label, value in rows]
+    others = {}
+    if "outputs" in content:
+        others["codes, query's outputs"] = content["outputs"]
     if floats is not None:
-        columns = ["score", "codes", f"{floats['width']:,} floats, cosine"]
-        of_floats = {**floats, **floats["precision_at_k"]}
-        for (key, _, _), line in zip(rows, cells, strict=True):
-            line.append(f"{of_floats[key]:.4f}" if key in of_floats else "–")
+        others[f"{floats['width']:,} floats, cosine"] = floats
+    if others:
+        columns = ["score", "codes", *others]
+        for other in others.values():
+            values = {**other, **other["precision_at_k"]}
+            for (key, _, _), line in zip(rows, cells, strict=True):
+                line.append(f"{values[key]:.4f}" if key in values else "–")
         code_bytes = f"{-(-definition['bits'] // 8):,}" if "bits" in definition else "–"
-        cells.insert(0, ["bytes per item", code_bytes, f"{floats['bytes']:,}"])
+        sizes = [f"{other['bytes']:,}" if "bytes" in other else code_bytes for other in others.values()]
+        cells.insert(0, ["bytes per item", code_bytes, *sizes])
     bits = f", {definition['bits']} bits" if "bits" in definition else ""
     title = f"{definition['queries']:,} queries, {definition['database']:,} items{bits}"
     print_table(columns, cells, title=title, right=columns[1:])

@@ -1,7 +1,7 @@
 """``scdh search``: the nearest items of an index for images, codes, or an item of the index itself."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -19,6 +19,7 @@ EXAMPLES = (
     "scdh search shop.index --row SKU-17 -k 5",
     "scdh search digits.index --codes queries.codes -k 5 --json",
     "scdh search photos.index --model runs/shop apple.jpg --radius 3",
+    "scdh search photos.index --model runs/shop apple.jpg --rank outputs",
     "scdh search photos.index --row 0 --label pear --label apple",
     "scdh search photos.index --codes queries.codes --html hits.html",
     "scdh search shop.index --row 0 --html hits.html --data shop.parquet",
@@ -48,6 +49,10 @@ def search(
     ] = None,
     k: Annotated[int | None, typer.Option("-k", help="Nearest items to show (10, or all within --radius).")] = None,
     radius: Annotated[int | None, typer.Option(help="Only items at most this many bits away.")] = None,
+    rank: Annotated[
+        Literal["bits", "outputs"],
+        typer.Option(help="With --model: by bits that differ, or by the query's real outputs, which is more accurate."),
+    ] = "bits",
     label: Annotated[
         list[str] | None, typer.Option(help="Only items with this label; may be given several times.")
     ] = None,
@@ -67,7 +72,8 @@ def search(
     """Find the nearest items by Hamming distance; ties are ordered by id.
 
     Where a list ends within a tie, a line below it says how many more items are at that distance. --html writes the
-    hits as a page with pictures: of items whose names are image files, or of the rows of --data.
+    hits as a page with pictures: of items whose names are image files, or of the rows of --data. --rank outputs sums
+    the sizes of the query's real outputs over the bits that differ; in Milvus it ranks the nearest candidates only.
     """
     use_device(device)
     index_name, inputs = _split_arguments(index, arguments or [])
@@ -76,6 +82,9 @@ def search(
         raise ConfigError(f"--row takes one item, got {' and '.join(map(repr, row))}; --codes takes many queries.")
     if k is not None and k < 1:
         raise ConfigError(f"k must be a whole number of at least 1, got {k}.")
+    if rank == "outputs" and (model is None or radius is not None):
+        given = "--radius counts bits" if model is not None else "codes alone have none"
+        raise ConfigError(f"--rank outputs needs the real outputs of queries that --model encodes; {given}.")
     _check_page(html, data)
     from scdh.cli.search_hits import Search, describe_hits, print_hits
     from scdh.cli.search_queries import encoded_queries, id_of_row, ids_with_labels, queries_of_file, query_of_index
@@ -87,10 +96,10 @@ def search(
     elif codes is not None:
         queries = queries_of_file(codes, searched, index_name)
     else:
-        queries = encoded_queries(model or "", inputs, searched, index_name)
+        queries = encoded_queries(model or "", inputs, searched, index_name, keep_outputs=rank == "outputs")
     allowed = None if not label else ids_with_labels(row_names, label, index_name)
     search_for = Search(searched, k, radius, allowed, left_out=row_id)
-    found = search_for.find(queries.codes)
+    found = search_for.find(queries.codes, queries.outputs)
     if html is not None:
         from scdh.cli.search_page import write_hits
 

@@ -37,8 +37,8 @@ class Search:
     allowed: np.ndarray | None
     left_out: int | None
 
-    def find(self, queries: Codes) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Ids and distances of the hits of each query."""
+    def find(self, queries: Codes, outputs: np.ndarray | None = None) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Ids and distances of the hits of each query, by its real outputs u if these are given."""
         from scdh.index.search.rounds import ROUND
 
         is_file = isinstance(self.index, HammingIndex)
@@ -49,6 +49,8 @@ class Search:
             hits: Any = self.index.within(queries, self.radius, only=self.allowed, **options)
         else:
             limit = self.k or DEFAULT_K
+            if outputs is not None:
+                options["weights"] = np.abs(outputs)
             hits = self.index.search(queries, limit + (self.left_out is not None), only=self.allowed, **options)
         per_query = []
         for query_hits in hits:
@@ -58,8 +60,9 @@ class Search:
         return per_query
 
     def note(self, query: Codes, distances: np.ndarray) -> str:
-        """What the list of one query's hits leaves out at its last distance; empty if nothing, or in Milvus."""
-        if not isinstance(self.index, HammingIndex) or not len(distances):
+        """What the list of one query's hits leaves out at its last distance; empty if nothing, or in Milvus; real
+        distances are hardly ever equal."""
+        if not isinstance(self.index, HammingIndex) or not len(distances) or distances.dtype.kind == "f":
             return ""
         last = int(distances[-1])
         at_last = int(items_at(self.index, query, [last], self.allowed)[0])
@@ -88,7 +91,7 @@ def print_hits(title: str, hits: list[dict[str, Any]], note: str) -> None:
     if not hits:
         print_line(f"{title}: nothing is that near.")
         return
-    rows = [list(hit.values()) for hit in hits]
+    rows = [[f"{value:.4f}" if isinstance(value, float) else value for value in hit.values()] for hit in hits]
     print_table(list(hits[0]), rows, title=title, right=("rank", "distance", "id"))
     if note:
         print_line(note)

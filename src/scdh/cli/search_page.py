@@ -49,7 +49,11 @@ def write_hits(
             own = [] if known is None else known.label_list(position or 0)
             right = bool(labels & set(own)) if labels and own else None
             image = pictures.of_item(row_id, name, is_named=known is not None)
-            away = f"{distance} bit{'' if distance == 1 else 's'} away"
+            away = (
+                f"distance {distance:.4f}"
+                if isinstance(distance, float)
+                else f"{distance} bit{'' if distance == 1 else 's'} away"
+            )
             if image is not None:  # else the name stands in the place of the picture
                 away += f" · {Path(name).name}"
             hits.append(ShownHit(image, name, label_text(own), right, away))

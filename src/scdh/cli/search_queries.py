@@ -33,12 +33,14 @@ class SearchQueries:
         names: q names.
         row_names: names and labels of the queries, where they are known.
         source: the data that were encoded; None: codes came from a file or the index.
+        outputs: u [q, r], the real outputs of the queries, where hits are ranked by them.
     """
 
     codes: Codes
     names: Sequence[str]
     row_names: RowNames | None = None
     source: "Source | None" = None
+    outputs: np.ndarray | None = None
 
     def labels(self, query: int) -> set[str]:
         """Names of the labels of a query; empty if none are known."""
@@ -85,17 +87,22 @@ def queries_of_file(path: Path, index: "AnyIndex", index_name: str) -> SearchQue
     return SearchQueries(codes, [f"id {row_id}" for row_id in ids] if row_names is None else row_names.names, row_names)
 
 
-def encoded_queries(model: str, inputs: list[str], index: "AnyIndex", index_name: str) -> SearchQueries:
-    """Image files or data, encoded by the model that made the index."""
+def encoded_queries(
+    model: str, inputs: list[str], index: "AnyIndex", index_name: str, *, keep_outputs: bool
+) -> SearchQueries:
+    """Image files or data, encoded by the model that made the index; with their real outputs if these are wanted."""
     from scdh.cli.inputs import open_inputs
-    from scdh.runs.encoding import encode_rows
+    from scdh.runs.encoding import hash_outputs_of_rows, named_codes
     from scdh.runs.folder import RunFolder
+    from scdh.runs.ranking import KeptOutputs
 
     source = open_inputs(inputs)
     hasher = RunFolder(model).load_model()
     check_same_model(index.metadata, {"model": hasher.fingerprint()}, index_name, model)
-    codes, row_names = encode_rows(hasher, source, np.arange(len(source)), workers=0)
-    return SearchQueries(codes, row_names.names, row_names, source)
+    batches = hash_outputs_of_rows(hasher, source, np.arange(len(source)), workers=0, progress="encoding")
+    kept = KeptOutputs(hasher, batches, always=keep_outputs)
+    codes, row_names = named_codes(hasher, source, kept)
+    return SearchQueries(codes, row_names.names, row_names, source, kept.u if keep_outputs else None)
 
 
 def ids_with_labels(row_names: RowNames | None, labels: list[str], index_name: str) -> np.ndarray:

@@ -15,14 +15,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from scdh.code_checks import check_hamming_codes
 from scdh.codes import Codes
-from scdh.errors import CodesError
+from scdh.errors import CodesError, ConfigError
 from scdh.index.arguments import id_row, whole_number
 from scdh.index.hits import Hits, RaggedHits
 from scdh.index.kernels.distances import packed_rows, word_columns
-from scdh.index.search import queries
+from scdh.index.search import one_query, queries, weighted
 from scdh.index.search.planner import Planner, check_method
 from scdh.index.segments import Segment, add_segment, choose_ids, make_segment, refuse_repeated, remove_ids
 from scdh.index.selection import all_ids, gather_words, select_rows
+from scdh.index.weights import check_weights
 
 if TYPE_CHECKING:
     from scdh.index.store import StoredArrays, StoredIndex
@@ -145,6 +146,7 @@ class HammingIndex:
         query_codes: Codes,
         k: int = 10,
         *,
+        weights: ArrayLike | None = None,
         only: ArrayLike | None = None,
         by: str = "auto",
         progress: bool = False,
@@ -154,10 +156,13 @@ class HammingIndex:
         Args:
             query_codes: q codes of the bits of the index.
             k: the number of items for each query, at least 1; beyond n it gives all n.
+            weights: real numbers [q, bits] of at least 0. The distance is then their sum over the bits that differ,
+                a float64: with the sizes ``abs(u)`` of the queries' real outputs, bits that the network was sure of
+                count more. None: every bit counts 1.
             only: the items that may be found: ids int64 [m] (those that the index does not hold are ignored), or a
                 boolean mask [n] over ``index.ids``. None: all items.
             by: "scan" (compare with every code), "tables" (multi-index hashing), or "auto" (the one that has been
-                faster for this index); the hits are the same.
+                faster for this index); the hits are the same. Weighted distances have no tables.
             progress: whether to show progress on standard error.
 
         Returns:
@@ -170,6 +175,16 @@ class HammingIndex:
         check_hamming_codes(query_codes, "The queries", self.bits)
         check_method(by)
         k = whole_number(k, "k", least=1)
+        if weights is not None:
+            if by == "tables":
+                raise ConfigError("Weighted distances have no tables; leave out by='tables'.")
+            return weighted.nearest(
+                select_rows(self._segments, only), query_codes, check_weights(weights, query_codes), k, progress
+            )
+        if only is None and len(query_codes) == 1 and not progress:
+            hits = one_query.nearest(self._planner, self._segments, query_codes, k, by)
+            if hits is not None:
+                return hits
         segments = select_rows(self._segments, only)
         return queries.nearest(self._planner, segments, word_columns(query_codes), k, self.bits, by, progress)
 

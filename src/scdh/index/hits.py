@@ -4,7 +4,7 @@ import operator
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import SupportsIndex
+from typing import Any, SupportsIndex
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True, eq=False)
 class QueryHits:
-    """The hits of one query; iterating over them gives pairs (id, distance) of whole numbers, nearest first.
+    """The hits of one query; iterating over them gives pairs (id, distance), nearest first.
 
     Attributes:
         ids: int64 [n], the ids of the items.
-        distances: int32 [n], their distances from the query.
+        distances: int32 [n], their distances from the query; float64 if bits were weighted.
 
     >>> hits = QueryHits(np.array([30, 20]), np.array([0, 1], dtype=np.int32))
     >>> len(hits), list(hits)
@@ -24,17 +24,17 @@ class QueryHits:
     """
 
     ids: NDArray[np.int64]
-    distances: NDArray[np.int32]
+    distances: NDArray[Any]
 
     @property
-    def arrays(self) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    def arrays(self) -> tuple[NDArray[np.int64], NDArray[Any]]:
         """``(ids, distances)``."""
         return self.ids, self.distances
 
     def __len__(self) -> int:
         return len(self.ids)
 
-    def __iter__(self) -> Iterator[tuple[int, int]]:
+    def __iter__(self) -> Iterator[tuple[int, Any]]:
         return zip(self.ids.tolist(), self.distances.tolist(), strict=True)
 
 
@@ -48,7 +48,8 @@ class Hits:
 
     Attributes:
         ids: int64 [q, min(k, n)], where n is the number of items that may be found.
-        distances: int32 [q, min(k, n)], ascending in each row; equal distances are in ascending order of id.
+        distances: int32 [q, min(k, n)], ascending in each row; equal distances are in ascending order of id. float64 if
+            bits were weighted.
 
     >>> hits = Hits(np.array([[30, 20], [10, 20]]), np.array([[0, 1], [0, 2]], dtype=np.int32))
     >>> len(hits), list(hits[0]), hits[-1].ids.tolist()
@@ -59,10 +60,10 @@ class Hits:
     """
 
     ids: NDArray[np.int64]
-    distances: NDArray[np.int32]
+    distances: NDArray[Any]
 
     @property
-    def arrays(self) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    def arrays(self) -> tuple[NDArray[np.int64], NDArray[Any]]:
         """``(ids, distances)``, each [q, min(k, n)]."""
         return self.ids, self.distances
 

@@ -15,15 +15,16 @@ from scdh.nets.network import Network
 
 
 class KeptOutputs:
-    """Passes (rows [B], u [B, r]) batches on and, where the method needs them to rank, keeps u.
+    """Passes (rows [B], u [B, r]) batches on and, where they are needed to rank, keeps u.
 
     Args:
         hasher: its method decides whether u is kept.
         batches: real outputs of the queries.
+        always: keep them for any method.
     """
 
-    def __init__(self, hasher: Hasher, batches: Iterable[tuple[np.ndarray, np.ndarray]]) -> None:
-        self.batches, self.keeps = batches, hasher.method.ranking != HAMMING
+    def __init__(self, hasher: Hasher, batches: Iterable[tuple[np.ndarray, np.ndarray]], always: bool = False) -> None:
+        self.batches, self.keeps = batches, always or hasher.method.ranking != HAMMING
         self._pieces: list[np.ndarray] = []
 
     def __iter__(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:

@@ -21,8 +21,9 @@ from scdh.versions import versions
 class RunScores:
     """Scores of a run with everything they rest on; ``to_dict`` is what its JSON file holds.
 
-    ``floats`` are the scores of the vectors that the codes were made of; or ``no_floats`` says why there are none.
-    ``advice`` says what to try where the codes are worse.
+    ``outputs`` are the scores of the same codes, ranked by the queries' real outputs (where the codes are ranked by
+    Hamming distance). ``floats`` are the scores of the vectors that the codes were made of; or ``no_floats`` says why
+    there are none. ``advice`` says what to try where the codes are worse.
     """
 
     run: RunFolder
@@ -37,6 +38,7 @@ class RunScores:
     unlabelled_items: int | None = None  # of the database; None: every item has a label
     model: str | None = None
     label_column: str | None = None
+    outputs: RankingScores | None = None
     floats: FloatScores | None = None
     no_floats: str | None = None
     advice: str | None = None
@@ -59,6 +61,7 @@ class RunScores:
             "left_out": self.left_out,
             "unlabelled_items": self.unlabelled_items,
             "model": self.model,
+            "outputs": None if self.outputs is None else summarise(self.outputs),
             "floats": None if self.floats is None else self.floats.to_dict(),
             "no_floats": self.no_floats,
             "advice": self.advice,

@@ -15,7 +15,7 @@ from scdh.data.name_files import load_named_codes, save_named_codes
 from scdh.data.protocol import Protocol
 from scdh.data.source import Source
 from scdh.errors import CodesError, DataError
-from scdh.evaluation import evaluate
+from scdh.evaluation import evaluate, evaluate_outputs
 from scdh.hasher import Hasher
 from scdh.label_arrays import is_labelled
 from scdh.runs.encoding import HashOutputs, named_codes
@@ -54,6 +54,7 @@ def score_run(
     hasher: Hasher | None = None,
     hash_outputs: HashOutputs | None = None,
     floats: bool = False,
+    outputs: bool = False,
 ) -> RunScores:
     """Encode the rows of a run's split, score them, and write the scores into its folder.
 
@@ -70,6 +71,7 @@ def score_run(
         hash_outputs: gives (rows, u) batches as :func:`hash_outputs_of_rows` does; None: from the features that the
             run kept, and the model runs for the rest.
         floats: also score the float vectors that the codes were made of, by cosine.
+        outputs: also score the ranking of the same codes by the queries' real outputs; queries are then encoded anew.
     """
     config = run.config()
     source = source_of(config) if source is None else source
@@ -87,15 +89,15 @@ def score_run(
         "on_bad_image": on_bad_image or config.data.on_bad_image,
     }
     features = SourceFeatures(source, run.feature_folder())
-    outputs = hash_outputs or features.hash_outputs
+    give_outputs = hash_outputs or features.hash_outputs
 
-    def encoded(name: str, part_rows: np.ndarray) -> _EncodedPart:
-        encode = partial(outputs, hasher, source, part_rows, progress=f"encoding {name}", **loading)
-        return _encode_or_reuse(hasher, source, protocol, len(part_rows), run.codes(name, network), encode)
+    def encoded(name: str, part_rows: np.ndarray, keep: bool) -> _EncodedPart:
+        encode = partial(give_outputs, hasher, source, part_rows, progress=f"encoding {name}", **loading)
+        return _encode_or_reuse(hasher, source, protocol, len(part_rows), run.codes(name, network), encode, keep)
 
     started = time.perf_counter()
-    queries = encoded(part, rows)
-    database = queries if is_validation else encoded("database", protocol.database)
+    queries = encoded(part, rows, keep=outputs)
+    database = queries if is_validation else encoded("database", protocol.database, keep=False)
     encoding_seconds = round(time.perf_counter() - started, 3)
     started = time.perf_counter()
     labels, _ = scored_labels(source, options.label_column)
@@ -110,11 +112,26 @@ def score_run(
         progress=True,
         **options.for_evaluate(source.name),
     )
+    by_outputs = None
+    if outputs and queries.u is not None and hasher.method.ranking == HAMMING:
+        arguments = options.for_evaluate(source.name)
+        del arguments["radius"]
+        by_outputs = evaluate_outputs(
+            queries.codes,
+            queries.u,
+            labels[queries.rows],
+            database.codes,
+            labels[database.rows],
+            leave_one_out=is_validation,
+            progress=True,
+            **arguments,
+        )
     result = RunScores(
         run=run,
         part=part,
         network=network,
         scores=scores,
+        outputs=by_outputs,
         protocol=protocol,
         source_name=source.name,
         config=config,
@@ -173,14 +190,18 @@ def _encode_or_reuse(
     count: int,
     file: Path,
     encode: Callable[[], Iterable[tuple[np.ndarray, np.ndarray]]],
+    keep: bool,
 ) -> _EncodedPart:
-    """Codes from an earlier scoring, if the same model made them of the same split and none was left out; else new."""
-    needs_outputs = hasher.method.ranking != HAMMING
+    """Codes from an earlier scoring, if the same model made them of the same split and none was left out; else new.
+
+    ``keep`` asks for the real outputs, which an earlier scoring does not have.
+    """
+    needs_outputs = keep or hasher.method.ranking != HAMMING
     metadata = {"model": hasher.fingerprint(), "protocol": protocol.fingerprint}
     codes = None if needs_outputs else _kept_codes(file, metadata, count, "l_q" if _has_l_q(hasher) else "model")
     if codes is not None:
         return _EncodedPart(codes, float(codes.metadata["l_q"]) if _has_l_q(hasher) else None)
-    kept = KeptOutputs(hasher, encode())
+    kept = KeptOutputs(hasher, encode(), always=keep)
     measured = MeasuredOutputs(kept, hasher.method.quantization_norm)
     codes, names = named_codes(hasher, source, measured)
     metadata |= {"l_q": f"{measured.l_q:.6f}"} if _has_l_q(hasher) else {}

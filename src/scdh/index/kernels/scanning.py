@@ -13,11 +13,19 @@ from typing import Any
 
 import numpy as np
 
-from scdh.index.kernels.compiled import compiled
-from scdh.index.kernels.vectors import CHUNK, any_below, lowest_bit, popcount, which_below
+from scdh.index.kernels.compiled import compiled, inlined
+from scdh.index.kernels.cutting import cut_block, distance_tables, empty_planes
+from scdh.index.kernels.planes import CHUNK as CUT_CHUNK
+from scdh.index.kernels.planes import chunk_below, way, which_bytes_below
+from scdh.index.kernels.processor import SHUFFLES, WORDS
+from scdh.index.kernels.vectors import CHUNK, any_below, any_word_below, lowest_bit, popcount, which_below
 
 # Bytes of a block of codes: a third of the first cache, which also has the state of the queries.
 _BLOCK_BYTES = 16384
+# With fewer queries, cutting codes into planes costs more than it saves.
+_FEWEST_QUERIES = 4
+# Places in the state of a query.
+_COUNT, _NEARER, _LIMIT = range(3)
 
 
 @compiled
@@ -36,77 +44,154 @@ def distance(base: Any, row: int, queries: Any, query: int) -> int:
 
 @compiled
 def nearest(
-    base: Any, queries: Any, first: int, last: int, k: int, bits: int, allowed: Any, rows: Any, distances: Any
-) -> Any:
+    base: Any, queries: Any, first: int, last: int, k: int, bits: int, code_bytes: int, allowed: Any, rows: Any,
+    distances: Any,
+) -> Any:  # fmt: skip
     """The k nearest of rows first … last − 1 of each query, by (distance, row), into ``rows``, ``distances`` [q, k].
 
     Returns how many each query has. Rows come in ascending order, so once k candidates are at distances up to the
     limit, a later row is a candidate only at a distance strictly below it.
     """
     count = queries.shape[0]
-    capacity = 2 * k
-    candidate_rows = np.empty((count, capacity), np.int64)
-    candidate_distances = np.empty((count, capacity), np.int32)
-    counts = np.zeros(count, np.int64)
-    # nearer[i] candidates are below limits[i], of which at_distance[i, d] are at distance d.
-    nearer = np.zeros(count, np.int64)
-    at_distance = np.zeros((count, bits + 1), np.int64)
-    limits = np.full(count, bits + 1)
-    step = block_rows(base)
-    for start in range(first, last, step):
-        stop = min(last, start + step)
-        for i in range(count):
-            limit = limits[i]
-            column = start
-            while column < stop and limit > 0:
-                size = min(CHUNK, stop - column)
-                mask = np.uint64(0)
-                if size < CHUNK:
-                    for j in range(size):
-                        near = distance(base, column + j, queries, i) < limit
-                        mask |= np.uint64(near) << np.uint64(j)
-                elif any_below(base, column, queries, i, limit):
-                    mask = which_below(base, column, queries, i, limit)
-                while mask:
-                    row = column + lowest_bit(mask)
-                    mask &= mask - np.uint64(1)
-                    if allowed.size and not allowed[row]:
-                        continue
-                    d = distance(base, row, queries, i)
-                    if d >= limit:
-                        continue
-                    if counts[i] == capacity:
-                        counts[i] = _keep_best(candidate_rows[i], candidate_distances[i], k, limit, nearer[i])
-                    candidate_rows[i, counts[i]] = row
-                    candidate_distances[i, counts[i]] = d
-                    counts[i] += 1
-                    at_distance[i, d] += 1
-                    nearer[i] += 1
-                    while nearer[i] >= k:
-                        limit -= 1
-                        nearer[i] -= at_distance[i, limit]
-                column += size
-            limits[i] = limit
+    found = (
+        np.empty((count, 4 * k + CHUNK), np.int64),  # rows and distances of candidates
+        np.empty((count, 4 * k + CHUNK), np.int32),
+        np.zeros((count, bits + 1), np.int64),  # how many of those below the limit are at each distance
+        np.zeros((count, 3), np.int64),  # how many candidates, how many of them below the limit, and the limit
+    )
+    states = found[3]
+    states[:, _LIMIT] = bits + 1
+    if way() != WORDS and count >= _FEWEST_QUERIES and last - first >= CUT_CHUNK:
+        _nearest_in_planes(base, queries, first, last, k, code_bytes, allowed, found)
+    else:
+        step = block_rows(base) if count > 1 else max(1, last - first)
+        for start in range(first, last, step):
+            for i in range(count):
+                _nearest_in_words(base, queries, i, start, min(last, start + step), k, allowed, found)
     for i in range(count):
-        if counts[i] > k:
-            counts[i] = _keep_best(candidate_rows[i], candidate_distances[i], k, limits[i], nearer[i])
-        _by_distance(candidate_rows[i], candidate_distances[i], counts[i], bits, rows[i], distances[i])
-    return counts
+        if states[i, _COUNT] > k:
+            _keep_best(found[0][i], found[1][i], k, states[i])
+        _by_distance(found[0][i], found[1][i], states[i, _COUNT], bits, rows[i], distances[i])
+    return states[:, _COUNT]
 
 
 @compiled
-def _keep_best(rows: Any, distances: Any, k: int, limit: int, nearer: int) -> int:
+def _nearest_in_planes(
+    base: Any, queries: Any, first: int, last: int, k: int, code_bytes: int, allowed: Any, found: Any
+) -> None:
+    rows, distances, at_distance, states = found
+    nibbles = way() == SHUFFLES
+    planes, tables = empty_planes(base, nibbles), distance_tables(queries, code_bytes)
+    near = np.empty(CUT_CHUNK, np.uint8)
+    step = planes.shape[0] * CUT_CHUNK
+    for start in range(first, last, step):
+        stop = min(last, start + step)
+        cut_block(base, start, stop, planes, nibbles)
+        for i in range(queries.shape[0]):
+            limit = states[i, _LIMIT]
+            for chunk in range((stop - start + CUT_CHUNK - 1) // CUT_CHUNK):
+                column = start + chunk * CUT_CHUNK
+                if limit > 255:
+                    _nearest_in_words(base, queries, i, column, min(stop, column + CUT_CHUNK), k, allowed, found)
+                    limit = states[i, _LIMIT]
+                    continue
+                if not chunk_below(planes, chunk, tables, i, limit, near):
+                    continue
+                for part in range(0, min(CUT_CHUNK, stop - column), 64):
+                    mask = which_bytes_below(near, part, limit)
+                    if column + part + 64 > stop:
+                        mask &= ~(~np.uint64(0) << np.uint64(stop - column - part))
+                    if mask:
+                        limit = _offer(
+                            mask,
+                            near[part:],
+                            column + part,
+                            k,
+                            allowed,
+                            rows[i],
+                            distances[i],
+                            at_distance[i],
+                            states[i],
+                        )
+
+
+@compiled
+def _nearest_in_words(base: Any, queries: Any, i: int, start: int, stop: int, k: int, allowed: Any, found: Any) -> None:
+    rows, distances, at_distance, states = found
+    near = np.empty(CHUNK, np.int32)
+    limit = states[i, _LIMIT]
+    column = start
+    while column < stop and limit > 0:
+        # Loops of their own, short enough for the compiler to keep all that they need in registers.
+        if base.shape[0] == 1:
+            while column + CHUNK <= stop and not any_word_below(base, column, queries, i, limit):
+                column += CHUNK
+        else:
+            while column + CHUNK <= stop and not any_below(base, column, queries, i, limit):
+                column += CHUNK
+        size = min(CHUNK, stop - column)
+        mask = np.uint64(0)
+        if size == CHUNK:
+            mask = which_below(base, column, queries, i, limit)
+        else:
+            for j in range(size):
+                is_near = distance(base, column + j, queries, i) < limit
+                mask |= np.uint64(is_near) << np.uint64(j)
+        if mask:
+            rest = mask
+            while rest:
+                place = lowest_bit(rest)
+                rest &= rest - np.uint64(1)
+                near[place] = distance(base, column + place, queries, i)
+            limit = _offer(mask, near, column, k, allowed, rows[i], distances[i], at_distance[i], states[i])
+        column += size
+
+
+@inlined
+def _offer(
+    mask: Any, near: Any, column: int, k: int, allowed: Any, rows: Any, distances: Any, at_distance: Any, state: Any
+) -> int:
+    """Take the rows of a mask, all below the limit, as candidates of one query, and return the new limit.
+
+    ``near`` has their distances. The limit is lowered as far as k candidates allow, but only once for all of these
+    rows: to look at it after each one is a branch that no processor predicts, and took five times as long. Candidates
+    that are no longer below it by then do no harm.
+    """
+    count, nearer, limit = state[_COUNT], state[_NEARER], state[_LIMIT]
+    if count + CHUNK > len(rows):
+        count = _keep_best(rows, distances, k, state)
+    first = count
+    while mask:
+        place = lowest_bit(mask)
+        mask &= mask - np.uint64(1)
+        if allowed.size and not allowed[column + place]:
+            continue
+        d = np.int64(near[place])
+        rows[count] = column + place
+        distances[count] = d
+        at_distance[d] += 1
+        count += 1
+    nearer += count - first
+    while nearer >= k:
+        limit -= 1
+        nearer -= at_distance[limit]
+    state[_COUNT], state[_NEARER], state[_LIMIT] = count, nearer, limit
+    return limit  # type: ignore[no-any-return]
+
+
+@compiled
+def _keep_best(rows: Any, distances: Any, k: int, state: Any) -> int:
     """Move the k best candidates of a query to the front: all below the limit, and the first ones at it."""
-    at_limit = k - nearer
+    limit, at_limit = state[_LIMIT], k - state[_NEARER]
     count = 0
-    for i in range(len(rows)):
-        if distances[i] < limit or (distances[i] == limit and at_limit > 0):
-            at_limit -= distances[i] == limit
-            rows[count] = rows[i]
-            distances[count] = distances[i]
-            count += 1
-            if count == k:
-                break
+    for i in range(state[_COUNT]):
+        # Without branches, as none could be predicted; the first ``count`` have been read already.
+        row, d = rows[i], distances[i]
+        is_last = np.int64(d == limit) & np.int64(at_limit > 0)
+        rows[count], distances[count] = row, d
+        at_limit -= is_last
+        count += np.int64(d < limit) | is_last  # type: ignore[assignment]
+    state[_COUNT] = count
     return count
 
 

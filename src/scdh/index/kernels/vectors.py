@@ -50,12 +50,17 @@ def any_below(_typing: Any, base: Any, column: Any, queries: Any, query: Any, li
     """
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        vectors = _distances(context, builder, signature, args)
-        smallest = vectors[0]
-        for vector in vectors[1:]:
-            smallest = builder.call(_vector_function(builder, "umin", vector.type, 2), [smallest, vector])
-        lanes = ir.IntType(smallest.type.count)
-        return builder.icmp_unsigned("!=", _below(builder, smallest, args[4]), lanes(0))
+        return _is_any_below(builder, _Chunk(context, builder, signature, args).distances(), args[4])
+
+    return types.boolean(base, types.int64, queries, types.int64, types.int64), generate
+
+
+@intrinsic
+def any_word_below(_typing: Any, base: Any, column: Any, queries: Any, query: Any, limit: Any) -> Any:
+    """The same for codes of one word, where no vector waits in memory for the popcounts of another word."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return _is_any_below(builder, _Chunk(context, builder, signature, args).popcounts(_I64(0)), args[4])
 
     return types.boolean(base, types.int64, queries, types.int64, types.int64), generate
 
@@ -66,7 +71,7 @@ def which_below(_typing: Any, base: Any, column: Any, queries: Any, query: Any, 
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         mask = _I64(0)
-        for i, vector in enumerate(_distances(context, builder, signature, args)):
+        for i, vector in enumerate(_Chunk(context, builder, signature, args).distances()):
             part = _below(builder, vector, args[4])
             part = builder.zext(part, _I64) if part.type.width < 64 else part
             mask = builder.or_(mask, builder.shl(part, _I64(i * vector.type.count)))
@@ -75,57 +80,79 @@ def which_below(_typing: Any, base: Any, column: Any, queries: Any, query: Any, 
     return types.uint64(base, types.int64, queries, types.int64, types.int64), generate
 
 
-def _distances(context: Any, builder: Any, signature: Any, args: Any) -> list[Any]:
-    """The chunk's 64 distances as vectors: the popcounts of the first word, plus those of the others in a loop."""
-    width = signature.args[0].dtype.bitwidth
-    kind = ir.VectorType(ir.IntType(width), _VECTOR_BITS // width)
-    base = context.make_array(signature.args[0])(context, builder, args[0])
-    queries = context.make_array(signature.args[2])(context, builder, args[2])
-    next_word = cgutils.unpack_tuple(builder, base.strides)[0]
-    next_query = cgutils.unpack_tuple(builder, queries.strides)[0]
-    words = cgutils.unpack_tuple(builder, base.shape)[0]
-    codes = builder.add(builder.ptrtoint(base.data, _I64), builder.mul(args[1], _I64(width // 8)))
-    query = builder.add(builder.ptrtoint(queries.data, _I64), builder.mul(args[3], next_query))
+class _Chunk:
+    """Makes the instructions for one chunk; the arguments are those of ``any_below``."""
 
-    def popcounts(word: Any) -> list[Any]:
-        start = builder.add(codes, builder.mul(word, next_word))
-        place = builder.add(query, builder.mul(word, _I64(width // 8)))
+    def __init__(self, context: Any, builder: Any, signature: Any, args: Any) -> None:
+        width = signature.args[0].dtype.bitwidth
+        self.kind = ir.VectorType(ir.IntType(width), _VECTOR_BITS // width)
+        self._builder, self._word_bytes = builder, _I64(width // 8)
+        base = context.make_array(signature.args[0])(context, builder, args[0])
+        queries = context.make_array(signature.args[2])(context, builder, args[2])
+        self.words = cgutils.unpack_tuple(builder, base.shape)[0]
+        self._next_word = cgutils.unpack_tuple(builder, base.strides)[0]
+        next_query = cgutils.unpack_tuple(builder, queries.strides)[0]
+        self._codes = builder.add(builder.ptrtoint(base.data, _I64), builder.mul(args[1], self._word_bytes))
+        self._query = builder.add(builder.ptrtoint(queries.data, _I64), builder.mul(args[3], next_query))
+
+    def popcounts(self, word: Any) -> list[Any]:
+        """How many bits of one word differ, as vectors for the chunk's 64 rows."""
+        builder, kind = self._builder, self.kind
+        start = builder.add(self._codes, builder.mul(word, self._next_word))
+        place = builder.add(self._query, builder.mul(word, self._word_bytes))
         query_word = _splat(builder, builder.load(builder.inttoptr(place, kind.element.as_pointer())), kind.count)
         counts = []
         for i in range(CHUNK // kind.count):
             place = builder.add(start, _I64(i * _VECTOR_BITS // 8))
-            loaded = builder.load(builder.inttoptr(place, kind.as_pointer()), align=width // 8)
+            loaded = builder.load(builder.inttoptr(place, kind.as_pointer()), align=kind.element.width // 8)
             counts.append(builder.call(_vector_function(builder, "ctpop", kind, 1), [builder.xor(loaded, query_word)]))
         return counts
 
-    first = popcounts(_I64(0))
-    before = builder.block
-    loop, done = builder.append_basic_block("more_words"), builder.append_basic_block("all_words")
-    builder.cbranch(builder.icmp_signed(">", words, _I64(1)), loop, done)
-    builder.position_at_end(loop)
-    word = builder.phi(_I64)
-    sums = [builder.phi(kind) for _ in first]
-    new_sums = [builder.add(total, count) for total, count in zip(sums, popcounts(word), strict=True)]
-    following = builder.add(word, _I64(1))
-    for phi, start, later in zip([word, *sums], [_I64(1), *first], [following, *new_sums], strict=True):
-        phi.add_incoming(start, before)
-        phi.add_incoming(later, loop)
-    builder.cbranch(builder.icmp_signed("<", following, words), loop, done)
-    builder.position_at_end(done)
-    totals = []
-    for start, later in zip(first, new_sums, strict=True):
-        total = builder.phi(kind)
-        total.add_incoming(start, before)
-        total.add_incoming(later, loop)
-        totals.append(total)
-    return totals
+    def distances(self) -> list[Any]:
+        """The 64 distances: the popcounts of the first word, plus those of the others in a loop."""
+        builder, kind = self._builder, self.kind
+        first = self.popcounts(_I64(0))
+        before = builder.block
+        loop, done = builder.append_basic_block("more_words"), builder.append_basic_block("all_words")
+        builder.cbranch(builder.icmp_signed(">", self.words, _I64(1)), loop, done)
+        builder.position_at_end(loop)
+        word = builder.phi(_I64)
+        sums = [builder.phi(kind) for _ in first]
+        new_sums = [builder.add(total, count) for total, count in zip(sums, self.popcounts(word), strict=True)]
+        following = builder.add(word, _I64(1))
+        for phi, start, later in zip([word, *sums], [_I64(1), *first], [following, *new_sums], strict=True):
+            phi.add_incoming(start, before)
+            phi.add_incoming(later, loop)
+        builder.cbranch(builder.icmp_signed("<", following, self.words), loop, done)
+        builder.position_at_end(done)
+        totals = []
+        for start, later in zip(first, new_sums, strict=True):
+            total = builder.phi(kind)
+            total.add_incoming(start, before)
+            total.add_incoming(later, loop)
+            totals.append(total)
+        return totals
+
+
+def _is_any_below(builder: Any, vectors: list[Any], limit: Any) -> Any:
+    kind = vectors[0].type
+    # Distances fit 32 bits; the smaller of two numbers of 64 bits is several instructions on most processors.
+    narrow = ir.VectorType(_I32, 2 * kind.count) if kind.element.width == 64 else kind
+    smallest = builder.bitcast(vectors[0], narrow)
+    for vector in vectors[1:]:
+        pair = [smallest, builder.bitcast(vector, narrow)]
+        smallest = builder.call(_vector_function(builder, "umin", narrow, 2), pair)
+    lanes = ir.IntType(kind.count)
+    return builder.icmp_unsigned("!=", _below(builder, builder.bitcast(smallest, kind), limit), lanes(0))
 
 
 def _below(builder: Any, vector: Any, limit: Any) -> Any:
     """One bit per lane: its distance is below the limit, which fits the words' type."""
     element = vector.type.element
     narrow = builder.trunc(limit, element) if element.width < 64 else limit
-    is_below = builder.icmp_unsigned("<", vector, _splat(builder, narrow, vector.type.count))
+    # Vectors of 64 bits are compared as signed numbers before AVX-512; distances are the same either way.
+    compare = builder.icmp_signed if element.width == 64 else builder.icmp_unsigned
+    is_below = compare("<", vector, _splat(builder, narrow, vector.type.count))
     return builder.bitcast(is_below, ir.IntType(vector.type.count))
 
 

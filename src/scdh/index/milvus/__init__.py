@@ -23,7 +23,9 @@ from scdh.index.milvus.rankings import MOST_HITS, Rankings
 from scdh.index.milvus.server import WRITE_TRIES, MilvusServer
 from scdh.index.milvus.uri import is_milvus_uri, parse_uri
 from scdh.index.milvus.writing import choose_ids, write_codes
+from scdh.index.search.weighted import rank_again
 from scdh.index.segments import refuse_repeated
+from scdh.index.weights import check_weights
 
 __all__ = ["MilvusIndex", "is_milvus_uri"]
 
@@ -190,12 +192,23 @@ class MilvusIndex:
         for part in batches(removed_ids):
             self._server.call("delete", ids=part.tolist(), tries=WRITE_TRIES)
 
-    def search(self, query_codes: Codes, k: int = 10, *, only: ArrayLike | None = None) -> Hits:
+    def search(
+        self,
+        query_codes: Codes,
+        k: int = 10,
+        *,
+        weights: ArrayLike | None = None,
+        candidates: int | None = None,
+        only: ArrayLike | None = None,
+    ) -> Hits:
         """The k nearest items of each query, ordered by (distance, id).
 
         Args:
             query_codes: q codes of the bits of the index.
             k: the number of items for each query, 1 to 16,384; beyond n it gives all n.
+            weights: as for ``HammingIndex.search``, but Milvus knows Hamming distances only: of each query the nearest
+                ``candidates`` by these are fetched and then ranked, so an item beyond them is not found.
+            candidates: with weights, how many, at least k (default: 10 · k and at least 1,000).
             only: ids int64 [m] of the items that may be found, up to 100,000; unknown ids are ignored. None: all.
 
         Returns:
@@ -203,6 +216,12 @@ class MilvusIndex:
         """
         check_hamming_codes(query_codes, "The queries", self.bits)
         k = whole_number(k, "k", least=1)
+        if weights is not None:
+            checked = check_weights(weights, query_codes)
+            most = (
+                min(MOST_HITS, max(10 * k, 1000)) if candidates is None else whole_number(candidates, "candidates", k)
+            )
+            return rank_again(self.search(query_codes, most, only=only), query_codes, checked, self.codes_of, k)
         allowed = self._allowed_ids(only)
         width = min(k, len(self) if allowed is None else len(allowed))
         if width > MOST_HITS:

@@ -101,20 +101,31 @@ class Planner:
         state, kind = self._state(words, bits), ("k", k)
         if by == "tables":
             rows, distances, done = state.build().nearest(queries, k, allowed, None)
-            return self._complete(rows, distances, done, words, queries, k, allowed)
+            return self._complete(rows, distances, done, words, queries, k, allowed, bits)
         if by == "scan" or state.tables is None or not state.may_use_tables(kind, allowed):
-            rows, distances = scan.nearest(words, queries, k, allowed)
-            # The usual distance of the k-th neighbour is the radius that tables would have had to search.
+            rows, distances = scan.nearest(words, queries, k, allowed, bits)
             if by == "auto" and allowed is None and distances.size and total >= tables.FEWEST_ROWS:
-                radius = int(np.sort(distances[:, -1])[len(distances) // 2])
-                if state.may_use_tables(kind, None):
-                    state.count_queries(len(distances), radius)
-                    if state.is_worth_tables(radius):
-                        state.build()
+                self.count_scan(words, bits, k, distances)
             return rows, distances
         rows, distances, done = state.tables.nearest(queries, k, allowed, tables.budget(total))
         state.record(kind, done, allowed)
-        return self._complete(rows, distances, done, words, queries, k, allowed)
+        return self._complete(rows, distances, done, words, queries, k, allowed, bits)
+
+    def has_tables(self, words: NDArray[Any]) -> bool:
+        """Whether tables exist for this segment."""
+        state = self._states.get(id(words))
+        return state is not None and state.tables is not None
+
+    def count_scan(self, words: NDArray[Any], bits: int, k: int, distances: Distances) -> None:
+        """Count queries that were scanned, with the distances [q, k] they found; build tables if these would pay."""
+        state = self._state(words, bits)
+        if state.may_use_tables(("k", k), None):
+            # The usual distance of the k-th neighbour is the radius that tables would have had to search.
+            last = distances[:, -1]
+            radius = int(last[0] if len(last) == 1 else np.sort(last)[len(last) // 2])
+            state.count_queries(len(last), radius)
+            if state.is_worth_tables(radius):
+                state.build()
 
     def within(
         self,
@@ -153,10 +164,11 @@ class Planner:
         queries: NDArray[Any],
         k: int,
         allowed: NDArray[np.bool_] | None,
+        bits: int,
     ) -> tuple[Rows, Distances]:
         """The result of the tables; what they have not answered is scanned, as their output is empty memory there."""
         if np.count_nonzero(done) < len(done):  # faster than all(), which would be a tenth of one near query
-            rows[~done], distances[~done] = scan.nearest(words, queries[:, ~done], k, allowed)
+            rows[~done], distances[~done] = scan.nearest(words, queries[:, ~done], k, allowed, bits)
         return rows, distances
 
     def _state(self, words: NDArray[Any], bits: int) -> _SegmentState:

@@ -23,12 +23,12 @@ _CANDIDATE_BYTES = 1 << 26
 # With fewer queries than this per thread, threads share the rows instead: one query is limited by reading memory.
 _FEW_QUERIES = 32
 # Waking another thread can take 0.3 ms; this many words are compared in less.
-_WORDS_FOR_A_THREAD = 1 << 22
+WORDS_FOR_A_THREAD = 1 << 22
 _BLOCK_ROWS = 8192
 # Segments of more rows than this are not searched by numpy under a filter: it copies rows and their numbers.
 _MOST_COPIED = 1 << 23
 
-_counted_pairs: dict[tuple[str, str], int] = {}
+_counted_pairs: dict[tuple[str, str], int] = {}  # by kernel and type of number
 
 Rows = NDArray[np.int64]
 Distances = NDArray[np.int32]
@@ -36,39 +36,51 @@ Distances = NDArray[np.int32]
 
 def choose_kernel(kernel: str, array: NDArray[Any], pairs: int) -> bool:
     """Count this work, and choose the named kernel, compiled for arrays of this type (True), or numpy (False)."""
-    key = (kernel, array.dtype.name)
-    counted = _counted_pairs.get(key, 0) + pairs
-    _counted_pairs[key] = counted
+    key = (kernel, array.dtype.char)
+    _counted_pairs[key] = _counted_pairs.get(key, 0) + pairs
+    return is_worth_loading(kernel, array)
+
+
+def is_worth_loading(kernel: str, array: NDArray[Any]) -> bool:
+    """Whether so much work has been counted for a kernel that it is used."""
     # Most of the time goes into loading numba itself; once it is loaded, another kernel pays off sooner.
-    return counted >= (WORTH_LOADING // 16 if "numba" in sys.modules else WORTH_LOADING)
+    least = WORTH_LOADING // 16 if "numba" in sys.modules else WORTH_LOADING
+    return _counted_pairs.get((kernel, array.dtype.char), 0) >= least
 
 
 def nearest(
-    words: NDArray[Any], queries: NDArray[Any], k: int, allowed: NDArray[np.bool_] | None
+    words: NDArray[Any], queries: NDArray[Any], k: int, allowed: NDArray[np.bool_] | None, bits: int
 ) -> tuple[Rows, Distances]:
-    """Rows and distances [q, min(k, rows allowed)] by (distance, row); ``queries`` are word columns [words, q]."""
+    """Rows and distances [q, min(k, rows allowed)] by (distance, row); ``queries`` are word columns [words, q].
+
+    ``bits`` are those of a code; bytes of its words beyond them need not be compared.
+    """
     total, count = words.shape[1], queries.shape[1]
-    if not (choose_kernel("nearest", words, total * count) or _is_copied(total, allowed)):
-        return _on_allowed_rows(words, allowed, lambda part: _nearest_by_numpy(part, queries, k))
+    if not (choose_kernel("nearest", words, total * count) or is_copied(total, allowed)):
+        return on_allowed_rows(words, allowed, lambda part: _nearest_by_numpy(part, queries, k))
     if allowed is not None and (few := np.count_nonzero(allowed)) * 8 < total:
         # Copying few rows and comparing only these is faster than skipping the others.
-        return _on_allowed_rows(words, allowed, lambda part: nearest(part, queries, k, None))
+        return on_allowed_rows(words, allowed, lambda part: nearest(part, queries, k, None, bits))
     width = min(k, total if allowed is None else int(few))
     rows, distances = np.empty((count, width), np.int64), np.empty((count, width), np.int32)
     if width == 0 or count == 0:
         return rows, distances
     query_rows, mask = np.ascontiguousarray(queries.T), row_mask(allowed)
-    groups, spans = _divide(words, count, min(_QUERIES, _CANDIDATE_BYTES // (24 * width)))
-    tasks = [partial(_nearest_task, words, query_rows[group], span, width, mask) for group in groups for span in spans]
+    groups, spans = divide(words, count, min(_QUERIES, _CANDIDATE_BYTES // (48 * width)))
+    tasks = [
+        partial(_nearest_task, words, query_rows[group], span, width, mask, -(-bits // 8))
+        for group in groups
+        for span in spans
+    ]
     results = run(tasks)
     for group in groups:
         parts = [next(results) for _ in spans]
-        rows[group], distances[group] = parts[0] if len(parts) == 1 else _merge(parts, width)
+        rows[group], distances[group] = parts[0] if len(parts) == 1 else merge(parts, width)
     return rows, distances
 
 
 def _nearest_task(
-    words: NDArray[Any], query_rows: NDArray[Any], span: range, k: int, mask: NDArray[np.bool_]
+    words: NDArray[Any], query_rows: NDArray[Any], span: range, k: int, mask: NDArray[np.bool_], code_bytes: int
 ) -> tuple[Rows, Distances]:
     from scdh.index.kernels import scanning
 
@@ -76,11 +88,11 @@ def _nearest_task(
     # A span may have fewer than k rows; the rest keeps a distance beyond all others.
     rows = np.zeros((len(query_rows), k), np.int64)
     distances = np.full((len(query_rows), k), bits + 1, np.int32)
-    scanning.nearest(words, query_rows, span.start, span.stop, k, bits, mask, rows, distances)
+    scanning.nearest(words, query_rows, span.start, span.stop, k, bits, code_bytes, mask, rows, distances)
     return rows, distances
 
 
-def _merge(parts: list[tuple[Rows, Distances]], k: int) -> tuple[Rows, Distances]:
+def merge(parts: list[tuple[Rows, NDArray[Any]]], k: int) -> tuple[Rows, NDArray[Any]]:
     """The k best of several parts whose rows follow each other, so that a stable sort by distance is enough."""
     rows = np.concatenate([part[0] for part in parts], axis=1)
     distances = np.concatenate([part[1] for part in parts], axis=1)
@@ -94,7 +106,7 @@ def within(
     """Query, row and distance of all pairs at most ``radius`` apart, ordered by (query, distance, row)."""
     total, count = words.shape[1], queries.shape[1]
     pieces: Iterator[tuple[int, Rows]]
-    if not (choose_kernel("within", words, total * count) or _is_copied(total, allowed)):
+    if not (choose_kernel("within", words, total * count) or is_copied(total, allowed)):
         rows = None if allowed is None else np.flatnonzero(allowed)
         pieces = _within_by_numpy(words if rows is None else words[:, rows], queries, radius, rows, total)
     else:
@@ -112,7 +124,7 @@ def _within_by_kernels(
     from scdh.index.kernels import scanning
 
     query_rows = np.ascontiguousarray(queries.T)
-    groups, spans = _divide(words, queries.shape[1], _QUERIES)
+    groups, spans = divide(words, queries.shape[1], _QUERIES)
     bits = largest_distance(words)
     tasks = [
         partial(scanning.within, words, query_rows[group], span.start, span.stop, radius, bits, mask)
@@ -124,10 +136,10 @@ def _within_by_kernels(
         yield group.start, np.concatenate([next(results) for _ in spans])
 
 
-def _divide(words: NDArray[Any], count: int, most: int) -> tuple[list[slice], list[range]]:
+def divide(words: NDArray[Any], count: int, most: int) -> tuple[list[slice], list[range]]:
     """Groups of at most ``most`` queries, and spans of rows: for few queries one per thread, of whole cache lines."""
     total = words.shape[1]
-    useful_threads = words.size * count // _WORDS_FOR_A_THREAD
+    useful_threads = words.size * count // WORDS_FOR_A_THREAD
     threads = min(thread_count(), useful_threads) if useful_threads > 1 else 1
     size = max(1, min(most, -(-count // threads)))
     groups = [slice(start, min(start + size, count)) for start in range(0, count, size)]
@@ -137,7 +149,7 @@ def _divide(words: NDArray[Any], count: int, most: int) -> tuple[list[slice], li
     return groups, [range(start, min(start + part, total)) for start in range(0, total, part)]
 
 
-def _is_copied(total: int, allowed: NDArray[np.bool_] | None) -> bool:
+def is_copied(total: int, allowed: NDArray[np.bool_] | None) -> bool:
     """Whether numpy, which copies the allowed rows, would take more memory than a search may."""
     return allowed is not None and total > _MOST_COPIED
 
@@ -149,11 +161,11 @@ def row_mask(allowed: NDArray[np.bool_] | None) -> NDArray[np.bool_]:
     return mask
 
 
-def _on_allowed_rows(
+def on_allowed_rows(
     words: NDArray[Any],
     allowed: NDArray[np.bool_] | None,
-    search: Callable[[NDArray[Any]], tuple[Rows, Distances]],
-) -> tuple[Rows, Distances]:
+    search: Callable[[NDArray[Any]], tuple[Rows, NDArray[Any]]],
+) -> tuple[Rows, NDArray[Any]]:
     """The result of a search in the allowed rows alone, with the numbers that these rows have in ``words``."""
     if allowed is None:
         return search(words)

@@ -1,0 +1,54 @@
+"""Codes and queries in the form of ``planes``: blocks of codes cut into planes, and tables of the queries."""
+
+from typing import Any
+
+import numpy as np
+
+from scdh.index.kernels.compiled import compiled
+from scdh.index.kernels.planes import CHUNK, GROUP, split_group, way
+from scdh.index.kernels.processor import BYTES
+from scdh.index.kernels.vectors import popcount
+
+# Bytes of the planes of a block: most of the first cache.
+_BLOCK_BYTES = 24576
+
+
+@compiled
+def empty_planes(base: Any, nibbles: bool) -> Any:
+    """Room for the planes of a block, uint8 [chunks, planes of a code, 256]."""
+    count = base.shape[0] * base.itemsize * (2 if nibbles else 1)
+    return np.empty((max(1, _BLOCK_BYTES // (count * CHUNK)), count, CHUNK), np.uint8)
+
+
+@compiled
+def cut_block(base: Any, start: int, stop: int, planes: Any, nibbles: bool) -> None:
+    """Cut rows start … stop − 1 into planes; rows beyond them in the last group are zeros or rows that follow."""
+    last_group = np.zeros((base.shape[0], GROUP), base.dtype)
+    for first in range(start, stop, GROUP):
+        chunk, group = (first - start) // CHUNK, (first - start) % CHUNK // GROUP
+        if first + GROUP <= base.shape[1]:
+            for word in range(base.shape[0]):
+                split_group(base, word, first, planes, chunk, group, nibbles)
+        else:
+            for word in range(base.shape[0]):
+                for row in range(first, base.shape[1]):
+                    last_group[word, row - first] = base[word, row]
+                split_group(last_group, word, 0, planes, chunk, group, nibbles)
+
+
+@compiled
+def distance_tables(queries: Any, code_bytes: int) -> Any:
+    """Tables uint8 [q, planes, 16] of queries [q, words] whose codes have so many bytes."""
+    nibbles = way() != BYTES
+    tables = np.zeros((queries.shape[0], code_bytes * (2 if nibbles else 1), 16), np.uint8)
+    size = queries.itemsize
+    for i in range(queries.shape[0]):
+        for byte in range(code_bytes):
+            value = np.int64(queries[i, byte // size]) >> np.int64(8 * (byte % size)) & 255
+            if not nibbles:
+                tables[i, byte, 0] = value
+                continue
+            for bits in range(16):
+                tables[i, 2 * byte, bits] = popcount(np.uint64((value & 15) ^ bits))
+                tables[i, 2 * byte + 1, bits] = popcount(np.uint64((value >> 4) ^ bits))
+    return tables

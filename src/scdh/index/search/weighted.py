@@ -1,0 +1,97 @@
+"""Search by weighted distances in several segments: by numpy for small work, or by kernels on threads."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scdh.codes import Codes
+from scdh.index.hits import Hits
+from scdh.index.kernels.distances import word_columns
+from scdh.index.kernels.threads import run
+from scdh.index.search import rounds, scan
+from scdh.index.segments import Segment
+from scdh.index.weights import Floats, table_distances, weight_tables
+
+# numpy takes as long for one pair as for this many Hamming distances.
+_PAIRS = 8
+# Queries of one task: their tables of floats and bytes stay in the second cache.
+_QUERIES = 64
+_CELLS = 1 << 20  # distances that numpy has in memory at once
+
+Ranking = tuple[NDArray[np.int64], Floats]
+
+
+def nearest(segments: Sequence[Segment], query_codes: Codes, weights: Floats, k: int, progress: bool) -> Hits:
+    """The k nearest items of each query by weighted distance, ordered by (distance, id)."""
+    count, width = len(query_codes), min(k, sum(len(segment) for segment in segments))
+    ids, distances = np.empty((count, width), np.int64), np.empty((count, width))
+    for batch in rounds.rounds(count if width else 0, width, rounds.ROUND, progress):
+        tables = weight_tables(query_codes[batch], weights[batch])
+        results = []
+        for segment in segments:
+            segment.check_words(segment.alive if 8 * len(segment) < segment.rows else None)
+            rows, segment_distances = _in_segment(segment.words, tables, min(k, len(segment)), segment.alive)
+            results.append((segment.ids_of(rows), segment_distances))
+        all_ids, all_distances = (np.concatenate(arrays, axis=1) for arrays in zip(*results, strict=True))
+        if len(results) > 1:
+            order = np.lexsort((all_ids, all_distances))[:, :width]
+            all_ids, all_distances = (np.take_along_axis(array, order, axis=1) for array in (all_ids, all_distances))
+        ids[batch], distances[batch] = all_ids, all_distances
+    return Hits(ids, distances)
+
+
+def rank_again(
+    hits: Hits, query_codes: Codes, weights: Floats, codes_of: Callable[[NDArray[np.int64]], Codes], k: int
+) -> Hits:
+    """The k nearest by weighted distance among the hits of each query, whose codes ``codes_of`` gives."""
+    width = min(k, hits.ids.shape[1])
+    ids, distances = np.empty((len(hits), width), np.int64), np.empty((len(hits), width))
+    for query, found in enumerate(hits if width else ()):
+        tables = weight_tables(query_codes[query : query + 1], weights[query : query + 1])
+        again = table_distances(tables, word_columns(codes_of(found.ids)))[0]
+        order = np.lexsort((found.ids, again))[:width]
+        ids[query], distances[query] = found.ids[order], again[order]
+    return Hits(ids, distances)
+
+
+def _in_segment(words: NDArray[Any], tables: Floats, k: int, allowed: NDArray[np.bool_] | None) -> Ranking:
+    total = words.shape[1]
+    by_kernel = scan.choose_kernel("weighted", words, _PAIRS * total * len(tables))
+    if not by_kernel and not scan.is_copied(total, allowed):
+        return scan.on_allowed_rows(words, allowed, lambda part: _by_numpy(part, tables, k))
+    if allowed is not None and 8 * np.count_nonzero(allowed) < total:
+        return scan.on_allowed_rows(words, allowed, lambda part: _by_kernel(part, tables, k, None))
+    return _by_kernel(words, tables, k, allowed)
+
+
+def _by_numpy(words: NDArray[Any], tables: Floats, k: int) -> Ranking:
+    step = max(1, _CELLS // max(1, words.shape[1]))
+    parts = []
+    for start in range(0, len(tables), step):
+        distances = table_distances(tables[start : start + step], words)
+        order = np.argsort(distances, axis=1, kind="stable")[:, :k]  # rows are in ascending order of id
+        parts.append((order, np.take_along_axis(distances, order, axis=1)))
+    return np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
+
+
+def _by_kernel(words: NDArray[Any], tables: Floats, k: int, allowed: NDArray[np.bool_] | None) -> Ranking:
+    mask = scan.row_mask(allowed)
+    groups, spans = scan.divide(words, len(tables), _QUERIES)
+    results = run([partial(_task, words, tables[group], span, k, mask) for group in groups for span in spans])
+    rows, distances = np.empty((len(tables), k), np.int64), np.empty((len(tables), k))
+    for group in groups:
+        parts = [next(results) for _ in spans]
+        rows[group], distances[group] = parts[0] if len(parts) == 1 else scan.merge(parts, k)
+    return rows, distances
+
+
+def _task(words: NDArray[Any], tables: Floats, span: range, k: int, mask: NDArray[np.bool_]) -> Ranking:
+    from scdh.index.kernels.weighing import nearest_by_weight
+
+    # A span may have fewer than k rows; the rest keeps a distance beyond all others.
+    rows, distances = np.zeros((len(tables), k), np.int64), np.full((len(tables), k), np.inf)
+    nearest_by_weight(words, tables, span.start, span.stop, k, mask, rows, distances)
+    return rows, distances

@@ -1,0 +1,107 @@
+"""Kernels compiled for other processors than this one give the same hits, by the instructions they were made for."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import llvmlite.binding as llvm
+import pytest
+
+import scdh
+from scdh.index.kernels import processor
+
+SOURCE = Path(scdh.__file__).parents[1]
+PROGRAM = """
+import sys
+import numpy as np
+from scdh.index.kernels import processor
+forced = sys.argv[1]
+if forced != "as it is":
+    processor.way_to_count = lambda context: int(forced)
+from scdh.codes import Codes
+from scdh.index import HammingIndex
+from scdh.index.kernels import scanning
+from scdh.index.search import scan
+rng = np.random.default_rng(0)
+for bits in (13, 48, 64, 65, 255, 256, 257, 1000):  # words of 16 and of 64 bits
+    centre = rng.random(bits) < 0.5
+    base, u = centre ^ (rng.random((700, bits)) < 0.1), rng.normal(size=(5, bits))
+    near = Codes.from_bits((centre ^ (rng.random((5, bits)) < 0.1)).astype(np.uint8))
+    index, queries = HammingIndex(Codes.from_bits(base.astype(np.uint8))), Codes.from_signs(u)
+    results = []
+    for worth in (10**15, 0):
+        scan.WORTH_LOADING = worth
+        weighted = index.search(queries, 20, weights=abs(u))
+        for asked in (queries, near):
+            hits, one = index.search(asked, 20), index.search(asked[:1], 300)
+            ball = index.within(asked, bits // 4)
+            results.append([*hits.arrays, *one.arrays, *ball.arrays, *weighted.arrays])
+    for numpy_array, kernel_array in zip(results[0] + results[1], results[2] + results[3]):
+        assert np.array_equal(numpy_array, kernel_array), bits
+(code, *_) = scanning.nearest.inspect_asm().values()
+print("vpshufb" in code and "ymm" in code, "vpopcntq" in code)
+"""
+
+
+def run(folder, name, forced="as it is"):
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(folder), "PYTHONPATH": str(SOURCE)}
+    if name is not None:
+        environment |= {"NUMBA_CPU_NAME": name, "NUMBA_CPU_FEATURES": ""}
+    done = subprocess.run([sys.executable, "-c", PROGRAM, forced], env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split()
+
+
+def has(feature):
+    return llvm.get_host_cpu_features().get(feature, False)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "forced", "needed", "instructions"),
+    [
+        ("haswell", "as it is", "avx2", ["True", "False"]),
+        ("x86-64", "as it is", "sse2", ["False", "False"]),
+        ("haswell", str(processor.BYTES), "avx2", None),  # the way of ARM, with other instructions
+        ("haswell", str(processor.WORDS), "avx2", None),  # the way of AVX-512
+    ],
+)
+def test_kernels_for_other_processors_give_the_same_hits(tmp_path, name, forced, needed, instructions):
+    if not has(needed):
+        pytest.skip(f"this processor has no {needed}")
+    assert run(tmp_path, name, forced) == (instructions or ["True", "False"])
+
+
+class Context:
+    """As much of numba's context as the choice looks at."""
+
+    def __init__(self, *target):
+        self.target = target
+
+    def codegen(self):
+        return self
+
+    def magic_tuple(self):
+        return self.target
+
+
+@pytest.mark.parametrize(
+    ("target", "count", "look_up"),
+    [
+        (("x86_64-unknown-linux-gnu", "haswell", ""), processor.SHUFFLES, processor.AVX2),
+        (("x86_64-unknown-linux-gnu", "znver3", ""), processor.SHUFFLES, processor.AVX2),
+        (("x86_64-unknown-linux-gnu", "skylake-avx512", ""), processor.SHUFFLES, processor.AVX2),
+        (("x86_64-unknown-linux-gnu", "icelake-server", ""), processor.WORDS, processor.AVX2),
+        (("x86_64-unknown-linux-gnu", "znver4", ""), processor.WORDS, processor.AVX2),
+        (("x86_64-unknown-linux-gnu", "x86-64", ""), processor.WORDS, processor.PLAIN),
+        (("x86_64-unknown-linux-gnu", "nehalem", ""), processor.WORDS, processor.PLAIN),
+        (("aarch64-unknown-linux-gnu", "neoverse-n1", ""), processor.BYTES, processor.NEON),
+        (("arm64-apple-darwin", "apple-m1", ""), processor.BYTES, processor.NEON),
+    ],
+)
+def test_the_way_is_chosen_by_the_instructions_there_are(target, count, look_up):
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    assert processor.way_to_count(Context(*target)) == count
+    assert processor.way_to_look_up(Context(*target)) == look_up
