@@ -20,10 +20,16 @@ def read_json(path: Path) -> Any:
 
 
 def scores_by_file(out: Path) -> dict[str, Any]:
-    """Scores of all cells by their file."""
+    """Scores of all cells by their file. Rounded: processes with more threads add up queries in another order."""
     keys = ("map", "map_best", "map_worst", "precision_at_radius", "empty_balls", "precision_at_k", "protocol")
     files = sorted((out / "cells").glob("*/scores*.json"))
-    return {f"{file.parent.name}/{file.name}": {key: read_json(file)[key] for key in keys} for file in files}
+    return {f"{file.parent.name}/{file.name}": {key: _rounded(read_json(file)[key]) for key in keys} for file in files}
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _rounded(entry) for key, entry in value.items()}
+    return round(value, 12) if isinstance(value, float) else value
 
 
 def modification_times(folder: Path) -> dict[str, int]:
