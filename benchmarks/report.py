@@ -29,7 +29,8 @@ FIRST_CALL = "Evaluation in a fresh process"
 PER_STEP, PER_EPOCH = "Cost of a step as the batch grows", "Cost of an epoch as the data grow"
 FIGURES = {"search": "search_speed.png", "evaluation": "evaluation_speed.png", "cost": "cost.png"}
 
-Results = dict[str, dict[str, Any]]
+# By section, then by processor: what was measured there last.
+Results = dict[str, dict[str, dict[str, Any]]]
 
 
 def machine() -> str:
@@ -50,15 +51,25 @@ def machine() -> str:
 
 def load(folder: Path) -> Results:
     path = folder / "results.json"
-    return json.loads(path.read_text()) if path.exists() else {}  # type: ignore[no-any-return]
+    stored = json.loads(path.read_text()) if path.exists() else {}
+    # Earlier versions kept one processor only.
+    return {
+        section: {processor(runs["machine"]): runs} if "machine" in runs else runs for section, runs in stored.items()
+    }
+
+
+def processor(about: str) -> str:
+    """The processor's name and vectors in the text of ``machine``, without the versions of programs."""
+    return about.partition(";")[0]
 
 
 def keep(folder: Path, section: str, tables: list[Table], threads: int, quick: bool) -> Results:
-    """Replace one section by a new run, and write the file."""
+    """Replace one section of this processor by a new run, and write the file."""
     results = load(folder)
-    results[section] = {
+    about = machine()
+    results.setdefault(section, {})[processor(about)] = {
         "when": date.today().isoformat(),
-        "machine": machine(),
+        "machine": about,
         "threads": threads,
         "quick": quick,
         "tables": [asdict(table) for table in tables],
@@ -70,8 +81,9 @@ def keep(folder: Path, section: str, tables: list[Table], threads: int, quick: b
 
 
 def rows_of(results: Results, section: str, heading: str) -> list[Row]:
-    """The rows of one table; none if it has not been measured."""
-    tables = results.get(section, {}).get("tables", [])
+    """The rows of one table of the newest run; none if it has not been measured."""
+    runs = results.get(section, {}).values()
+    tables = max(runs, key=lambda run: run["when"])["tables"] if runs else []
     return next((table["rows"] for table in tables if table["heading"] == heading), [])
 
 
@@ -79,18 +91,22 @@ def write(folder: Path, results: Results, figures: Path) -> str:
     text = (
         "# Benchmarks\n\nMade by `make bench`, and never typed. Speed is a ratio to a named rival in the same run and "
         "process, with the same threads and data, after results were compared; times are medians of several turns. "
-        "Absolute figures only say what machine it was.\n"
+        "Absolute figures only say what machine it was. Each processor keeps its last run; figures show the newest.\n"
     )
-    for name, section in results.items():
-        quick = " A quick run with few turns." if section["quick"] else ""
-        text += f"\n## {SECTIONS[name]}\n\n"
-        text += f"{section['when']}: {section['machine']}; {section['threads']} threads.{quick}\n"
+    for name, runs in results.items():
+        text += f"\n## {SECTIONS[name]}\n"
         if name in FIGURES and (figures / FIGURES[name]).exists():
             where = os.path.relpath(figures / FIGURES[name], folder)
             text += f"\n![{SECTIONS[name]}]({Path(where).as_posix()})\n"
-        for table in section["tables"]:
-            heading = f"### {table['heading']}\n\n" if len(section["tables"]) > 1 else ""
-            text += f"\n{heading}{table['about']}\n\n{markdown(table['rows'])}\n"
+        for one, run in runs.items():
+            quick = " A quick run with few turns." if run["quick"] else ""
+            level = "###"
+            if len(runs) > 1:
+                text, level = f"{text}\n### {one}\n", "####"
+            text += f"\n{run['when']}: {run['machine']}; {run['threads']} threads.{quick}\n"
+            for table in run["tables"]:
+                heading = f"{level} {table['heading']}\n\n" if len(run["tables"]) > 1 else ""
+                text += f"\n{heading}{table['about']}\n\n{markdown(table['rows'])}\n"
     with replacing(folder / "RESULTS.md") as path:
         path.write_text(text)
     return text

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from benchmarks import faiss_rival
+from benchmarks import approximate, faiss_rival, outputs
 from benchmarks.agreement import in_order, same_nearest, true_distances
 from benchmarks.made_up import clustered, uniform
 from benchmarks.report import BATCH, SINGLE
@@ -29,6 +29,7 @@ class Plan:
     singles: int = 100
     turns: int = 25
     warm: bool = True
+    approximate: int = 1_000_000  # items for indexes that do not look at every code
 
 
 QUICK = Plan(
@@ -37,6 +38,7 @@ QUICK = Plan(
     ks=(1, 100),
     queries=200,
     turns=3,
+    approximate=100_000,
 )
 
 
@@ -157,6 +159,8 @@ def measure(plan: Plan, threads: int) -> list[Table]:
             "threads and not rows, so more threads do not help it here; the row with 1 thread is like for like.",
             single,
         ),
+        outputs.measure(plan.middle, (12, 48, 64, 128), plan.queries, k, plan.turns),
+        approximate.measure(plan.approximate, plan.queries, min(10, plan.approximate), plan.turns, threads),
     ]
 
 

@@ -17,6 +17,7 @@ def load_kernels(bits: int) -> None:
     index = HammingIndex(database)
     index.search(queries, 1, by="scan")
     index.within(queries, 0, by="scan")
+    index.search(queries, 1, weights=np.ones((len(queries), bits)))
     index.prepare()
     index.search(queries[:1], 1, by="tables")
     index.within(queries[:1], 0, by="tables")

@@ -6,7 +6,19 @@ import json
 import numpy as np
 import pytest
 
-from benchmarks import agreement, cost, curves, evaluation, faiss_rival, made_up, radius, report, search
+from benchmarks import (
+    agreement,
+    approximate,
+    cost,
+    curves,
+    evaluation,
+    faiss_rival,
+    made_up,
+    outputs,
+    radius,
+    report,
+    search,
+)
 from benchmarks.argsort_way import ArgsortWay
 from benchmarks.evaluation import Protocol
 from benchmarks.timing import Table, cell, take_turns
@@ -15,7 +27,7 @@ from scdh.index import HammingIndex, Hits, RaggedHits, set_threads
 
 SEARCH = search.Plan(
     sizes=(300, 600), bits=((12, 16), (12, 32), (64, 64)), ks=(1, 10), middle=600, queries=6, singles=2, turns=1,
-    warm=False,
+    warm=False, approximate=600,
 )  # fmt: skip
 RADIUS = radius.Plan(sizes=(2000,), try_settings_up_to=2000, batches=2, queries=10, scanned=4, warm=False)
 EVALUATION = evaluation.Plan(
@@ -52,6 +64,10 @@ def test_sections_give_rows_a_report_and_pictures(tmp_path):
     # By size, by other k, by other bits, clustered; single queries by size and with one thread.
     assert len(tables_of["search"][report.BATCH].rows) == 2 + 1 + 2 + 1
     assert len(tables_of["search"][report.SINGLE].rows) == 2 + 1
+    assert [row["bits"] for row in tables_of["search"][outputs.HEADING].rows] == [12, 48, 64, 128]
+    recalls = [row["recall"] for row in tables_of["search"][approximate.HEADING].rows]
+    assert len(recalls) >= 6
+    assert all(0 < recall <= 1 for recall in recalls)
     assert {"faiss, ms", "scdh, ms", "times faster"} <= set(tables_of["search"][report.BATCH].rows[0])
     assert {"faster than the scan", "faster than faiss"} <= set(tables_of["radius"][report.WITHIN].rows[0])
     assert {"faiss, s", "scdh, s", "faiss, MB", "scdh, MB"} <= set(tables_of["radius"][report.BUILD].rows[0])
@@ -84,6 +100,14 @@ def test_running_one_section_again_keeps_the_others(tmp_path):
     assert "second" in text
     assert "first" not in text
     assert "old" in text
+    # The same section of another processor stays beside this one; results of versions that knew only one are read.
+    (run,) = results["search"].values()
+    (tmp_path / "results.json").write_text(json.dumps({"search": {**run, "machine": "Other, 8 cores, NEON; numpy 1"}}))
+    results = report.keep(tmp_path, "search", [Table("y", "third", [{"n": 5, "ratio": 0.5}])], 2, quick=False)
+    text_of_both = report.write(tmp_path, results, tmp_path)
+    assert "### Other, 8 cores, NEON\n" in text_of_both
+    assert "second" in text_of_both
+    assert "third" in text_of_both
     assert "| 1,234,567 | 0.123 |" in text
     assert cell(98765.4) == "98,765"
 
