@@ -7,6 +7,8 @@ import pytest
 from PIL import Image
 
 from scdh.config import load_config
+from scdh.data.arrays.loose import item_sources
+from scdh.encode import item_batches
 from scdh.errors import ConfigError, DataError, ModelError
 from scdh.hasher import Hasher
 from scdh.runs.folder import RunFolder
@@ -61,7 +63,8 @@ def test_a_long_iterator_is_not_held_in_memory(images_model):
             drawn += 1
             yield np.full((16, 16, 3), i, np.uint8)
 
-    for batch in images_model._batches(stream(), 4, 0, "fail"):
+    sources = item_sources(stream(), 8 * 4, is_vectors=False)
+    for batch in item_batches(images_model.check_fits, sources, images_model.preprocess, 4, 0, "fail"):
         seen += batch.rows.tolist()
         assert drawn - len(seen) <= 8 * 4, "only a few batches are read ahead"
     assert seen == list(range(100))
