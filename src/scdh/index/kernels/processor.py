@@ -3,13 +3,13 @@
 The compiler is asked rather than the processor: a small function is compiled for the machine that kernels are compiled
 for, and the instructions in it tell what there is. So a kernel for another processor (NUMBA_CPU_NAME) is right too.
 
-| way to count bits | where | 64-bit codes on one core |
-|---|---|---|
-| WORDS: vectors of whole words, one popcount each | AVX-512 with vector popcount; the oldest | 5 G/s |
-| SHUFFLES: four bits at a time, looked up in 16 bytes by one shuffle | AVX2 (also AVX-512 without it) | 8 G/s |
-| BYTES: byte by byte, one popcount each | ARM | not measured |
+| way to count bits | where |
+|---|---|
+| WORDS: vectors of whole words, one popcount each | AVX-512 with vector popcount; processors without byte shuffles |
+| SHUFFLES: four bits at a time, looked up in 16 bytes by one shuffle | AVX2 (also AVX-512 without vector popcount) |
+| BYTES: byte by byte, one popcount each | ARM; not measured there |
 
-WORDS took 2.3 G/s on AVX2, where a popcount of words is ten instructions, and byte by byte 5 G/s.
+On AVX2 a popcount of words is ten instructions; SHUFFLES was three times as fast there (64 bits, one core).
 """
 
 from functools import cache
