@@ -213,9 +213,13 @@ def test_large_bodies_are_refused_with_or_without_a_length(strict):
     answer = patiently(lambda: post_image(strict, b"x" * 300_000))
     assert (answer.status_code, answer.json()["error"]["code"]) == (413, "too_large")
     headers = {"content-type": "multipart/form-data; boundary=x"}
-    answer = patiently(
-        lambda: strict.http.post("/v1/search/image", content=(b"x" * 50_000 for _ in range(8)), headers=headers)
-    )
+    field = b'--x\r\nContent-Disposition: form-data; name="image"; filename="a"\r\n\r\n'
+
+    def send_without_length():
+        chunks = (part for part in (field, *[b"x" * 50_000] * 8))
+        return strict.http.post("/v1/search/image", content=chunks, headers=headers)
+
+    answer = patiently(send_without_length)
     assert answer.status_code == 413
     answer = patiently(lambda: strict.http.post("/v1/search/code", json={"codes": ["0" * 20_000]}))
     assert answer.status_code == 413
