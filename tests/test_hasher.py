@@ -189,3 +189,12 @@ def test_messages_about_a_run_folder_name_no_option_alone(images_model, tmp_path
         RunFolder(tmp_path / "m").load_model("student")
     with pytest.raises(ConfigError, match="The part 'query' needs a run folder"):
         RunFolder(tmp_path / "m").part_rows(None, "query")
+
+
+def test_codes_and_real_outputs_come_together(images_model, vectors_model):
+    for model, items in ((images_model, pictures()), (vectors_model, np.random.default_rng(0).normal(size=(7, 5)))):
+        codes, u = model.encode(items, outputs=True)
+        assert codes == model.encode(items)
+        assert (u.dtype, u.shape) == (np.float32, (len(codes), model.bits))
+        assert np.array_equal(u >= 0, codes.unpack().astype(bool))
+        assert np.array_equal(u, model.hash_outputs(items))

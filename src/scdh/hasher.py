@@ -1,7 +1,7 @@
 """A model: images or embeddings in, codes out. On disk it is a folder of safetensors and JSON."""
 
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -12,7 +12,7 @@ import numpy as np
 from scdh.codes import HAMMING, RANKING, Codes
 from scdh.config import RunConfig, parse_config
 from scdh.data.arrays.loose import item_sources
-from scdh.data.batches.loaders import OnBadImage, check_loading
+from scdh.data.batches.loaders import Batch, OnBadImage, check_loading
 from scdh.data.images.transforms import Preprocess
 from scdh.data.source import Source
 from scdh.encode import item_batches, run_network
@@ -176,9 +176,7 @@ class Hasher:
         Returns:
             Codes whose ``ids`` are positions in ``items``; with ``outputs`` a pair of codes and u float32 [n, r].
         """
-        check_loading(batch_size, workers, on_bad_image)
-        sources = item_sources(items, 8 * batch_size, is_vectors=self.feature_width is not None)
-        batches = item_batches(self.check_fits, sources, self.preprocess, batch_size, workers, on_bad_image)
+        batches = self._batches(items, batch_size, workers, on_bad_image)
         if progress:
             is_many = isinstance(items, list | tuple) or getattr(items, "ndim", 0) in (2, 4)
             batches = track(batches, len(items) if is_many else 0, "encoding", "items", lambda batch: len(batch.rows))
@@ -223,6 +221,11 @@ class Hasher:
                 f"This model encodes embeddings of width {self.feature_width}, but {source.name} has width "
                 f"{source.features.shape[1]}."
             )
+
+    def _batches(self, items: Any, batch_size: int, workers: int | None, on_bad_image: OnBadImage) -> Iterator[Batch]:
+        check_loading(batch_size, workers, on_bad_image)
+        sources = item_sources(items, 8 * batch_size, is_vectors=self.feature_width is not None)
+        return item_batches(self.check_fits, sources, self.preprocess, batch_size, workers, on_bad_image)
 
     def save(self, folder: str | Path) -> None:
         """Write a model folder: weights as safetensors, everything else as JSON, and a model card.

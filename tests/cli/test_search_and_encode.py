@@ -10,7 +10,7 @@ import pytest
 import scdh.hasher
 import scdh.runs.features
 import scdh.runs.ranking
-from scdh import Codes
+from scdh import Codes, HammingIndex, Hasher
 from scdh.codes import RANKING
 from scdh.data.row_names import RowNames
 from scdh.nets.network import weights_fingerprint
@@ -44,6 +44,32 @@ def test_an_image_is_searched_with_the_weights_hashed_once(photos: Path, monkeyp
     hits = run_json(f"search {photos}/all.index --model {photos}/run {image} -k 1 --json")["queries"][0]["hits"]
     assert hits[0]["distance"] == 0
     assert len(hashed) == 1
+
+
+def test_hits_are_ranked_by_the_query_s_outputs(photos: Path) -> None:
+    image = photos / "photos/a/3.png"
+    search = f"search {photos}/all.index --model {photos}/run {image} -k 20"
+    hits = run_json(f"{search} --rank outputs --json")["queries"][0]["hits"]
+    hasher, index = Hasher.load(photos / "run"), HammingIndex.load(photos / "all.index")
+    codes, u = hasher.encode([image], outputs=True)
+    expected = index.search(codes, 20, weights=abs(u))
+    assert [hit["id"] for hit in hits] == expected.ids[0].tolist()
+    assert [hit["distance"] for hit in hits] == expected.distances[0].tolist()
+    assert f"{hits[-1]['distance']:.4f}" in must(f"{search} --rank outputs")
+    for wrong in (f"search {photos}/all.index --row 0 --rank outputs", f"{search} --rank outputs --radius 2"):
+        code, _, message = run(wrong)
+        assert code == 2
+        assert "--rank outputs needs the real outputs" in message
+
+
+def test_both_rankings_are_scored_side_by_side(photos: Path) -> None:
+    content = run_json(f"evaluate {photos}/run --json")
+    outputs = content["outputs"]
+    assert outputs["definition"]["queries"] == content["definition"]["queries"] == 4
+    assert "|u|" in outputs["definition"]["words"]
+    assert 0 < outputs["map_worst"] <= outputs["map"] <= outputs["map_best"] <= 1
+    assert "codes, query's outputs" in must(f"evaluate {photos}/run")
+    assert "outputs" not in run_json(f"evaluate {photos}/run --no-outputs --json")
 
 
 def test_encoding_computes_no_loss(photos: Path, monkeypatch: pytest.MonkeyPatch) -> None:

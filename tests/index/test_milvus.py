@@ -100,6 +100,21 @@ def test_answers_are_those_of_the_exact_index(uri, bits, limits, monkeypatch):
 
 
 @pytest.mark.slow
+def test_candidates_by_bits_are_ranked_by_weight(uri):
+    codes, asked = random_codes(240, 24, 1, random_ids(240, 3)), random_codes(4, 24, 2)
+    weights = np.random.default_rng(5).random((4, 24))
+    exact = HammingIndex(codes)
+    with MilvusIndex.create(uri, 24) as index:
+        index.upsert(codes)
+        assert_same(index.search(asked, 10, weights=weights), exact.search(asked, 10, weights=weights))
+        few = index.search(asked, 10, weights=weights, candidates=12)
+        nearest = exact.search(asked, 12).ids
+        assert all(set(few.ids[query]) <= set(nearest[query]) for query in range(4))
+        with pytest.raises(CodesError, match="candidates must be a whole number of at least 10"):
+            index.search(asked, 10, weights=weights, candidates=9)
+
+
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     bits=st.integers(1, 9),

@@ -97,4 +97,4 @@ def test_no_floats_is_refused_for_files_of_codes(runs):
     codes = runs / "lsh" / "codes"
     code, _, message = run(f"evaluate --queries {codes}/query.codes --database {codes}/database.codes --no-floats")
     assert code == 2
-    assert "--no-floats are for runs" in message
+    assert "--no-floats and --no-outputs are for runs" in message

@@ -51,6 +51,10 @@ def evaluate(
         bool,
         typer.Option("--no-floats", metavar="", help="Leave out the scores of the float vectors behind the codes."),
     ] = False,
+    no_outputs: Annotated[
+        bool,
+        typer.Option("--no-outputs", metavar="", help="Leave out the ranking by the queries' real outputs."),
+    ] = False,
     curves: Annotated[
         Path | None, typer.Option(help="Draw precision and recall into this .png, .svg or .pdf file.")
     ] = None,
@@ -86,7 +90,13 @@ def evaluate(
             print_split_of_run(folder)
         definitions = ScoreOptions("usual" if topk is None else _read_topk(topk), **options)
         run_scores = score_run(
-            folder, part, definitions, network=network, on_bad_image=on_bad_image, floats=not no_floats, outputs=True
+            folder,
+            part,
+            definitions,
+            network=network,
+            on_bad_image=on_bad_image,
+            floats=not no_floats,
+            outputs=not no_outputs,
         )
         content, scores = run_scores.to_dict(), run_scores.scores
         if network is None and folder.has_student:
@@ -98,8 +108,10 @@ def evaluate(
             )
     elif queries is None or database is None:
         raise ConfigError("Give a run folder, or both --queries and --database.")
-    elif part != "query" or on_bad_image is not None or network is not None or no_floats:
-        raise ConfigError("--part, --from, --on-bad-image and --no-floats are for runs, not for files of codes.")
+    elif part != "query" or on_bad_image is not None or network is not None or no_floats or no_outputs:
+        raise ConfigError(
+            "--part, --from, --on-bad-image, --no-floats and --no-outputs are for runs, not for files of codes."
+        )
     else:
         options |= {"topk": _read_topk(topk), "leave_one_out": leave_one_out}
         content, scores = _score_files(queries, database, options)

@@ -19,7 +19,7 @@ from scdh.errors import CodesError, ConfigError
 from scdh.index.arguments import id_row, whole_number
 from scdh.index.hits import Hits, RaggedHits
 from scdh.index.kernels.distances import packed_rows, word_columns
-from scdh.index.search import one_query, queries, weighted
+from scdh.index.search import queries, weighted
 from scdh.index.search.planner import Planner, check_method
 from scdh.index.segments import Segment, add_segment, choose_ids, make_segment, refuse_repeated, remove_ids
 from scdh.index.selection import all_ids, gather_words, select_rows
@@ -182,7 +182,7 @@ class HammingIndex:
                 select_rows(self._segments, only), query_codes, check_weights(weights, query_codes), k, progress
             )
         if only is None and len(query_codes) == 1 and not progress:
-            hits = one_query.nearest(self._planner, self._segments, query_codes, k, by)
+            hits = queries.nearest_of_one(self._planner, self._segments, query_codes, k, by)
             if hits is not None:
                 return hits
         segments = select_rows(self._segments, only)

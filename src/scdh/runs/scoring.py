@@ -196,17 +196,18 @@ def _encode_or_reuse(
 
     ``keep`` asks for the real outputs, which an earlier scoring does not have.
     """
-    needs_outputs = keep or hasher.method.ranking != HAMMING
     metadata = {"model": hasher.fingerprint(), "protocol": protocol.fingerprint}
-    codes = None if needs_outputs else _kept_codes(file, metadata, count, "l_q" if _has_l_q(hasher) else "model")
-    if codes is not None:
-        return _EncodedPart(codes, float(codes.metadata["l_q"]) if _has_l_q(hasher) else None)
+    is_by_bits = hasher.method.ranking == HAMMING
+    known = _kept_codes(file, metadata, count, "l_q" if _has_l_q(hasher) else "model") if is_by_bits else None
+    if known is not None and not keep:
+        return _EncodedPart(known, float(known.metadata["l_q"]) if _has_l_q(hasher) else None)
     kept = KeptOutputs(hasher, encode(), always=keep)
     measured = MeasuredOutputs(kept, hasher.method.quantization_norm)
     codes, names = named_codes(hasher, source, measured)
     metadata |= {"l_q": f"{measured.l_q:.6f}"} if _has_l_q(hasher) else {}
     codes = Codes(codes.packed, codes.bits, codes.ids, {**codes.metadata, **metadata})
-    save_named_codes(file, codes, names)
+    if known != codes:
+        save_named_codes(file, codes, names)
     return _EncodedPart(codes, float(metadata["l_q"]) if _has_l_q(hasher) else None, kept.u)
 
 

@@ -6,11 +6,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from scdh.codes import Codes
 from scdh.index.hits import Hits, RaggedHits
-from scdh.index.search import rounds
+from scdh.index.search import rounds, scan
 from scdh.index.search.planner import TRIAL, Planner
 from scdh.index.search.tables import FEWEST_ROWS
 from scdh.index.segments import Segment
+
+_ALL_ROWS = scan.row_mask(None)
+_kernel: Any = None
 
 Pairs = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int32]]  # query, id and distance of each pair
 
@@ -37,6 +41,47 @@ def nearest(
         order = np.lexsort((candidate_ids, candidate_distances))[:, :width]
         ids[batch] = np.take_along_axis(candidate_ids, order, axis=1)
         distances[batch] = np.take_along_axis(candidate_distances, order, axis=1)
+    return Hits(ids, distances)
+
+
+def nearest_of_one(planner: Planner, segments: tuple[Segment, ...], query: Codes, k: int, by: str) -> Hits | None:
+    """The k nearest items of one query by the shortest way; None if ``nearest`` must be asked.
+
+    The scan of one query takes microseconds, and so must everything around it: rounds, plans, threads and several
+    segments took 60 µs of Python, this takes six.
+    """
+    if len(segments) != 1 or by == "tables":
+        return None
+    segment = segments[0]
+    words = segment.words
+    row_count = words.shape[1]
+    if segment.alive is not None or words.size >= scan.WORDS_FOR_A_THREAD or k > row_count:
+        return None
+    if not scan.is_worth_loading("nearest", words) or (
+        by == "auto" and row_count >= FEWEST_ROWS and planner.has_tables(words)
+    ):
+        return None
+    segment.check_words()
+    packed = query.packed
+    bytes_of_words = words.shape[0] * words.itemsize
+    query_row = np.zeros((1, bytes_of_words), np.uint8)
+    query_row[:, : packed.shape[1]] = packed
+    rows, distances = np.empty((1, k), np.int64), np.empty((1, k), np.int32)
+    _nearest_kernel()(
+        words,
+        query_row.view(words.dtype),
+        0,
+        row_count,
+        k,
+        8 * bytes_of_words,
+        packed.shape[1],
+        _ALL_ROWS,
+        rows,
+        distances,
+    )
+    if by == "auto" and row_count >= FEWEST_ROWS:
+        planner.count_scan(words, query.bits, k, distances)
+    ids: NDArray[np.int64] = rows if isinstance(segment.ids, int) and segment.ids == 0 else segment.ids_of(rows)
     return Hits(ids, distances)
 
 
@@ -91,3 +136,12 @@ def _merge(results: list[Pairs]) -> Pairs:
     query, ids, distances = (np.concatenate(column) for column in zip(*results, strict=True))
     order = np.lexsort((ids, distances, query))
     return query[order], ids[order], distances[order]
+
+
+def _nearest_kernel() -> Any:
+    global _kernel
+    if _kernel is None:  # loaded when it is first needed
+        from scdh.index.kernels import scanning
+
+        _kernel = scanning.nearest
+    return _kernel
