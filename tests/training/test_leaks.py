@@ -11,6 +11,7 @@ from PIL import Image
 
 from scdh.config import load_config
 from scdh.data import ArraySource, Source
+from scdh.hasher import Hasher
 from scdh.runs.folder import RunFolder
 from scdh.runs.protocol import protocol_of, source_of
 from scdh.training.run import train
@@ -200,6 +201,26 @@ def test_queries_in_memory_change_no_weight(kind: str, split: str) -> None:
 
     assert model("test") == model("")
     assert model("train") != model("")
+
+
+@pytest.mark.parametrize("several", [False, True], ids=["one label", "many labels"])
+@pytest.mark.parametrize("method", ["scdh", "csq", "itq"])
+def test_a_label_that_only_queries_have_adds_no_class(several: bool, method: str) -> None:
+    def model(part: str, new_labels: tuple[str, ...]) -> Hasher:
+        """New labels that sort before the others take their numbers, and ``part`` has them."""
+        names = sorted([*CLASSES, *new_labels])
+        labels = np.array([names.index(CLASSES[label]) for label in LABELS])
+        for number, row in enumerate(np.flatnonzero(np.isin(PARTS, part)) if new_labels else ()):
+            labels[row] = names.index(new_labels[number % len(new_labels)])
+        hot = np.eye(len(names), dtype=np.uint8)[labels]
+        source = ArraySource(vectors(np.arange(len(ROWS))), hot if several else labels, names, split=PARTS)
+        own = {"method.name": method, "method.bits": 4}
+        return train(load_config(overrides=VECTORS | own), None, quiet=True, source=source)
+
+    clean, poisoned = model("test", ()), model("test", ("aardvark", "bat"))
+    assert poisoned.label_names == clean.label_names == list(CLASSES)
+    assert poisoned.fingerprint() == clean.fingerprint()
+    assert model("train", ("aardvark", "bat")).label_names == ["aardvark", *CLASSES[:1], "bat", *CLASSES[1:]]
 
 
 @pytest.mark.slow

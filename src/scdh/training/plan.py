@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from scdh.config import RunConfig, load_config
+from scdh.data.learned_labels import learned_source
 from scdh.data.protocol import Protocol
 from scdh.data.source import Source
 from scdh.errors import ConfigError, TrainingError
@@ -66,7 +67,8 @@ def plan_run(
     source = source_of(config) if source is None else source
     protocol = protocol_of(config, source)
     unlabelled = len(protocol.unlabelled) if declared(config.method.name).learns_from_unlabelled else 0
-    made = suited_choices(config, source, len(protocol.train), given, unlabelled, protocol.searched_counts)
+    learned = learned_source(source, protocol)
+    made = suited_choices(config, learned, len(protocol.train), given, unlabelled, protocol.searched_counts)
     choices = Choices(config, made=made)
     choices = Choices(choices.resolved(), made=made)
     to_try, why_not = settings_to_try(choices.config, source, protocol, given)

@@ -10,6 +10,7 @@ import torch
 from scdh.config import RunConfig
 from scdh.data.batches.batch import BadImages
 from scdh.data.images.augment import augmentation
+from scdh.data.learned_labels import learned_source
 from scdh.data.protocol import Protocol
 from scdh.data.source import Source
 from scdh.errors import DataError
@@ -59,6 +60,7 @@ def train(
     protocol = protocol_of(config, source)
     if run is not None:
         run.keep_protocol(protocol, resume=resume, write=accelerator.is_main_process)
+    source = learned_source(source, protocol)
     torch.manual_seed(config.seed)
     width = source.features.shape[1] if source.kind == "features" else None
     hasher = Hasher.build(config, source.label_names, source.multi_label, width)

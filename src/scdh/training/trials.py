@@ -15,6 +15,7 @@ import torch
 
 from scdh.config import RunConfig
 from scdh.data.batches.batch import BadImages
+from scdh.data.learned_labels import learned_source
 from scdh.data.protocol import Protocol
 from scdh.data.source import Source
 from scdh.errors import TrainingError
@@ -122,7 +123,7 @@ class TrialRunner:
     def __init__(
         self, choices: Choices, source: Source, protocol: Protocol, feature_cache: Path | None, quiet: bool
     ) -> None:
-        config = choices.config
+        config, source = choices.config, learned_source(source, protocol)
         self.config, self.source, self.to_try = config, source, list(choices.to_try)
         self.accelerator = make_accelerator(config.train.precision)
         with torch.random.fork_rng(devices=[]):

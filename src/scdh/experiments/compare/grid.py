@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from scdh.config import RunConfig, load_config
 from scdh.data.batches.sampling import shares, steps_per_epoch
+from scdh.data.learned_labels import learned_source
 from scdh.data.source import Source
 from scdh.errors import ConfigError
 from scdh.methods.declared import check_known, declared
@@ -62,8 +63,8 @@ class Grid:
     method_settings: Mapping[str, Mapping[str, Any]] | None = None
 
     @cached_property
-    def counts(self) -> "RowCounts":
-        return RowCounts()
+    def splits(self) -> "Splits":
+        return Splits()
 
     @property
     def middle_bits(self) -> int:
@@ -105,8 +106,8 @@ class Grid:
         defaults: dict[str, Any] = {}
         if self.preset is None and self.file is None and source is not None:
             config = load_config(overrides={**given, **cell})
-            rows, searched = self.counts.count(config, source)
-            made = suited_choices(config, source, rows, given, searched=searched)
+            split = self.splits.of(config, source)
+            made = suited_choices(config, split.learned, split.train_rows, given, searched=split.searched)
             defaults = {choice.setting: choice.value for choice in made}
         return load_config(self.preset, self.file, {**defaults, **given, **cell})
 
@@ -127,27 +128,36 @@ class Grid:
         config = self.config(method, bits, seed, source)
         more: dict[str, Any] = {}
         if declared(method).learns_by_gradient and config.train.epoch_steps is None:
-            rows, _ = self.counts.count(config, source)
+            rows = self.splits.of(config, source).train_rows
             more["train.epoch_steps"] = steps_per_epoch(rows, config.train.batch_size)
         if epochs is not None:
             more |= _epoch_settings(config, epochs)
         return Cell(method, bits, seed, self.config(method, bits, seed, source, **more))
 
 
-class RowCounts:
-    """Numbers of labelled training rows, and of training and all rows in the database, by split; cells share a few
-    splits, and drawing one takes a while.
+class SplitFacts(NamedTuple):
+    """``train_rows``: those with a label; ``searched``: training rows and all rows of the database; ``learned``: the
+    data with the labels that training sees.
     """
 
-    def __init__(self) -> None:
-        self._counts: dict[str, tuple[int, tuple[int, int]]] = {}
+    train_rows: int
+    searched: tuple[int, int]
+    learned: Source
 
-    def count(self, config: RunConfig, source: Source) -> tuple[int, tuple[int, int]]:
+
+class Splits:
+    """What settings depend on, by split: cells share a few splits, and drawing one takes a while."""
+
+    def __init__(self) -> None:
+        self._facts: dict[str, SplitFacts] = {}
+
+    def of(self, config: RunConfig, source: Source) -> SplitFacts:
         key = f"{config.seed} {config.data.model_dump_json()}"
-        if key not in self._counts:
+        if key not in self._facts:
             protocol = protocol_of(config, source)
-            self._counts[key] = len(protocol.train), protocol.searched_counts
-        return self._counts[key]
+            learned = learned_source(source, protocol)
+            self._facts[key] = SplitFacts(len(protocol.train), protocol.searched_counts, learned)
+        return self._facts[key]
 
 
 def takes_labels(method: str, source: Source) -> bool:
