@@ -1,0 +1,57 @@
+"""Every trained method runs in two processes: their weights stay the same and, where rows count one by one, so do the
+losses of one process. All methods run in one pair of processes, as each start takes seconds.
+"""
+
+import csv
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.methods.harness import TRAINED
+
+# Rows count one by one: neither pairs of a batch, nor batch-norm, nor (in these settings) noise.
+SAME_LOSSES = {
+    *("cls_lsh", "cls_onehot", "cnnbh", "csq", "dish", "dpn", "ftde", "greedyhash", "scdh", "scdh_c", "scdh_s", "ssdh"),
+}
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folders ``one`` and ``two`` with a run of every method, by one process and by two."""
+    folder = tmp_path_factory.mktemp("processes")
+    launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
+    for name, start in (("one", []), ("two", launcher)):
+        (folder / name).mkdir()
+        command = [sys.executable, *start, "-m", "tests.methods.train_every_method", str(folder / name), *TRAINED]
+        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+    return folder
+
+
+def losses(run: Path) -> list[float]:
+    with (run / "steps.csv").open(newline="") as file:
+        return [float(row["loss"]) for row in csv.DictReader(file)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TRAINED)
+def test_both_processes_have_the_same_weights(name: str, runs: Path) -> None:
+    first, second = (json.loads((runs / "two" / f"weights-{rank}.json").read_text()) for rank in (0, 1))
+    assert first[name] == second[name]
+    curve = losses(runs / "two" / name)
+    assert len(curve) == 15
+    assert np.isfinite(curve).all()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(SAME_LOSSES))
+def test_losses_are_those_of_one_process(name: str, runs: Path) -> None:
+    one, two = losses(runs / "one" / name), losses(runs / "two" / name)
+    assert one[-1] != one[0]
+    np.testing.assert_allclose(two, one, rtol=2e-4, atol=2e-5)
