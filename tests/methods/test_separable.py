@@ -1,4 +1,4 @@
-"""Every method learns classes that lie apart, from chance to a MAP near 1; its model then encodes, searches and serves."""
+"""Every method learns classes that lie apart, from chance to a MAP near 1; its model encodes, searches and serves."""
 
 from pathlib import Path
 
