@@ -1,0 +1,46 @@
+"""The page of every method, made of a small comparison."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from benchmarks import all_methods
+from scdh.methods.declared import names_of_this_folder
+from tests.cli.commands import must
+
+
+def test_published_scores_are_of_methods_and_sources_that_exist() -> None:
+    published = json.loads((all_methods.HERE / "published.json").read_text(encoding="utf-8"))
+    rows = published["rows"]
+    assert len({row["method"] for row in rows}) == len(rows)
+    assert {row["method"] for row in rows} <= set(names_of_this_folder())
+    assert {row["source"] for row in rows} <= set(published["sources"])
+    assert all(0 < row[key] < 1 for row in rows for key in row if key.isdigit())
+
+
+@pytest.mark.slow
+def test_the_page_has_tables_times_and_published_scores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out, page, notes = tmp_path / "out", tmp_path / "page.md", tmp_path / "all_methods_notes.md"
+    small = "--preset demo-digits --set data.train_per_class=20 --set data.validation_per_class=10 --no-trials"
+    must(f"compare scdh dsh lsh {small} --bits 8,48 --seeds 0,1 --epochs 2 --out {out}")
+    notes.write_text("## Digits\nA remark.\n")
+    published = (all_methods.HERE / "published.json").read_text(encoding="utf-8")
+    (tmp_path / "published.json").write_text(published, encoding="utf-8")
+    monkeypatch.setattr(all_methods, "PAGE", page)
+    monkeypatch.setattr(all_methods, "HERE", tmp_path)
+    monkeypatch.setattr("sys.argv", ["all_methods", f"Digits={out}", "--times", str(out)])
+    all_methods.main()
+    text = page.read_text(encoding="utf-8")
+    assert "A remark." in text
+    assert "### Time" in text
+    assert "learned weights" in text
+    assert "Beside published" not in text  # these are of CIFAR-10
+    results = all_methods.ComparisonResults.read(out)
+    table = all_methods.published_table(results, json.loads(published))
+    assert "| SCDH | " in table
+    assert "0.836 | 48 | AlexNet | paper |" in table
+    times = all_methods.step_times(results)
+    assert set(times) == {"scdh", "dsh"}
+    row = next(row for row in results.rows if row.method == "dsh" and row.bits == 48)
+    assert times["dsh"] == pytest.approx(row.seconds / results.budget.steps[0])
