@@ -1,5 +1,6 @@
 """Ranking by real outputs: the hits and distances of the index itself, alone and computed together with others."""
 
+import asyncio
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -13,6 +14,8 @@ from scdh.config import load_config
 from scdh.errors import ConfigError, ServiceError
 from scdh.hasher import Hasher
 from scdh.index import HammingIndex
+from scdh.serve.encoder import Encoded
+from scdh.serve.refusals import Refusal
 from scdh.serve.service import Service
 from scdh.serve.settings import Settings
 from scdh.serve.snapshot import Asked, Question, Snapshot, find_all
@@ -139,14 +142,12 @@ def test_what_has_no_outputs_is_refused_in_a_sentence(site, vectors):
         vectors[0].search_vectors([0.0] * 5, radius=3, rank="outputs")
 
 
-def test_outputs_beyond_all_numbers_are_the_clients_mistake(vectors):
-    """Embeddings that the network turns into infinity: a refusal, whatever ranks."""
-    client, _, _ = vectors
-    for rank in ("bits", "outputs"):
-        try:
-            client.search_vectors([3e38] * 5, rank=rank)
-        except ServiceError as error:
-            assert error.status == 422
+def test_outputs_beyond_all_numbers_are_refused(tmp_path):
+    service = Service(Settings("model", "index"))
+    encoded = Encoded(Codes.from_signs(np.ones((1, 4))), np.array([[1.0, np.inf, 1.0, 1.0]], np.float32))
+    with pytest.raises(Refusal, match="beyond all numbers") as refusal:
+        asyncio.run(service._search_encoded(encoded, Question(3, rank="outputs")))
+    assert refusal.value.status == 422
 
 
 def test_the_document_has_the_parameter(site):
