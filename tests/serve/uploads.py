@@ -19,7 +19,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import numpy as np
 
 from scdh.codes import Codes
 from scdh.data.name_files import for_new_index, save_named_index
@@ -37,7 +38,7 @@ from scdh.serve.encoder import DECODERS
 from tests.serve.conftest import picture, save_model
 from tests.serve.malformed import LARGEST, REFUSALS, TOKEN, Malformed, some_request, upload
 
-ITEMS = 50
+FIRST_ID, ITEMS = 1000, 50  # no request of those that are made up names these ids
 SENDERS, SLOW_SENDERS = 6, 30
 REQUEST_SECONDS = 5  # that the service gives a request; a silent head gets 10
 HANGING_SECONDS = 60.0
@@ -89,9 +90,10 @@ def served(folder: Path) -> Iterator[Service]:
     for seed in range(ITEMS):
         (folder / "photos").mkdir(exist_ok=True)
         (folder / "photos" / f"{seed}.png").write_bytes(picture(seed))
-    names = RowNames(codes.ids, [str(folder / "photos" / f"{n}.png") for n in range(ITEMS)], codes.ids % 2, ["a", "b"])
+    ids = FIRST_ID + np.arange(ITEMS)
+    names = RowNames(ids, [str(folder / "photos" / f"{n}.png") for n in range(ITEMS)], ids % 2, ["a", "b"])
     metadata = {"model": hasher.fingerprint()}
-    named = HammingIndex(for_new_index(Codes(codes.packed, codes.bits, codes.ids, metadata)))
+    named = HammingIndex(for_new_index(Codes(codes.packed, codes.bits, ids, metadata)))
     save_named_index(folder / "own.index", named, names)
     (folder / "token").write_text(TOKEN)
     command = [sys.executable, "-m", "scdh", "serve", "model", "--index", "own.index", "--images", "photos"]
@@ -168,7 +170,7 @@ def judge(received: bytes) -> tuple[str, str]:
     return str(status), ""
 
 
-def bombard(port: int, count: int, rng: random.Random, outcome: Outcome) -> None:
+def bombard(port: int, requests: Iterable[Malformed], outcome: Outcome) -> None:
     """Send requests from several threads; those that take long by intention from threads of their own."""
     lanes: dict[bool, queue.Queue[Malformed | None]] = {False: queue.Queue(200), True: queue.Queue()}
 
@@ -180,8 +182,7 @@ def bombard(port: int, count: int, rng: random.Random, outcome: Outcome) -> None
     threads = [threading.Thread(target=work, args=(lane,)) for lane, size in crews for _ in range(size)]
     for thread in threads:
         thread.start()
-    for _ in range(count):
-        sent = some_request(rng)
+    for sent in requests:
         lanes[sent.is_slow].put(sent)
     for lane, size in crews:
         for _ in range(size):
@@ -198,7 +199,7 @@ def warm_up(port: int, count: int, seed: int, outcome: Outcome) -> None:
     with ThreadPoolExecutor(2 * DECODERS) as pool:
         for sent, answer in zip(largest, pool.map(partial(send, port), largest), strict=True):
             outcome.add(sent, *answer)
-    bombard(port, count, rng, outcome)
+    bombard(port, (sent for sent in (some_request(rng) for _ in range(count)) if not sent.is_slow), outcome)
 
 
 @contextmanager
@@ -233,7 +234,7 @@ def honest_answer(port: int) -> dict[str, Any]:
         f"http://127.0.0.1:{port}/v1/search/image?k=1000", files={"image": picture(3)}, timeout=60
     ).json()
     (result,) = answer["results"]
-    return {"code": result["code"], "hits": [hit for hit in result["hits"] if hit["id"] < ITEMS]}
+    return {"code": result["code"], "hits": [hit for hit in result["hits"] if FIRST_ID <= hit["id"] < FIRST_ID + ITEMS]}
 
 
 def errors_of_log(text: str) -> list[str]:
@@ -259,7 +260,7 @@ def run(count: int, seed: int) -> dict[str, Any]:
                 warm_up(port, max(100, count // 10), seed + 1, outcome)
                 outcome.counts.clear()
                 before = service.sizes()
-                bombard(port, count, rng, outcome)
+                bombard(port, (some_request(rng) for _ in range(count)), outcome)
             seconds = time.monotonic() - begun
             time.sleep(1.0)  # connections that were closed are let go
             after = service.sizes()
