@@ -4,7 +4,7 @@ code length."""
 from pathlib import Path
 from typing import Any
 
-from benchmarks.report import BATCH, FIGURES, GROWTH, PER_EPOCH, PER_STEP, WITHIN, Results, rows_of
+from benchmarks.report import BATCH, FIGURES, GROWTH, MEMORY, PER_EPOCH, PER_STEP, WITHIN, Results, rows_of
 from benchmarks.timing import Row
 
 _OURS, _RIVAL, _OTHER = "#0b6e4f", "#c8553d", "#8a8a8a"
@@ -52,6 +52,7 @@ def draw(results: Results, folder: Path) -> list[Path]:
             (_draw_steps, rows_of(results, "cost", PER_STEP)),
             (_draw_epochs, rows_of(results, "cost", PER_EPOCH)),
         ],
+        "serve": [(_draw_memory, rows_of(results, "serve", MEMORY))],
     }
     written = []
     for name, wanted in panels.items():
@@ -112,6 +113,12 @@ def _draw_evaluation(axis: Any, rows: list[Row]) -> None:
     _curve(axis, rows, "argsort way, s", "argsort way (numpy)", _RIVAL)
     _curve(axis, rows, "scdh, s", "scdh.evaluate", _OURS)
     _finish(axis, f"MAP of {rows[0]['queries']:,} queries, {rows[0]['bits']} bits", "items in the database", "seconds")
+
+
+def _draw_memory(axis: Any, rows: list[Row]) -> None:
+    minutes, memory = ([row[name] for row in rows] for name in ("minutes", "memory of the service, MB"))
+    axis.plot(minutes, memory, color=_OURS)
+    axis.set(title="The service at half load", xlabel="minutes", ylabel="memory, MB", xlim=(0, None), ylim=(0, None))
 
 
 def _draw_steps(axis: Any, rows: list[Row]) -> None:

@@ -20,6 +20,7 @@ SECTIONS = {
     "evaluation": "Evaluation against the argsort way",
     "cost": "The unary loss against pairs and triplets",
     "data": "Data path against the bare network",
+    "serve": "The service under load",
 }
 # Headings by which curves find their rows.
 BATCH, SINGLE = "Search of many queries", "Search of one query"
@@ -27,7 +28,13 @@ WITHIN, NEAREST, BUILD = "Everything within 2 bits", "The 10 nearest, when they 
 AGAINST, GROWTH = "Evaluation", "Evaluation as the database grows"
 FIRST_CALL = "Evaluation in a fresh process"
 PER_STEP, PER_EPOCH = "Cost of a step as the batch grows", "Cost of an epoch as the data grow"
-FIGURES = {"search": "search_speed.png", "evaluation": "evaluation_speed.png", "cost": "cost.png"}
+MEMORY = "Memory at half load"
+FIGURES = {
+    "search": "search_speed.png",
+    "evaluation": "evaluation_speed.png",
+    "cost": "cost.png",
+    "serve": "serve_memory.png",
+}
 
 # By section, then by processor: what was measured there last.
 Results = dict[str, dict[str, dict[str, Any]]]

@@ -64,6 +64,10 @@ def measure(section: str, options: argparse.Namespace, threads: int) -> list[Tab
         if options.imagenet is not None:
             plan = replace(plan, large=(replace(evaluation.IMAGENET, queries=options.imagenet),))
         return evaluation.measure(plan, threads)
+    if section == "serve":
+        from benchmarks import serve
+
+        return serve.measure(serve.QUICK if options.quick else serve.Plan(), threads)
     import torch
 
     torch.set_num_threads(threads)

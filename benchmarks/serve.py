@@ -1,23 +1,19 @@
-"""The service under load from another process, beside the bare index and a plain FastAPI handler with faiss.
+"""The service under load from another process, beside the bare index, bare torch, and a FastAPI handler with faiss.
 
-``python -m benchmarks.serve`` takes about five minutes: a million codes of 64 bits of an efficientnet_lite0 with random
-head, then searches by code and by picture, each rival in turn. ``--soak 600`` adds ten minutes at half of the measured
-rate, with the memory of the service every few seconds. Results go to serve.json and, of a soak, serve_memory.png.
+``python -m benchmarks.run --only serve`` takes about a quarter of an hour: a million codes of 64 bits of an
+efficientnet_lite0 with random head; searches by code and by picture, each rival in turn; then ten minutes at half of
+the rate that was measured, with the memory of the service. The load shares the processor with what it measures.
 """
 
-import argparse
 import io
 import json
-import os
-import socket
 import subprocess
-import sys
 import tempfile
 import threading
 import time
 import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,104 +21,142 @@ import numpy as np
 from PIL import Image
 
 from benchmarks.http_load import Load, form_bytes, request_bytes, run_load
-from benchmarks.made_up import class_labels, clustered, uniform
-from benchmarks.timing import Row, print_row
+from benchmarks.report import MEMORY
+from benchmarks.serve_processes import build, free_port, like_trained, resident_mb, started
+from benchmarks.timing import Row, Table, print_row
 from benchmarks.warm import load_kernels
-from scdh.codes import Codes
 from scdh.index import HammingIndex
 
+CODES, PICTURES, SOAK = "Searches by code", "Searches by picture", "Half load for long"
+OURS, RIVAL = "scdh serve", "FastAPI and faiss"
 K = 10
-JSON = "application/json"
+PHOTOS, QUERIES = 32, 512
+SOAK_CONNECTIONS = 16
 
 
-def like_trained(count: int, bits: int, seed: int) -> Codes:
-    """Codes of 100 classes, as a trained model gives them."""
-    return clustered(class_labels(count, 100, seed), uniform(100, bits, seed=8), 3, seed)
+@dataclass(frozen=True)
+class Plan:
+    items: int = 1_000_000
+    bits: int = 64
+    backbone: str = "efficientnet_lite0"
+    side: int = 320  # pixels of a photo
+    connections: tuple[int, ...] = (1, 8, 32)
+    seconds: float = 15.0  # of each load
+    soak: float = 600.0  # seconds at half load
 
 
-def build(folder: Path, items: int, bits: int, backbone: str) -> tuple[Path, Path]:
-    """A model that was not trained, and an index that names it."""
-    from scdh.config import load_config
-    from scdh.hasher import Hasher
-
-    hasher = Hasher.build(
-        load_config(overrides={"net.backbone": backbone, "method.bits": bits}), ["a", "b"], False, None
-    )
-    hasher.network.eval()
-    hasher.save(folder / "model")
-    codes = like_trained(items, bits, seed=0)
-    HammingIndex(Codes(codes.packed, bits, None, {"model": hasher.fingerprint()})).save(folder / "codes.index")
-    return folder / "model", folder / "codes.index"
+QUICK = Plan(items=200_000, backbone="small_conv", connections=(8,), seconds=2.0, soak=6.0)
 
 
-@contextmanager
-def started(command: list[str], port: int) -> Iterator[subprocess.Popen[bytes]]:
-    """A process that answers at ``/ready``."""
-    with tempfile.TemporaryFile() as log:
-        process = subprocess.Popen([sys.executable, "-m", *command], stdout=log, stderr=log)
-        try:
-            deadline = time.monotonic() + 300
-            while not _is_ready(port):
-                if process.poll() is not None or time.monotonic() > deadline:
-                    log.seek(0)
-                    raise RuntimeError(f"{command} does not answer: {log.read().decode()[-2000:]}")
-                time.sleep(0.2)
-            yield process
-        finally:
-            process.terminate()
-            process.wait(60)
+def measure(plan: Plan, threads: int) -> list[Table]:
+    """Tables of searches by code, by picture, and of a long time at half load."""
+    import torch
+
+    torch.set_num_threads(threads)
+    with tempfile.TemporaryDirectory() as scratch:
+        model, index = build(Path(scratch), plan.items, plan.bits, plan.backbone)
+        photos = [photo(plan.side, seed) for seed in range(PHOTOS)]
+        bare, in_batches = bare_index(index, plan)
+        eager, codes = eager_torch(model, photos, plan)
+        ours, theirs = free_port(), free_port()
+        serve = ["scdh", "serve", str(model), "--index", str(index), "--port", str(ours)]
+        rival = ["benchmarks.serve_rival", str(model), str(index), str(theirs), str(threads)]
+        with started(serve, ours) as process, started(rival, theirs):
+            differing = {who: differing_bits(port, photos, codes) for who, port in ((OURS, ours), (RIVAL, theirs))}
+            rivals = ((OURS, ours), (RIVAL, theirs))
+            by_code = [bare, *loads(plan, rivals, lambda port: code_requests(port, plan.bits))]
+            by_picture = [eager, *loads(plan, rivals, lambda port: image_requests(port, photos))]
+            rate = max(float(row["requests/s"]) for row in by_code if row["who"] == OURS) / 2
+            row, memory = soak(process, ours, plan, rate)
+    for rows in (by_code, by_picture):
+        for own in rows:
+            own["times the first row"] = float(own["requests/s"]) / float(rows[0]["requests/s"])
+    return [
+        Table(
+            CODES,
+            f"{plan.items:,} codes of {plan.bits} bits, the {K} nearest of one query a request. The first row is the "
+            f"index in a process without HTTP, one query after the other (in batches of 32 it does {in_batches:,.0f} "
+            f"queries/s), so that the last column is the share of it that is left.",
+            by_code,
+        ),
+        Table(
+            PICTURES,
+            f"{plan.backbone}, photos of {plan.side}² pixels. The first row is torch as people call it, one photo "
+            f"after the other without HTTP: decoded and encoded, not searched for. Bits that differ from its codes: "
+            f"{100 * differing[OURS]:.2g} % of those of {OURS}, {100 * differing[RIVAL]:.2g} % of those of {RIVAL}.",
+            by_picture,
+        ),
+        Table(SOAK, f"Searches by code at half of the highest rate above, over {SOAK_CONNECTIONS} connections.", [row]),
+        Table(MEMORY, "Of the service in that time.", memory),
+    ]
 
 
-def _is_ready(port: int) -> bool:
-    try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/ready", timeout=2) as answer:
-            return answer.status == 200
-    except OSError:
-        return False
+def photo(side: int, seed: int) -> bytes:
+    """A JPEG; smooth, so that the file has the size that photos have."""
+    small = np.random.default_rng(seed).integers(0, 256, (12, 12, 3), dtype=np.uint8)
+    buffer = io.BytesIO()
+    Image.fromarray(small).resize((side, side), Image.Resampling.BICUBIC).save(buffer, "JPEG", quality=90)
+    return buffer.getvalue()
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-def code_requests(port: int, bits: int, count: int = 512) -> list[bytes]:
-    queries = like_trained(count, bits, seed=1)
+def code_requests(port: int, bits: int) -> list[bytes]:
+    queries = like_trained(QUERIES, bits, seed=1)
     bodies = [json.dumps({"codes": [row.tobytes().hex()], "k": K}).encode() for row in queries.packed]
-    return [request_bytes(port, "/v1/search/code", body, JSON) for body in bodies]
+    return [request_bytes(port, "/v1/search/code", body, "application/json") for body in bodies]
 
 
-def image_requests(port: int, side: int, count: int = 32) -> list[bytes]:
-    """Photos of this side; smooth, so that their files have the size that photos have."""
-    requests = []
-    for seed in range(count):
-        small = np.random.default_rng(seed).integers(0, 256, (12, 12, 3), dtype=np.uint8)
-        buffer = io.BytesIO()
-        Image.fromarray(small).resize((side, side), Image.Resampling.BICUBIC).save(buffer, "JPEG", quality=90)
-        requests.append(request_bytes(port, f"/v1/search/image?k={K}", *form_bytes(buffer.getvalue())))
-    return requests
+def image_requests(port: int, photos: list[bytes]) -> list[bytes]:
+    return [request_bytes(port, f"/v1/search/image?k={K}", *form_bytes(content)) for content in photos]
 
 
-def bare_index(index_file: Path, bits: int, seconds: float) -> Row:
-    """Queries a second of the index itself, one at a time and in batches of 32."""
-    index, queries = HammingIndex.load(index_file), like_trained(512, bits, seed=1)
-    load_kernels(bits)
-    rates = {}
-    for size in (1, 32):
-        done, begun = 0, time.perf_counter()
-        while time.perf_counter() - begun < seconds:
-            start = done % (512 - size + 1)
-            index.search(queries[start : start + size], K)
-            done += size
-        rates[size] = done / (time.perf_counter() - begun)
-    return {"who": "the index itself", "one at a time, queries/s": rates[1], "in batches of 32, queries/s": rates[32]}
+def timed(work: Callable[[int], object], seconds: float, who: str) -> Row:
+    """One call after the other for so long, as a row of loads."""
+    work(0)
+    load, begun = Load(), time.perf_counter()
+    while (start := time.perf_counter()) - begun < seconds:
+        work(len(load.latencies))
+        load.latencies.append(time.perf_counter() - start)
+    load.seconds = time.perf_counter() - begun
+    return row_of(who, load, 1)
 
 
-def row_of(who: str, what: str, load: Load, connections: int) -> Row:
+def bare_index(index_file: Path, plan: Plan) -> tuple[Row, float]:
+    """The index itself, one query at a time; and its queries a second in batches of 32."""
+    index, queries = HammingIndex.load(index_file), like_trained(QUERIES, plan.bits, seed=1)
+    load_kernels(plan.bits)
+    row = timed(lambda n: index.search(queries[n % QUERIES : n % QUERIES + 1], K), plan.seconds / 2, "the index itself")
+    batches = timed(lambda n: index.search(queries[32 * (n % 16) : 32 * (n % 16) + 32], K), plan.seconds / 2, "")
+    print_row("serve", row)
+    return row, 32 * float(batches["requests/s"])
+
+
+def eager_torch(model: Path, photos: list[bytes], plan: Plan) -> tuple[Row, list[bytes]]:
+    """One photo after the other through the network as it was trained; and the codes that it gives."""
+    from benchmarks.serve_rival import EagerModel
+
+    eager = EagerModel(model)
+    codes = [eager.packed(content)[0].tobytes() for content in photos]
+    row = timed(lambda n: eager.packed(photos[n % PHOTOS]), plan.seconds, "eager torch, one at a time")
+    print_row("serve", row)
+    return row, codes
+
+
+def loads(plan: Plan, rivals: tuple[tuple[str, int], ...], make: Callable[[int], list[bytes]]) -> list[Row]:
+    """Each number of connections, the rivals in turn."""
+    rows = []
+    for connections in plan.connections:
+        for who, port in rivals:
+            requests = make(port)
+            run_load(port, requests, connections=connections, seconds=min(2.0, plan.seconds))  # to warm up
+            load = run_load(port, requests, connections=connections, seconds=plan.seconds)
+            rows.append(row_of(who, load, connections))
+            print_row("serve", rows[-1])
+    return rows
+
+
+def row_of(who: str, load: Load, connections: int) -> Row:
     return {
         "who": who,
-        "what": what,
         "connections": connections,
         "requests/s": load.rate,
         "p50, ms": load.percentile(0.5),
@@ -131,112 +165,41 @@ def row_of(who: str, what: str, load: Load, connections: int) -> Row:
     }
 
 
-def check_equal_codes(ours: int, theirs: int, side: int) -> float:
-    """Share of bits that differ between the codes of both for the same photos."""
-    differing, total = 0, 0
-    for request in image_requests(0, side, 8):
-        _, _, body = request.partition(b"\r\n\r\n")
-        codes = []
-        for port in (ours, theirs):
-            sent = urllib.request.Request(f"http://127.0.0.1:{port}/v1/search/image?k={K}", body, method="POST")
-            sent.add_header("content-type", "multipart/form-data; boundary=x")
-            with urllib.request.urlopen(sent) as answer:
-                codes.append(bytes.fromhex(json.load(answer)["results"][0]["code"]))
-        differing += sum(int(a ^ b).bit_count() for a, b in zip(*codes, strict=True))
-        total += 8 * len(codes[0])
-    return differing / total
+def differing_bits(port: int, photos: list[bytes], codes: list[bytes]) -> float:
+    """Share of the bits that differ between the codes of a service and these, for the same photos."""
+    differing = 0
+    for content, code in zip(photos, codes, strict=True):
+        body, kind = form_bytes(content)
+        sent = urllib.request.Request(f"http://127.0.0.1:{port}/v1/search/image?k={K}", body, method="POST")
+        sent.add_header("content-type", kind)
+        with urllib.request.urlopen(sent) as answer:
+            other = bytes.fromhex(json.load(answer)["results"][0]["code"])
+        differing += sum(int(a ^ b).bit_count() for a, b in zip(code, other, strict=True))
+    return differing / (8 * len(codes) * len(codes[0]))
 
 
-def resident_mb(process: subprocess.Popen[bytes]) -> float:
-    for line in Path(f"/proc/{process.pid}/status").read_text().splitlines():
-        if line.startswith("VmRSS"):
-            return int(line.split()[1]) / 1024
-    return float("nan")
-
-
-def soak(process: subprocess.Popen[bytes], port: int, bits: int, rate: float, seconds: float) -> dict[str, Any]:
-    """Half load, with the memory of the service."""
-    memory: list[tuple[float, float]] = []
+def soak(process: subprocess.Popen[bytes], port: int, plan: Plan, rate: float) -> tuple[Row, list[Row]]:
+    """Searches by code at this rate for long, with the memory of the service."""
+    memory: list[Row] = []
     stop, begun = threading.Event(), time.monotonic()
 
     def watch() -> None:
-        while not stop.wait(min(5.0, seconds / 20)):
-            memory.append((time.monotonic() - begun, resident_mb(process)))
+        while not stop.wait(plan.soak / 20):
+            minutes = (time.monotonic() - begun) / 60
+            memory.append({"minutes": minutes, "memory of the service, MB": resident_mb(process)})
 
     watching = threading.Thread(target=watch)
     watching.start()
-    load = run_load(port, code_requests(port, bits), connections=16, seconds=seconds, rate=rate)
+    requests = code_requests(port, plan.bits)
+    load = run_load(port, requests, connections=SOAK_CONNECTIONS, seconds=plan.soak, rate=rate)
     stop.set()
     watching.join()
-    first, last = memory[len(memory) // 10][1], memory[-1][1]
-    row = {**row_of("scdh serve", f"codes at {rate:.0f}/s for {seconds:.0f} s", load, 16)}
-    row |= {"memory at first, MB": first, "at last, MB": last}
-    print_row("serve", row)
-    return {"row": row, "memory": memory}
-
-
-def draw_memory(memory: list[tuple[float, float]], path: Path) -> None:
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    figure, axes = pyplot.subplots(figsize=(6, 3))
-    axes.plot([second / 60 for second, _ in memory], [size for _, size in memory])
-    axes.set(xlabel="minutes at half load", ylabel="memory of the service, MB", ylim=(0, None))
-    figure.savefig(path, bbox_inches="tight", dpi=150)
-
-
-def main(arguments: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--items", type=int, default=1_000_000)
-    parser.add_argument("--bits", type=int, default=64)
-    parser.add_argument("--backbone", default="efficientnet_lite0")
-    parser.add_argument("--seconds", type=float, default=20, help="of each load")
-    parser.add_argument("--connections", type=int, nargs="+", default=[1, 8, 32])
-    parser.add_argument("--side", type=int, default=320, help="pixels of the photos")
-    parser.add_argument("--soak", type=float, default=0, help="seconds at half load")
-    parser.add_argument("--out", type=Path, default=Path("."))
-    options = parser.parse_args(arguments)
-    rows: list[Row] = []
-    soaked: dict[str, Any] | None = None
-
-    def keep(row: Row) -> None:
-        rows.append(row)
-        print_row("serve", row)
-
-    with tempfile.TemporaryDirectory() as scratch:
-        model, index = build(Path(scratch), options.items, options.bits, options.backbone)
-        keep(bare_index(index, options.bits, options.seconds / 2))
-        ours, theirs = free_port(), free_port()
-        serve = ["scdh", "serve", str(model), "--index", str(index), "--port", str(ours)]
-        rival = ["benchmarks.serve_rival", str(model), str(index), str(theirs)]
-        rate = 0.0
-        with started(serve, ours) as process, started(rival, theirs):
-            differing = check_equal_codes(ours, theirs, options.side)
-            for what, make in (("codes", code_requests), ("images", image_requests)):
-                size = options.bits if what == "codes" else options.side
-                for connections in options.connections:
-                    for who, port in (("scdh serve", ours), ("FastAPI and faiss", theirs)):
-                        requests = make(port, size)
-                        run_load(port, requests, connections=connections, seconds=min(2, options.seconds))
-                        load = run_load(port, requests, connections=connections, seconds=options.seconds)
-                        keep(row_of(who, what, load, connections))
-                        if (who, what) == ("scdh serve", "codes"):
-                            rate = max(rate, load.rate)
-            if options.soak:
-                soaked = soak(process, ours, options.bits, rate / 2, options.soak)
-    result = {
-        "cores": os.cpu_count(),
-        "items": options.items,
-        "bits differing": differing,
-        "rows": rows,
-        "soak": soaked,
+    sizes = [float(row["memory of the service, MB"]) for row in memory]
+    row: dict[str, Any] = {
+        "seconds": plan.soak,
+        "requests asked for, 1/s": rate,
+        **row_of(OURS, load, SOAK_CONNECTIONS),
     }
-    (options.out / "serve.json").write_text(json.dumps(result, indent=1))
-    if soaked is not None:
-        draw_memory(soaked["memory"], options.out / "serve_memory.png")
-
-
-if __name__ == "__main__":
-    main()
+    row |= {"memory at first, MB": sizes[0], "at last, MB": sizes[-1]}
+    print_row("serve", row)
+    return row, memory

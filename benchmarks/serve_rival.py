@@ -1,10 +1,11 @@
 """The rival of ``scdh serve``: the same model and codes in a plain FastAPI handler with faiss, as people write it.
 
-``python -m benchmarks.serve_rival MODEL INDEX PORT``
+``python -m benchmarks.serve_rival MODEL INDEX PORT THREADS``
 """
 
 import io
 import sys
+from pathlib import Path
 from typing import Annotated, Any
 
 import faiss
@@ -24,11 +25,27 @@ class CodesBody(BaseModel):
     k: int = 10
 
 
+class EagerModel:
+    """A model as its training left it, one photo at a time."""
+
+    def __init__(self, folder: str | Path) -> None:
+        hasher = Hasher.load(folder)
+        self.method, self.network = hasher.method, hasher.network.eval()
+        assert hasher.preprocess is not None
+        self.preprocess = hasher.preprocess
+
+    def packed(self, content: bytes) -> np.ndarray:
+        """The code of an image file, uint8 [1, bytes]."""
+        pixels = self.preprocess.evaluation_image(Image.open(io.BytesIO(content)).convert("RGB"))
+        with torch.inference_mode():
+            u = self.method.hash_outputs(self.network(torch.from_numpy(pixels.copy())[None]))
+        return np.packbits(u.numpy() >= 0, axis=1)
+
+
 def create_app(model: str, index: str) -> FastAPI:
-    app, hasher, codes = FastAPI(), Hasher.load(model), HammingIndex.load(index).codes
+    app, eager, codes = FastAPI(), EagerModel(model), HammingIndex.load(index).codes
     flat = faiss.IndexBinaryFlat(8 * codes.packed.shape[1])
     flat.add(np.ascontiguousarray(codes.packed))
-    network, preprocess = hasher.network.eval(), hasher.preprocess
     ids = codes.ids
     assert ids is not None
 
@@ -48,11 +65,7 @@ def create_app(model: str, index: str) -> FastAPI:
 
     @app.post("/v1/search/image")
     def search_image(image: Annotated[UploadFile, File()], k: int = 10) -> dict[str, Any]:
-        assert preprocess is not None
-        pixels = preprocess.evaluation_image(Image.open(io.BytesIO(image.file.read())).convert("RGB"))
-        with torch.inference_mode():
-            u = hasher.method.hash_outputs(network(torch.from_numpy(pixels.copy())[None]))
-        return results(np.packbits(u.numpy() >= 0, axis=1), k)
+        return results(eager.packed(image.file.read()), k)
 
     @app.get("/ready")
     def ready() -> dict[str, str]:
@@ -62,4 +75,6 @@ def create_app(model: str, index: str) -> FastAPI:
 
 
 if __name__ == "__main__":
+    torch.set_num_threads(int(sys.argv[4]))
+    faiss.omp_set_num_threads(int(sys.argv[4]))
     uvicorn.run(create_app(sys.argv[1], sys.argv[2]), port=int(sys.argv[3]), log_level="warning")

@@ -22,7 +22,11 @@ CHAPTERS = {
         "scdh.index.store:IndexWriter",
         "scdh.index.milvus:MilvusIndex",
     ],
-    "Service": ["scdh.serve.client:Client", "scdh.serve.client:QueryAnswer", "scdh.serve.client:FoundItem"],
+    "Service": [
+        "scdh.serve.client:Client",
+        "scdh.serve.client_answers:QueryAnswer",
+        "scdh.serve.client_answers:FoundItem",
+    ],
     "Scores": ["scdh.evaluation:evaluate", "scdh.evaluation:evaluate_distances", "scdh.evaluation:Scores"],
     "Data and settings": ["scdh.config:load_config", "scdh.data.open:open_source", "scdh.errors:ScdhError"],
     "Losses": [

@@ -1,6 +1,7 @@
 """The benchmarks run at toy size, and what they check before they time can really fail. Nothing here is about speed."""
 
 import dataclasses
+import io
 import json
 
 import numpy as np
@@ -18,6 +19,7 @@ from benchmarks import (
     radius,
     report,
     search,
+    serve,
 )
 from benchmarks.argsort_way import ArgsortWay
 from benchmarks.evaluation import Protocol
@@ -80,12 +82,39 @@ def test_sections_give_rows_a_report_and_pictures(tmp_path):
     assert [row["items"] for row in tables_of["cost"][report.PER_EPOCH].rows] == [20, 40, 80]
     assert {"times SCUL's at 8", "times SCUL's at 16"} <= set(tables_of["cost"][cost.STEP_GROWTH].rows[0])
 
+    memory = [{"minutes": 0.5 * n, "memory of the service, MB": 400.0} for n in range(3)]
+    tables_of["serve"] = {report.MEMORY: Table(report.MEMORY, "made up", memory)}
     for section, tables in tables_of.items():
         results = report.keep(tmp_path, section, list(tables.values()), 1, quick=True)
     assert {path.name for path in curves.draw(results, tmp_path)} == set(report.FIGURES.values())
     text = report.write(tmp_path, results, tmp_path)
     assert all(table.about in text for tables in tables_of.values() for table in tables.values())
     assert "](search_speed.png)" in text
+
+
+@pytest.mark.slow
+def test_the_service_is_measured_beside_its_rivals():
+    """Two processes start for it, and answer; figures of so short a run say nothing."""
+    plan = serve.Plan(2000, 16, "small_conv", 40, connections=(2,), seconds=0.3, soak=1.0)
+    tables = measured(serve, plan)
+    for heading, first in ((serve.CODES, "the index itself"), (serve.PICTURES, "eager torch, one at a time")):
+        rows = tables[heading].rows
+        assert [row["who"] for row in rows] == [first, serve.OURS, serve.RIVAL]
+        assert all(row["errors"] == 0 and row["requests/s"] > 0 for row in rows)
+        assert rows[0]["times the first row"] == 1.0
+    assert tables[serve.SOAK].rows[0]["errors"] == 0
+    assert len(tables[report.MEMORY].rows) > 5
+
+
+def test_bits_that_differ_are_counted(monkeypatch):
+    """Two of 16 bits of the second photo."""
+    answers = iter([b"\xff\x00", b"\xff\x03"])
+
+    def answer(request):
+        return io.BytesIO(json.dumps({"results": [{"code": next(answers).hex()}]}).encode())
+
+    monkeypatch.setattr(serve.urllib.request, "urlopen", answer)
+    assert serve.differing_bits(1, [b"a", b"b"], [b"\xff\x00", b"\xff\x00"]) == 2 / 32
 
 
 def test_running_one_section_again_keeps_the_others(tmp_path):

@@ -3,12 +3,9 @@
 import asyncio
 import io
 import json
-import random
 import socket
-import struct
 import threading
 import time
-import zlib
 
 import httpx
 import pytest
@@ -20,8 +17,9 @@ from scdh.serve.admission import Admission
 from scdh.serve.batching import Batcher
 from scdh.serve.refusals import Refusal
 from scdh.serve.settings import Limits, Settings
-from tests.serve.conftest import picture
+from tests.serve.conftest import TOKEN, picture
 from tests.serve.hosted import hosted, with_limits
+from tests.serve.malformed import BOMBS, png
 
 
 @pytest.fixture(scope="module")
@@ -33,37 +31,9 @@ def strict(shop):
         yield running
 
 
-def png(width: int, height: int, data: bytes = b"") -> bytes:
-    """A PNG that says it has this size."""
-
-    def chunk(kind: bytes, content: bytes) -> bytes:
-        return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
-
-    head = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", data) + chunk(b"IEND", b"")
-
-
-def webp(width: int, height: int) -> bytes:
-    canvas = b"VP8X" + struct.pack("<I", 10) + bytes(4)
-    canvas += (width - 1).to_bytes(3, "little") + (height - 1).to_bytes(3, "little")
-    return b"RIFF" + struct.pack("<I", 4 + len(canvas)) + b"WEBP" + canvas
-
-
 def resident_bytes() -> int:
     with open("/proc/self/statm") as handle:
         return int(handle.read().split()[1]) * 4096
-
-
-BOMBS = {
-    "png": png(30_000, 30_000, zlib.compress(bytes(10_000_000), 9)),
-    "png above Pillow's limit": png(60_000, 60_000),
-    "png with a huge text": png(10, 10).replace(b"IEND", b"IEND", 1)[:33] + struct.pack(">I", 0) + b"zTXt" + bytes(4),
-    "webp": webp(16_000, 16_000),
-    "gif": b"GIF89a" + struct.pack("<HH", 65_535, 65_535) + b"\x00\x00\x00,\x00\x00\x00\x00" + b"\xff" * 8,
-    "bmp": b"BM" + bytes(12) + struct.pack("<IiiHHIIiiII", 40, 40_000, 40_000, 1, 24, 0, 0, 1, 1, 0, 0),
-    "ppm": b"P6 50000 50000 255\n",
-    "jpeg": picture(0, "JPEG").replace(b"\x00\x1e\x00\x28\x03", b"\xff\xff\xff\xff\x03"),
-}
 
 
 def post_image(running, content, **options):
@@ -84,46 +54,6 @@ def test_bombs_are_refused_before_they_are_decoded(strict):
 @pytest.mark.parametrize("content", [b"%PDF-1.4", b"<svg/>", b"%!PS-Adobe-3.0 EPSF-3.0", b"\0" * 1000, b"PK\x03\x04"])
 def test_only_real_images_are_decoded(strict, content):
     assert post_image(strict, content).json()["error"]["code"] == "bad_image"
-
-
-def damaged(rng: random.Random) -> bytes:
-    """An image file that was cut, changed or put together with another."""
-    kind = rng.choice(["JPEG", "PNG", "GIF", "WEBP", "BMP", "TIFF", "PPM"])
-    content = bytearray(picture(rng.randrange(4), kind, (rng.randrange(1, 60), rng.randrange(1, 60))))
-    for _ in range(rng.randrange(1, 4)):
-        way = rng.randrange(4)
-        if way == 0:
-            del content[rng.randrange(len(content) + 1) :]
-        elif way == 1:
-            for _ in range(rng.randrange(1, 20)):
-                if content:
-                    content[rng.randrange(len(content))] = rng.randrange(256)
-        elif way == 2:
-            content += rng.randbytes(rng.randrange(100))
-        elif content:
-            place = rng.randrange(len(content))
-            content[place : place + 4] = b"\xff\xff\xff\xff"
-    return bytes(content)
-
-
-def test_malformed_uploads_never_give_500(strict):
-    rng = random.Random(0)
-    for number in range(150):
-        content = damaged(rng)
-        answer = post_image(strict, content)
-        assert answer.status_code in (200, 422), (number, answer.text)
-    form = b'--x\r\nContent-Disposition: form-data; name="image"; filename="a"\r\n\r\n' + picture(0) + b"\r\n--x--\r\n"
-    for number in range(150):
-        broken = bytearray(form)
-        for _ in range(rng.randrange(1, 6)):
-            place = rng.randrange(90) if rng.random() < 0.8 else rng.randrange(len(broken))
-            broken[place] = rng.randrange(256)
-        body = bytes(broken[: rng.randrange(len(broken))] if rng.random() < 0.5 else broken)
-        boundary = rng.choice(["x", "x", "x", "y", "", "x; charset=klingon", "\u00e9", '"'])
-        kind = f"multipart/form-data; boundary={boundary}".encode("latin-1")
-        answer = strict.http.post("/v1/search/image", content=body, headers={"content-type": kind})
-        assert answer.status_code in (200, 400, 422), (number, answer.text)
-        assert answer.status_code == 200 or set(answer.json()) == {"error"}
 
 
 JSON = st.recursive(
@@ -302,6 +232,31 @@ def test_what_takes_too_long_is_broken_off(shop):
         running.service._find._work = lambda items: (time.sleep(1), run(items))[1]
         answer = running.http.get("/v1/items/3/similar")
         assert (answer.status_code, answer.json()["error"]["code"]) == (503, "timeout")
+        # A body that does not arrive is the client's fault, whichever time is over first.
+        told = raw(running.port, HEAD + b"Content-Length: 1000\r\n\r\n--x\r\n")
+        assert told.startswith(b"HTTP/1.1 408")
+
+
+def test_a_client_that_goes_away_is_no_error_of_the_service(shop, caplog):
+    with hosted(Settings(f"{shop}/model", f"{shop}/photos.index", token=TOKEN)) as running:
+        more = f"Authorization: Bearer {TOKEN}\r\n".encode()
+        for head in (HEAD, HEAD.replace(b"/v1/search/image", b"/v1/items") + more):
+            with socket.create_connection(("127.0.0.1", running.port)) as connection:
+                connection.sendall(head + b"Content-Length: 1000\r\n\r\n--x\r\n")
+                time.sleep(0.1)
+        deadline = time.monotonic() + 30
+        while running.http.get("/metrics").text.count('status="4') < 2 and time.monotonic() < deadline:
+            time.sleep(0.02)
+        text = running.http.get("/metrics").text
+        assert 'status="5' not in text
+        assert 'route="/v1/items",status="499"' in text
+    assert not [record for record in caplog.records if record.levelname == "ERROR"]
+
+
+def test_an_address_with_a_slash_too_many_is_not_there(site):
+    answer = site.http.get("/v1/info/", headers={"host": "evil.example"})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (404, "not_found")
+    assert "location" not in answer.headers
 
 
 def test_a_bug_is_told_without_its_trace(shop):

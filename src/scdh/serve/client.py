@@ -4,51 +4,20 @@ import io
 import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from scdh.errors import ConfigError, ServiceError
 from scdh.extras import check_installed
+from scdh.serve.client_answers import QueryAnswer, read_answers
 
 if TYPE_CHECKING:
     from scdh.codes import Codes
 
+Rank = Literal["bits", "outputs"]
 # Refusals that come before any work, so that the request may be sent again.
 _RETRIED = ("busy", "starting")
 _LONGEST_WAIT = 5.0
-
-
-@dataclass(frozen=True)
-class FoundItem:
-    """A hit of a search.
-
-    Attributes:
-        id: of the item.
-        distance: bits that differ from the query's.
-        name: of the item; empty if it has none.
-        labels: names of its labels.
-    """
-
-    id: int
-    distance: int
-    name: str
-    labels: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class QueryAnswer:
-    """What was found for one query.
-
-    Attributes:
-        code: of the query, its packed bits in hexadecimal digits.
-        hits: nearest first; equal distances by id.
-        total: number of items within the radius; None for a search without radius.
-    """
-
-    code: str
-    hits: tuple[FoundItem, ...]
-    total: int | None
 
 
 class Client:
@@ -102,7 +71,13 @@ class Client:
         return self._call("GET", "/metrics").text
 
     def search_images(
-        self, images: Any, *, k: int | None = None, radius: int | None = None, labels: Iterable[str] = ()
+        self,
+        images: Any,
+        *,
+        k: int | None = None,
+        radius: int | None = None,
+        labels: Iterable[str] = (),
+        rank: Rank = "bits",
     ) -> list[QueryAnswer]:
         """The items nearest to pictures.
 
@@ -111,24 +86,32 @@ class Client:
             k: most hits of a picture; None: 10, or all within the radius, up to a limit of the service.
             radius: only items at most this many bits away; None: any.
             labels: only items with one of these labels; none: all items.
+            rank: "bits" that differ, or the query's real "outputs" over these bits, which is more accurate and takes no
+                radius.
         """
         files = [("image", (f"{n}", content)) for n, content in enumerate(_image_bytes(images))]
-        question = {"k": k, "radius": radius, "label": list(labels)}
-        return _answers(self._call("POST", "/v1/search/image", params=_given(question), files=files))
+        question = {"k": k, "radius": radius, "label": list(labels), "rank": rank}
+        return read_answers(self._call("POST", "/v1/search/image", params=_given(question), files=files))
 
     def search_vectors(
-        self, vectors: Any, *, k: int | None = None, radius: int | None = None, labels: Iterable[str] = ()
+        self,
+        vectors: Any,
+        *,
+        k: int | None = None,
+        radius: int | None = None,
+        labels: Iterable[str] = (),
+        rank: Rank = "bits",
     ) -> list[QueryAnswer]:
         """The items nearest to embeddings.
 
         Args:
             vectors: floats [n, d], or one vector [d].
-            k, radius, labels: as for :meth:`search_images`.
+            k, radius, labels, rank: as for :meth:`search_images`.
         """
         rows = vectors.tolist() if hasattr(vectors, "tolist") else list(vectors)
         rows = rows if rows and isinstance(rows[0], list | tuple) else [rows]
-        question = {"k": k, "radius": radius, "labels": list(labels)}
-        return _answers(self._call("POST", "/v1/search/vector", json={"vectors": rows, **_given(question)}))
+        question = {"k": k, "radius": radius, "labels": list(labels), "rank": rank}
+        return read_answers(self._call("POST", "/v1/search/vector", json={"vectors": rows, **_given(question)}))
 
     def search_codes(
         self,
@@ -145,7 +128,7 @@ class Client:
             k, radius, labels: as for :meth:`search_images`.
         """
         question = {"k": k, "radius": radius, "labels": list(labels)}
-        return _answers(self._call("POST", "/v1/search/code", json={"codes": _hex(codes), **_given(question)}))
+        return read_answers(self._call("POST", "/v1/search/code", json={"codes": _hex(codes), **_given(question)}))
 
     def similar(
         self, item_id: int, *, k: int | None = None, radius: int | None = None, labels: Iterable[str] = ()
@@ -157,7 +140,7 @@ class Client:
             k, radius, labels: as for :meth:`search_images`.
         """
         question = {"k": k, "radius": radius, "label": list(labels)}
-        return _answers(self._call("GET", f"/v1/items/{int(item_id)}/similar", params=_given(question)))[0]
+        return read_answers(self._call("GET", f"/v1/items/{int(item_id)}/similar", params=_given(question)))[0]
 
     def item(self, item_id: int) -> dict[str, Any]:
         """``{"id", "name", "labels", "code", "picture"}`` of the item ``item_id``."""
@@ -252,17 +235,6 @@ def _refusal(answer: Any) -> ServiceError:
 
 def _given(options: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value is not None and value != []}
-
-
-def _answers(answer: Any) -> list[QueryAnswer]:
-    return [
-        QueryAnswer(
-            result["code"],
-            tuple(FoundItem(hit["id"], hit["distance"], hit["name"], tuple(hit["labels"])) for hit in result["hits"]),
-            result["total"],
-        )
-        for result in answer.json()["results"]
-    ]
 
 
 def _hex(codes: "Codes | Sequence[str] | str") -> list[str]:

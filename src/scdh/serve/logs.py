@@ -33,8 +33,10 @@ def write_lines(level: int = logging.INFO) -> None:
     """Send events, and the errors of uvicorn, to standard error."""
     handler = logging.StreamHandler()
     handler.setFormatter(JsonLines())
-    # Forms that cannot be read are refused like anything else; its parser would add a line for each.
-    for name, least in (("scdh.serve", level), ("uvicorn", logging.ERROR), ("python_multipart", logging.CRITICAL)):
+    levels = {"scdh.serve": level, "uvicorn": logging.ERROR}
+    # Forms and images that cannot be read are refused like anything else; their parsers would add a line for each.
+    levels |= dict.fromkeys(("python_multipart", "PIL"), logging.CRITICAL)
+    for name, least in levels.items():
         own = logging.getLogger(name)
         own.handlers, own.propagate = [handler], False
         own.setLevel(least)

@@ -9,12 +9,12 @@ from typing import Any, BinaryIO, Literal
 
 import numpy as np
 
-from scdh.codes import Codes
+from scdh.codes import HAMMING, Codes
 from scdh.errors import CodesError, ConfigError, ScdhError
 from scdh.serve.admission import Admission
 from scdh.serve.batching import Batcher
 from scdh.serve.collection import Addition, Change, Collection, Removal
-from scdh.serve.encoder import Encoder
+from scdh.serve.encoder import Encoded, Encoder
 from scdh.serve.logs import log
 from scdh.serve.measures import Measures
 from scdh.serve.pictures import Pictures
@@ -115,13 +115,11 @@ class Service:
 
     async def search_images(self, files: Sequence[BinaryIO], question: Question) -> dict[str, Any]:
         """Hits of images."""
-        encoded = await self.encoder.images(files)
-        return await self.search(Asked(encoded.codes, question))
+        return await self._search_encoded(await self.encoder.images(files), question)
 
     async def search_vectors(self, vectors: Sequence[Sequence[float]], question: Question) -> dict[str, Any]:
         """Hits of embeddings."""
-        encoded = await self.encoder.vectors(vectors)
-        return await self.search(Asked(encoded.codes, question))
+        return await self._search_encoded(await self.encoder.vectors(vectors), question)
 
     async def search_codes(self, codes: Sequence[str], question: Question) -> dict[str, Any]:
         """Hits of codes as hexadecimal digits of their packed bits."""
@@ -131,6 +129,12 @@ class Service:
         """Hits of an item, without itself."""
         codes = await self._on_searcher(lambda: self.collection.now.code_of(item_id))
         return await self.search(Asked(Codes(codes.packed, codes.bits), question, item_id))
+
+    async def _search_encoded(self, encoded: Encoded, question: Question) -> dict[str, Any]:
+        outputs = encoded.outputs if question.rank == "outputs" else None
+        if outputs is not None and not np.isfinite(outputs).all():
+            raise invalid("The model gives outputs beyond all numbers for this input, so they cannot rank.")
+        return await self.search(Asked(encoded.codes, question, outputs=outputs))
 
     async def search(self, asked: Asked) -> dict[str, Any]:
         """Hits of codes, with what is known of each item."""
@@ -194,6 +198,11 @@ class Service:
         from scdh.runs.folder import RunFolder
 
         hasher = RunFolder(self.settings.model).load_model()
+        if hasher.method.ranking != HAMMING:
+            raise ConfigError(
+                f"The method {hasher.config.method.name} ranks by {hasher.method.ranking}, which an index of Hamming "
+                "distances cannot serve."
+            )
         fingerprint = hasher.fingerprint()
         self.collection = Collection(self.settings.index, self.settings.names, fingerprint, hasher.bits)
         self.pictures = None if self.settings.images is None else Pictures(self.settings.images)

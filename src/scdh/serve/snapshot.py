@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,9 @@ KEPT_FILTERS = 16
 GATHERED_HITS = 4 << 20
 
 
+Rank = Literal["bits", "outputs"]
+
+
 class Question(NamedTuple):
     """What is asked of the index; equal questions about several codes are answered by one search.
 
@@ -30,19 +33,29 @@ class Question(NamedTuple):
         k: the most hits of a query.
         radius: only items at most this many bits away; None: any.
         labels: only items with one of these labels, as they are shown; empty: all.
+        rank: by the number of bits that differ, or by the query's real outputs (then without a radius).
     """
 
     k: int
     radius: int | None = None
     labels: tuple[str, ...] = ()
+    rank: Rank = "bits"
 
 
 class Asked(NamedTuple):
-    """The codes of one request, its question, and the id that is no hit because it is the query (None: no such id)."""
+    """One request.
+
+    Attributes:
+        codes: q queries.
+        question: about each of them.
+        left_out: the id that is no hit because it is the query; None: no such id.
+        outputs: u [q, r] of the queries, where they rank the hits.
+    """
 
     codes: Codes
     question: Question
     left_out: int | None = None
+    outputs: NDArray[np.float32] | None = None
 
 
 class Found(NamedTuple):
@@ -50,7 +63,8 @@ class Found(NamedTuple):
 
     Attributes:
         code: of the query, in hexadecimal digits.
-        hits: ``{"id", "name", "labels", "distance"}`` of each, nearest first.
+        hits: ``{"id", "name", "labels", "distance"}`` of each, nearest first; distances are real numbers where outputs
+            rank, else whole.
         total: the number of items within the radius; None without a radius.
     """
 
@@ -72,15 +86,20 @@ class Snapshot:
     names: RowNames | None
     _allowed: dict[tuple[str, ...], NDArray[Any]] = field(default_factory=dict, init=False, repr=False)
 
-    def find(self, codes: Codes, question: Question, left_out: Sequence[int | None]) -> list[Found]:
-        """The hits of each query, without the id to leave out for it."""
+    def find(
+        self,
+        codes: Codes,
+        question: Question,
+        left_out: Sequence[int | None],
+        outputs: NDArray[np.float32] | None = None,
+    ) -> list[Found]:
+        """The hits of each query, without the id to leave out for it; by the outputs u [q, r] where they are given."""
         allowed = self._filter(question.labels) if question.labels else None
         shown = [row.tobytes().hex() for row in codes.packed]
         if question.radius is None:
-            # Ranking by the queries' real outputs belongs here: `index.search(codes, k, weights=…)`, with the outputs
-            # that `Encoder` returns beside the codes.
             more = any(item_id is not None for item_id in left_out)
-            hits: Iterable[Any] = self.index.search(codes, question.k + more, only=allowed)
+            weights = None if outputs is None else np.abs(outputs)
+            hits: Iterable[Any] = self.index.search(codes, question.k + more, weights=weights, only=allowed)
         else:
             hits = self._near(codes, question.radius, allowed)
         queries = zip(shown, hits, left_out, strict=True)
@@ -170,8 +189,11 @@ def find_all(snapshot: Snapshot, asked: Sequence[Asked]) -> list[list[Found] | B
         parts = [asked[place] for place in places]
         packed = np.concatenate([part.codes.packed for part in parts])
         left_out = [part.left_out for part in parts for _ in range(len(part.codes))]
+        # Equal questions rank alike, so either all of them have outputs or none has.
+        given = [part.outputs for part in parts if part.outputs is not None]
+        outputs = np.concatenate(given) if given else None
         try:
-            found = iter(snapshot.find(Codes(packed, parts[0].codes.bits), question, left_out))
+            found = iter(snapshot.find(Codes(packed, parts[0].codes.bits), question, left_out, outputs))
             for place in places:
                 answers[place] = list(islice(found, len(asked[place].codes)))
         except Exception as error:

@@ -21,6 +21,7 @@ def warm_search(snapshot: Snapshot) -> None:
         made_up = HammingIndex(Codes.from_signs(rng.random((_ROWS, bits)) < 0.5))
         made_up.search(queries, 10, by="scan")
         made_up.within(queries, 1, by="scan")
+        made_up.search(queries, 10, weights=np.ones((len(queries), bits)))
     if len(snapshot.index):
         snapshot.find(queries[:1], Question(10), [None])
         snapshot.find(queries[:1], Question(10, radius=0), [None])

@@ -11,6 +11,7 @@ from starlette.responses import Response
 
 from scdh.serve.refusals import Refusal, invalid
 
+GONE = 499  # a client that went away, in the log
 REQUEST_ID = "scdh.request_id"  # where the scope of a request has its id
 
 
@@ -61,6 +62,11 @@ async def answer_http(_: Request, error: Exception) -> Response:
         405: Refusal(405, "method_not_allowed", "This address takes another method; /docs lists them."),
     }.get(error.status_code) or Refusal(error.status_code, "bad_request", "The body of the request cannot be read.")
     return error_answer(refusal, error.headers)
+
+
+async def answer_nobody(_: Request, __: Exception) -> Response:
+    """The client went away in the middle of its request; the status is for the log and the counters alone."""
+    return Response(status_code=GONE)
 
 
 async def answer_bug(request: Request, _: Exception) -> Response:

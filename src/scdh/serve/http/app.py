@@ -4,11 +4,12 @@ from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp
 
 from scdh._version import __version__
 from scdh.serve.http import item_routes, overview_routes, search_routes, state_routes
-from scdh.serve.http.answers import answer_bug, answer_http, answer_invalid, answer_refusal
+from scdh.serve.http.answers import answer_bug, answer_http, answer_invalid, answer_nobody, answer_refusal
 from scdh.serve.http.guard import Guard
 from scdh.serve.http.static import page_routes
 from scdh.serve.refusals import Refusal
@@ -21,6 +22,8 @@ def create_app(service: Service) -> ASGIApp:
     """The application of a service, which the caller starts and stops."""
     # The pages that FastAPI offers load scripts of other sites; /docs is our own.
     app = FastAPI(title="scdh", version=__version__, description=ABOUT, docs_url=None, redoc_url=None)
+    # An address with a slash too many is not there; a redirect would be made up from the host that the client names.
+    app.router.redirect_slashes = False
     app.state.service = service
     reading = (state_routes.router, search_routes.router, item_routes.router, overview_routes.router)
     for router in (*reading, item_routes.writing):
@@ -29,6 +32,7 @@ def create_app(service: Service) -> ASGIApp:
     app.add_exception_handler(Refusal, answer_refusal)
     app.add_exception_handler(RequestValidationError, answer_invalid)
     app.add_exception_handler(HTTPException, answer_http)
+    app.add_exception_handler(ClientDisconnect, answer_nobody)
     app.add_exception_handler(Exception, answer_bug)
     guarded: ASGIApp = Guard(app, service)
     if service.settings.origins:

@@ -1,13 +1,13 @@
 """Bodies of requests and answers, with the examples of the OpenAPI document."""
 
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.requests import Request
 
 from scdh.serve.refusals import Refusal, invalid
-from scdh.serve.snapshot import Question
+from scdh.serve.snapshot import Question, Rank
 
 DEFAULT_K = 10
 LARGEST_ID = (1 << 63) - 1
@@ -18,6 +18,10 @@ Label = Annotated[str, Field(min_length=1, max_length=200)]
 Labels = Annotated[list[Label], Field(max_length=16)]
 Code = Annotated[str, Field(max_length=1 << 14, pattern="^[0-9a-fA-F]+$")]
 Number = Annotated[float, Field(allow_inf_nan=False)]
+RANK = (
+    "By the number of bits that differ, or by the sum of the query's real outputs over these bits, which is more "
+    "accurate: for pictures and embeddings, without a radius; distances are then real numbers."
+)
 Vector = Annotated[list[Number], Field(min_length=1, max_length=1 << 16)]
 
 
@@ -28,21 +32,26 @@ class Body(BaseModel):
 
 
 class SearchBody(Body):
+    has_outputs: ClassVar[bool] = True  # whether real outputs of the queries are known
     k: int | None = Field(None, ge=1, description="Most hits of a query (10, or all within the radius).")
     radius: int | None = Field(None, ge=0, le=1 << 16, description="Only items at most this many bits away.")
     labels: Labels = Field([], description="Only items with one of these labels.")
+    rank: Rank = Field("bits", description=RANK)
 
     def question(self, most: int) -> Question:
-        return make_question(self.k, self.radius, self.labels, most)
+        return make_question(self.k, self.radius, self.labels, most, self.rank, has_outputs=self.has_outputs)
 
 
 class CodesBody(SearchBody):
+    has_outputs: ClassVar[bool] = False
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"codes": ["90b1c35e"], "k": 5}]})
     codes: list[Code] = Field(min_length=1, description="Packed bits of each query in hexadecimal digits.")
 
 
 class VectorsBody(SearchBody):
-    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"vectors": [[0.5, -1.0]], "k": 5}]})
+    model_config = ConfigDict(
+        extra="forbid", json_schema_extra={"examples": [{"vectors": [[0.5, -1.0]], "k": 5, "rank": "outputs"}]}
+    )
     vectors: list[Vector] = Field(min_length=1, description="Embeddings of the width that the model takes.")
 
 
@@ -64,7 +73,7 @@ class Hit(BaseModel):
     id: int
     name: str
     labels: list[str]
-    distance: int
+    distance: float = Field(description="Bits that differ, a whole number; a real one where outputs rank.")
 
 
 class QueryResult(BaseModel):
@@ -193,8 +202,14 @@ def media_type(request: Request) -> str:
     return request.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
-def make_question(k: int | None, radius: int | None, labels: list[str], most: int) -> Question:
+def make_question(
+    k: int | None, radius: int | None, labels: list[str], most: int, rank: Rank = "bits", *, has_outputs: bool = True
+) -> Question:
     """What is asked; without k, ten hits, or as many as are allowed within the radius."""
+    if rank == "outputs" and not has_outputs:
+        raise invalid("Only pictures and vectors have outputs to rank by; of codes and items the bits alone are known.")
+    if rank == "outputs" and radius is not None:
+        raise invalid("A radius counts bits, so it cannot be given with 'rank' as 'outputs'.")
     if k is not None and k > most:
         raise invalid(f"k may be at most {most}, got {k}.")
-    return Question(k or (DEFAULT_K if radius is None else most), radius, tuple(sorted(set(labels))))
+    return Question(k or (DEFAULT_K if radius is None else most), radius, tuple(sorted(set(labels))), rank)

@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from scdh.serve.admission import Admission
-from scdh.serve.http.answers import REQUEST_ID, answer_bug, error_answer
+from scdh.serve.http.answers import GONE, REQUEST_ID, answer_bug, error_answer
 from scdh.serve.logs import log
 from scdh.serve.refusals import Refusal, too_large
 from scdh.serve.service import Service
@@ -65,8 +65,8 @@ class Guard:
             async with asyncio.timeout(self._limits.request_seconds):
                 await self._answer(exchange)
         except TimeoutError:
-            refusal = Refusal(503, "timeout", "This took too long; try again, or ask for less at once.", retry_after=1)
-            await exchange.refuse(refusal)
+            slow = Refusal(503, "timeout", "This took too long; try again, or ask for less at once.", retry_after=1)
+            await exchange.refuse(exchange.too_slow() if exchange.awaits_body else slow)
         except Refusal as refusal:
             await exchange.refuse(refusal)
         except Exception as error:
@@ -104,7 +104,7 @@ class Guard:
         seconds, method = time.perf_counter() - exchange.begun, exchange.scope["method"]
         method = method if method in ("GET", "HEAD", "POST", "DELETE", "OPTIONS") else "other"
         measures = self._service.measures
-        measures.requests.labels(route, method, str(exchange.status or 499)).inc()
+        measures.requests.labels(route, method, str(exchange.status or GONE)).inc()
         measures.seconds.labels(route).observe(seconds)
         log(
             "request",
@@ -113,7 +113,7 @@ class Guard:
             client=(exchange.scope.get("client") or ("",))[0],
             method=method,
             route=route,
-            status=exchange.status or 499,
+            status=exchange.status or GONE,
             milliseconds=round(1000 * seconds, 1),
             bytes=exchange.received,
         )
@@ -128,7 +128,7 @@ class _Exchange:
         self._seconds = seconds
         scope[REQUEST_ID] = self.id
         self._deadline = asyncio.get_running_loop().time() + seconds
-        self._is_read = False
+        self._is_read = self.awaits_body = False
 
     def check_length(self) -> None:
         """Refuse a body that is said to be too large, before any of it is read."""
@@ -139,12 +139,13 @@ class _Exchange:
     async def receive(self) -> Message:
         if self._is_read:
             return await self._receive()  # only whether the client is still there
+        self.awaits_body = True
         try:
             async with asyncio.timeout_at(self._deadline):
                 message = await self._receive()
         except TimeoutError:
-            text = f"The body did not arrive within {self._seconds:g} seconds."
-            raise BodyRefused(Refusal(408, "slow", text)) from None
+            raise BodyRefused(self.too_slow()) from None
+        self.awaits_body = False
         self.received += len(message.get("body", b""))
         self._is_read = message["type"] != "http.request" or not message.get("more_body", False)
         if self.received > self._limit:
@@ -180,6 +181,9 @@ class _Exchange:
         except TimeoutError:
             pass
         return self._is_read
+
+    def too_slow(self) -> Refusal:
+        return Refusal(408, "slow", f"The body did not arrive within {self._seconds:g} seconds.")
 
     def _too_large(self) -> Refusal:
         return too_large(f"The body of this request may have at most {self._limit:,} bytes.")

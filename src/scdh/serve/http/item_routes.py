@@ -30,7 +30,7 @@ from scdh.serve.http.bodies import (
     media_type,
     read_json,
 )
-from scdh.serve.http.search_routes import K, LabelFilter, Radius
+from scdh.serve.http.search_routes import K, LabelFilter, Radius, RankBy
 from scdh.serve.refusals import Refusal, invalid
 from scdh.serve.service import Service
 
@@ -53,10 +53,11 @@ async def similar(
     k: K = None,
     radius: Radius = None,
     label: LabelFilter = [],  # noqa: B006 - FastAPI copies it
+    rank: RankBy = "bits",
 ) -> Json:
     """The items nearest to an item, without itself."""
     service: Service = request.app.state.service
-    question = make_question(k, radius, label, service.settings.limits.hits)
+    question = make_question(k, radius, label, service.settings.limits.hits, rank, has_outputs=False)
     return Json(await service.search_item(item_id, question))
 
 

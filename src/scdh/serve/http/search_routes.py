@@ -6,6 +6,7 @@ from fastapi import APIRouter, File, Query, Request, UploadFile
 
 from scdh.serve.http.answers import Json
 from scdh.serve.http.bodies import (
+    RANK,
     CodesBody,
     Label,
     SearchAnswer,
@@ -17,12 +18,14 @@ from scdh.serve.http.bodies import (
 )
 from scdh.serve.refusals import invalid
 from scdh.serve.service import Service
+from scdh.serve.snapshot import Rank
 
 router = APIRouter(prefix="/v1/search", tags=["search"])
 
 K = Annotated[int | None, Query(ge=1, description="Most hits of a query (10, or all within the radius).")]
 Radius = Annotated[int | None, Query(ge=0, le=1 << 16, description="Only items at most this many bits away.")]
 LabelFilter = Annotated[list[Label], Query(max_length=16, description="Only items with one of these labels.")]
+RankBy = Annotated[Rank, Query(description=RANK)]
 
 
 @router.post("/image", response_model=SearchAnswer, responses=errors(400, 408, 413, 422))
@@ -32,10 +35,11 @@ async def search_image(
     k: K = None,
     radius: Radius = None,
     label: LabelFilter = [],  # noqa: B006 - FastAPI copies it
+    rank: RankBy = "bits",
 ) -> Json:
     """The items nearest to each picture. A model of images is needed."""
     service: Service = request.app.state.service
-    question = make_question(k, radius, label, service.settings.limits.hits)
+    question = make_question(k, radius, label, service.settings.limits.hits, rank)
     return Json(await service.search_images([upload.file for upload in image], question))
 
 

@@ -41,10 +41,11 @@ async function request(address, options = {}) {
   return content;
 }
 
-function settings({ k, radius, labels }) {
+function settings({ k, radius, labels, rank = "bits" }) {
   const query = new URLSearchParams();
   if (k !== null) query.set("k", k);
   if (radius !== null) query.set("radius", radius);
+  if (rank !== "bits") query.set("rank", rank);
   for (const label of labels) query.append("label", label);
   return query;
 }
@@ -55,8 +56,8 @@ function post(address, body, signal) {
   });
 }
 
-function body({ k, radius, labels }) {
-  return { k, labels, ...(radius === null ? {} : { radius }) };
+function body({ k, radius, labels, rank = "bits" }) {
+  return { k, labels, ...(radius === null ? {} : { radius }), ...(rank === "bits" ? {} : { rank }) };
 }
 
 const first = (answer) => answer.results[0];

@@ -4,8 +4,9 @@ import { Controls } from "./controls.js";
 import { announce, byId, count, panel, shortName } from "./elements.js";
 import { listenForPictures } from "./picker.js";
 import { fileToSend, preview } from "./pictures.js";
-import { Results, showQuery } from "./results.js";
+import { Results, showQuery, shownDistances } from "./results.js";
 import { addressOf, hasQuery, readAddress, START } from "./state.js";
+import { keepUpload, uploadOf } from "./uploads.js";
 
 const SAMPLE = 24;
 const RETRY_MILLISECONDS = 2000;
@@ -39,6 +40,7 @@ function showView() {
   for (const [id, isHere] of [["to-search", !isMap], ["to-map", isMap]]) {
     if (isHere) byId(id).setAttribute("aria-current", "page");
   }
+  controls.showRank(state.code !== null && uploadOf(history.state) !== null);
   document.querySelector(".skip").href = isMap ? "#points" : "#results";
 }
 
@@ -123,24 +125,29 @@ function search(focus) {
       showQuery({ kind: "Similar to", name, title: item.name, labels: item.labels, picture, code: found.code }, results.bits);
       await showFound(found, focus, signal);
     } else {
-      const found = await api.searchCode(state.code, state, signal);
+      const upload = state.rank === "outputs" ? uploadOf(history.state) : null;
+      const found = upload ? await upload(state, signal) : await api.searchCode(state.code, { ...state, rank: "bits" }, signal);
       const { address = null, name = null } = history.state ?? {};
       showQuery({ kind: address ? "Your picture" : "Code", name: name ?? "Shared search", picture: address, code: found.code }, results.bits);
-      await showFound(found, focus, signal);
+      await showFound(found, focus, signal, upload !== null);
     }
   }, () => search(focus));
 }
 
-async function showFound(found, focus, signal) {
+async function showFound(found, focus, signal, isByOutputs = false) {
   const { hits, total } = found;
-  results.showItems(hits, state);
-  const [nearest, furthest] = [hits.at(0)?.distance, hits.at(-1)?.distance];
-  const range = `${nearest === furthest ? "" : `${nearest} to `}${count(furthest ?? 0, "bit")} away`;
-  const within = state.radius === null ? "" : `within ${count(state.radius, "bit")}`;
+  const shown = shownDistances(hits, isByOutputs);
+  results.showItems(hits, state, shown);
+  const range = [...new Set([shown.at(0)?.number, shown.at(-1)?.number])].join(" to ");
+  const isBelated = state.rank === "outputs" && !isByOutputs; // an address that was shared, or loaded anew
+  const within = [
+    state.radius === null ? "" : `within ${count(state.radius, "bit")}`,
+    isByOutputs ? "by outputs" : isBelated ? "by bits, as an address does not hold the picture" : "",
+  ].filter(Boolean).join(" · ");
   if (hits.length) {
     const isCut = total !== null && total > hits.length;
     const heading = isCut ? `Nearest ${hits.length} of ${total.toLocaleString("en")}` : count(hits.length, "result");
-    title(heading, [within, range].filter(Boolean).join(" · "));
+    title(heading, [within, `${range}${shown.at(-1).unit} away`].filter(Boolean).join(" · "));
   } else {
     title("Nothing found", within);
     byId("message").replaceChildren(nothingFound());
@@ -178,20 +185,23 @@ function searchPicture(file) {
     const { address, pixels } = await preview(file);
     const name = file.name || "Pasted picture";
     showQuery({ kind: "Your picture", name, picture: address, code: null }, results.bits);
-    const found = await api.searchImage(await fileToSend(file, pixels, info.limits), state, signal);
-    const next = { ...state, view: "search", item: null, code: found.code };
-    history.pushState({ address, name }, "", addressOf(next));
+    const sent = await fileToSend(file, pixels, info.limits);
+    const found = await api.searchImage(sent, state, signal);
+    const isByOutputs = state.rank === "outputs";
+    const upload = keepUpload((question, next) => api.searchImage(sent, question, next));
+    history.pushState({ address, name, upload }, "", addressOf({ ...state, view: "search", item: null, code: found.code }));
     state = readAddress();
     showView();
     showQuery({ kind: "Your picture", name, picture: address, code: found.code }, results.bits);
-    await showFound(found, true, signal);
+    await showFound(found, true, signal, isByOutputs);
   }, () => searchPicture(file));
 }
 
 function searchVector(vector) {
   return attempt(async (signal) => {
     const found = await api.searchVector(vector, state, signal);
-    go({ ...state, view: "search", item: null, code: found.code }, { picture: { name: "Your embedding" }, focus: true });
+    const upload = keepUpload((question, next) => api.searchVector(vector, question, next));
+    go({ ...state, view: "search", item: null, code: found.code }, { picture: { name: "Your embedding", upload }, focus: true });
   }, () => searchVector(vector));
 }
 

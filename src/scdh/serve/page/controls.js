@@ -5,6 +5,10 @@ const CHOICES = [12, 24, 48, 96, 200];
 const FIND_FROM = 10; // labels from which a field to find one is of use
 const MOST_SHOWN = 500;
 const MOST_LABELS = 16; // in one search
+const RANK_HELP = {
+  bits: "Every bit counts the same.",
+  outputs: "Bits that the model is sure of count more.",
+};
 
 export class Controls {
   // onChange(part) gets the part of the state that has changed.
@@ -17,6 +21,7 @@ export class Controls {
     byId("use-radius").addEventListener("change", (event) => {
       onChange({ radius: event.target.checked ? Number(byId("radius").value) : null });
     });
+    byId("rank").addEventListener("change", (event) => onChange({ rank: event.target.value }));
     byId("radius").addEventListener("input", () => this.showRadius());
     byId("radius").addEventListener("change", (event) => onChange({ radius: Number(event.target.value) }));
     byId("label-find").addEventListener("input", () => this.showLabels());
@@ -45,10 +50,18 @@ export class Controls {
     const choices = [...new Set([...this.choices, state.k])].sort((a, b) => a - b);
     byId("k").replaceChildren(...choices.map((k) => make("option", "", { value: k }, String(k))));
     byId("k").value = String(state.k);
+    byId("rank").value = state.rank;
+    byId("rank-help").textContent = RANK_HELP[state.rank];
     byId("use-radius").checked = state.radius !== null;
     if (state.radius !== null) byId("radius").value = state.radius;
     this.showRadius();
     this.showLabels();
+  }
+
+  // Only what was uploaded has outputs; they have no radius, which counts bits.
+  showRank(hasOutputs) {
+    byId("rank-control").hidden = !hasOutputs || this.state.radius !== null;
+    byId("radius-control").hidden = hasOutputs && this.state.rank === "outputs";
   }
 
   showRadius() {

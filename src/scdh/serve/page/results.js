@@ -50,19 +50,20 @@ export class Results {
     byId("grid").replaceChildren(...Array.from({ length: WAITING_CARDS }, card));
   }
 
-  showItems(items, state) {
+  // distances: as shownDistances gives them, where the items were found by a search.
+  showItems(items, state, distances = []) {
     this.cards.clear();
-    byId("grid").replaceChildren(...items.map((item) => this.card(item, state)));
+    byId("grid").replaceChildren(...items.map((item, place) => this.card(item, state, distances[place])));
   }
 
-  card(item, state) {
+  card(item, state, away = null) {
     const frame = new Frame("frame", this.hasPictures ? api.thumbnail(item.id) : null);
     const space = make("span", "strip-space");
     this.cards.set(item.id, { frame, space });
     const name = shortName(item.name) || `Item ${item.id}`;
     const labels = labelText(item.labels);
-    const distance = item.distance === undefined ? null
-      : make("span", "distance", {}, make("b", "", {}, String(item.distance)), item.distance === 1 ? " bit" : " bits");
+    const distance = away === null ? null
+      : make("span", "distance", { title: away.title }, make("span", "only-read", {}, "distance "), make("b", "", {}, away.number), away.unit);
     const text = make("span", "card-text", {},
       make("span", "label", { title: item.labels.join(", ") || item.name }, labels || name),
       labels ? make("span", "name", { title: item.name }, name) : null, space);
@@ -85,6 +86,17 @@ export class Results {
   clear() {
     byId("grid").replaceChildren();
   }
+}
+
+// Distances as texts: bits are counted; sums of outputs are real numbers, with as many digits as tell them apart.
+export function shownDistances(hits, isByOutputs) {
+  if (!isByOutputs) {
+    return hits.map(({ distance }) => ({ number: String(distance), unit: distance === 1 ? " bit" : " bits", title: null }));
+  }
+  const most = hits.at(-1)?.distance ?? 0;
+  const digits = most >= 100 ? 0 : most >= 10 ? 1 : most >= 1 ? 2 : 3;
+  const title = "Sum of the outputs of the model over the bits that differ";
+  return hits.map(({ distance }) => ({ number: distance.toFixed(digits), unit: "", title }));
 }
 
 // What is searched with: a picture of the visitor, an item, or a code.

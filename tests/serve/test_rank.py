@@ -1,0 +1,168 @@
+"""Ranking by real outputs: the hits and distances of the index itself, alone and computed together with others."""
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scdh import Client
+from scdh.codes import Codes
+from scdh.config import load_config
+from scdh.errors import ConfigError, ServiceError
+from scdh.hasher import Hasher
+from scdh.index import HammingIndex
+from scdh.serve.encoder import Encoded
+from scdh.serve.refusals import Refusal
+from scdh.serve.service import Service
+from scdh.serve.settings import Settings
+from scdh.serve.snapshot import Asked, Question, Snapshot, find_all
+from tests.serve.conftest import BITS, picture, save_index, save_model, some_vectors
+from tests.serve.hosted import hosted
+
+
+@pytest.fixture(scope="module")
+def client(site):
+    with Client(site.url) as calls:
+        yield calls
+
+
+@pytest.fixture(scope="module")
+def vectors(tmp_path_factory):
+    """A service of embeddings, and its index."""
+    folder = tmp_path_factory.mktemp("rank")
+    hasher = save_model(folder / "model", width=5)
+    save_index(
+        folder / "own.index", hasher.encode(some_vectors(30)), hasher.fingerprint(), np.arange(30) % 2, ["a", "b"]
+    )
+    with hosted(Settings(str(folder / "model"), str(folder / "own.index"))) as running, Client(running.url) as calls:
+        yield calls, hasher, HammingIndex.load(folder / "own.index")
+
+
+def pairs(answer):
+    return [(hit.id, hit.distance) for hit in answer.hits]
+
+
+def test_pictures_are_ranked_as_the_index_does_it(client, site, shop):
+    index, hasher = HammingIndex.load(shop / "photos.index"), Hasher.load(shop / "model")
+    files = [picture(seed) for seed in (3, 60, 61)]
+    answers = client.search_images(files, k=12, rank="outputs")
+    by_bits = client.search_images(files, k=12)
+    for file, answer, plain in zip(files, answers, by_bits, strict=True):
+        # A batch of three pictures may differ in the last digits from one of one, so each code is compared alone.
+        (alone,) = client.search_images(file, k=12, rank="outputs")
+        codes, u = hasher.encode([file], outputs=True)
+        (expected,) = index.search(Codes(codes.packed, BITS), 12, weights=np.abs(u))
+        assert [hit.id for hit in alone.hits] == expected.ids.tolist()
+        assert [hit.distance for hit in alone.hits] == pytest.approx(expected.distances.tolist(), rel=1e-4, abs=1e-5)
+        assert [hit.distance for hit in answer.hits] == pytest.approx(expected.distances.tolist(), rel=1e-4, abs=1e-5)
+        assert {hit.id for hit in answer.hits} == {hit.id for hit in plain.hits}
+        assert (answer.code, answer.total) == (plain.code, None)
+    assert [pairs(one) for one in answers] != [pairs(one) for one in by_bits]
+    only = client.search_images(files[0], k=12, labels=["pear"], rank="outputs")[0]
+    assert {label for hit in only.hits for label in hit.labels} == {"pear"}
+    assert len(only.hits) == 6
+
+
+def test_embeddings_are_ranked_as_the_index_does_it(vectors):
+    client, hasher, index = vectors
+    rows = np.random.default_rng(5).normal(size=(4, 5)).astype(np.float32)
+    for row in rows:
+        codes, u = hasher.encode(row[None], outputs=True)
+        (expected,) = index.search(Codes(codes.packed, BITS), 7, weights=np.abs(u))
+        (answer,) = client.search_vectors(row, k=7, rank="outputs")
+        assert pairs(answer) == list(expected)
+        assert all(isinstance(hit.distance, float) for hit in answer.hits)
+        assert all(isinstance(hit.distance, int) for hit in client.search_vectors(row, k=7)[0].hits)
+
+
+def test_many_clients_at_once_get_what_each_gets_alone(vectors):
+    client, hasher, index = vectors
+    rows = np.random.default_rng(6).normal(size=(24, 5)).astype(np.float32)
+
+    def ask(number: int):
+        return client.search_vectors(rows[number], k=5, rank=("outputs", "bits")[number % 2])[0]
+
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(ask, range(len(rows))))
+    for number, answer in enumerate(answers):
+        codes, u = hasher.encode(rows[number : number + 1], outputs=True)
+        weights = None if number % 2 else np.abs(u)
+        (expected,) = index.search(Codes(codes.packed, BITS), 5, weights=weights)
+        assert [hit.id for hit in answer.hits] == expected.ids.tolist()
+        assert [hit.distance for hit in answer.hits] == pytest.approx(expected.distances.tolist(), rel=1e-4, abs=1e-5)
+
+
+@settings(max_examples=40, deadline=None)
+@given(data=st.data(), seed=st.integers(0, 1 << 16), bits=st.sampled_from([1, 6, 13, 64]))
+def test_weighted_questions_asked_together_have_the_answers_they_have_alone(data, seed, bits):
+    rng = np.random.default_rng(seed)
+    snapshot = Snapshot(HammingIndex(Codes.from_signs(rng.random((40, bits)) < 0.5)), None)
+    asked = []
+    for _ in range(data.draw(st.integers(1, 12))):
+        u = rng.normal(size=(data.draw(st.integers(1, 3)), bits)).astype(np.float32)
+        by_outputs = data.draw(st.booleans())
+        question = Question(data.draw(st.integers(1, 45)), rank="outputs" if by_outputs else "bits")
+        asked.append(Asked(Codes.from_signs(u), question, outputs=u if by_outputs else None))
+    together = find_all(snapshot, asked)
+    assert together == [find_all(snapshot, [one])[0] for one in asked]
+    items = snapshot.index.codes.unpack().astype(bool)
+    for one, found in zip(asked, together, strict=True):
+        for code, outputs, answer in zip(
+            one.codes.unpack().astype(bool), one.outputs if one.outputs is not None else found, found, strict=True
+        ):
+            weights = np.ones(bits) if one.outputs is None else np.abs(outputs).astype(np.float64)
+            distances = ((items != code) * weights).sum(1)
+            k = min(one.question.k, 40)
+            assert [hit["distance"] for hit in answer.hits] == pytest.approx(np.sort(distances)[:k].tolist())
+            own = [distances[hit["id"]] for hit in answer.hits]
+            assert own == pytest.approx([hit["distance"] for hit in answer.hits])
+
+
+def test_what_has_no_outputs_is_refused_in_a_sentence(site, vectors):
+    code = site.http.get("/v1/items/3").json()["code"]
+    answers = {
+        "code": site.http.post("/v1/search/code", json={"codes": [code], "rank": "outputs"}),
+        "item": site.http.get("/v1/items/3/similar?rank=outputs"),
+        "radius": site.http.post("/v1/search/image?rank=outputs&radius=2", files={"image": picture(0)}),
+        "word": site.http.post("/v1/search/image?rank=floats", files={"image": picture(0)}),
+    }
+    messages = {}
+    for name, answer in answers.items():
+        assert (answer.status_code, answer.json()["error"]["code"]) == (422, "invalid"), answer.text
+        messages[name] = answer.json()["error"]["message"]
+    assert "bits alone are known" in messages["code"]
+    assert messages["code"] == messages["item"]
+    assert messages["radius"].startswith("A radius counts bits")
+    assert messages["word"].startswith("rank is not accepted")
+    assert site.http.post("/v1/search/code", json={"codes": [code], "rank": "bits"}).status_code == 200
+    with pytest.raises(ServiceError, match="A radius counts bits"):
+        vectors[0].search_vectors([0.0] * 5, radius=3, rank="outputs")
+
+
+def test_outputs_beyond_all_numbers_are_refused(tmp_path):
+    service = Service(Settings("model", "index"))
+    encoded = Encoded(Codes.from_signs(np.ones((1, 4))), np.array([[1.0, np.inf, 1.0, 1.0]], np.float32))
+    with pytest.raises(Refusal, match="beyond all numbers") as refusal:
+        asyncio.run(service._search_encoded(encoded, Question(3, rank="outputs")))
+    assert refusal.value.status == 422
+
+
+def test_the_document_has_the_parameter(site):
+    document = site.http.get("/openapi.json").json()
+    parameters = document["paths"]["/v1/search/image"]["post"]["parameters"]
+    (rank,) = [one for one in parameters if one["name"] == "rank"]
+    assert rank["schema"]["enum"] == ["bits", "outputs"]
+    content = document["paths"]["/v1/search/vector"]["post"]["requestBody"]["content"]["application/json"]
+    assert content["example"]["rank"] == "outputs"
+    assert document["components"]["schemas"]["Hit"]["properties"]["distance"]["type"] == "number"
+
+
+def test_a_method_that_ranks_by_a_distance_of_its_own_is_not_served(tmp_path):
+    overrides = {"method.name": "dqn", "method.bits": 16, "net.backbone": "features"}
+    Hasher.build(load_config(overrides=overrides), ["a", "b"], False, 5).save(tmp_path / "model")
+    HammingIndex(Codes.from_signs(np.ones((2, 16)))).save(tmp_path / "own.index")
+    with pytest.raises(ConfigError, match=r"method dqn ranks by .* cannot serve"):
+        Service(Settings(str(tmp_path / "model"), str(tmp_path / "own.index")))._load()
