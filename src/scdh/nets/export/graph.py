@@ -69,9 +69,13 @@ def convert(net: Network, read: Callable[[Outputs], Tensor], size: int) -> Graph
 
         example = torch.zeros(2, size, size, 3, dtype=torch.uint8)
         frontend = FrontEndManager().load_by_framework("pytorch")
-        with torch.no_grad():
-            traced = TorchScriptPythonDecoder(_WithReading(net, read).eval(), example_input=(example,))
-            model = frontend.convert(frontend.load(traced))
+        was_training = net.training
+        try:
+            with torch.no_grad():
+                traced = TorchScriptPythonDecoder(_WithReading(net, read).eval(), example_input=(example,))
+                model = frontend.convert(frontend.load(traced))
+        finally:
+            net.train(was_training)
         if len(model.inputs) != 1 or len(model.outputs) != 1:
             raise ExportError("its graph has not one input and one output")
         model.reshape([-1, size, size, 3])

@@ -21,6 +21,7 @@ from scdh.private_folder import NotPrivateError, make_private
 from scdh.tensor_files import open_tensors, write_tensors
 
 FORMAT = "scdh-export"
+FOLDER_VARIABLE = "SCDH_EXPORT_DIR"
 MOST_BYTES = 2 << 30
 _KEY = "key"
 _SUFFIX = ".scdh-export"
@@ -91,7 +92,7 @@ def _private_folder() -> Path | None:
     global _has_warned
     try:
         base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-        folder = Path(os.path.abspath(base)) / "scdh" / "exports"
+        folder = Path(os.path.abspath(os.environ.get(FOLDER_VARIABLE) or Path(base, "scdh", "exports")))
         make_private(folder)
         return folder
     except NotPrivateError as error:
@@ -99,7 +100,7 @@ def _private_folder() -> Path | None:
             _has_warned = True
             warnings.warn(
                 f"Exported networks are not kept: {error}, and whoever can write there could change your codes; name "
-                "a folder of your own in XDG_CACHE_HOME.",
+                f"a folder of your own in {FOLDER_VARIABLE}.",
                 stacklevel=2,
             )
     except (OSError, RuntimeError):  # read-only, or no home
