@@ -181,7 +181,7 @@ def test_without_the_package_torch_computes(monkeypatch: pytest.MonkeyPatch, no_
 
 
 def test_wrong_engines_are_named() -> None:
-    with pytest.raises(ConfigError, match="engine 'openvin'.*openvino"):
+    with pytest.raises(ConfigError, match=r"engine 'openvin'.*openvino"):
         build().encode(pictures(1), engine="openvin")
     vectors = Hasher.build(load_config(overrides={"net.backbone": "features", "method.bits": 8}), ["a", "b"], False, 4)
     rows = np.ones((3, 4), np.float32)
@@ -209,8 +209,8 @@ def test_what_cannot_be_exported_is_said_once_and_torch_computes(head: type, fol
     hasher.network.head = head(hasher.network.width, 8).eval()
     items = pictures(3)
     with pytest.warns(UserWarning, match=r"^This network cannot be exported.*; torch computes instead\.$") as said:
-        codes = hasher.encode(items)
-        assert hasher.encode(items) == codes == hasher.encode(items, engine="torch")
+        found = [hasher.encode(items) for _ in range(2)]
+    assert found[0] == found[1] == hasher.encode(items, engine="torch")
     assert len(said) == len(exports) == 1
     assert "\n" not in str(said[0].message)
     assert not list(folder.iterdir())
@@ -325,8 +325,8 @@ def test_a_folder_that_others_can_write_to_keeps_nothing(folder: Path, exports: 
     folder.mkdir()
     folder.chmod(0o777)
     with pytest.warns(UserWarning, match="Exported networks are not kept: other users can write to") as said:
-        codes = build().encode(pictures(5))
-        assert build().encode(pictures(5)) == codes
+        found = [build().encode(pictures(5)) for _ in range(2)]
+    assert found[0] == found[1]
     assert len(said) == 1
     assert len(exports) == 2
     assert not list(folder.iterdir())
