@@ -20,6 +20,7 @@ SECTIONS = {
     "evaluation": "Evaluation against the argsort way",
     "cost": "The unary loss against pairs and triplets",
     "data": "Data path against the bare network",
+    "encode": "Photos to codes against eager torch",
     "serve": "The service under load",
 }
 # Headings by which curves find their rows.
@@ -52,7 +53,8 @@ def machine() -> str:
         pass  # other systems have no such file; the short name is enough
     vectors = "AVX-512" if "avx512f" in flags else "AVX2" if "avx2" in flags else "neither AVX-512 nor AVX2 seen"
     vectors += " with vector popcount" if "avx512_vpopcntdq" in flags else ""
-    versions = ", ".join(f"{name} {_version(name)}" for name in ("numpy", "numba", "faiss-cpu", "torch", "scdh"))
+    packages = ("numpy", "numba", "faiss-cpu", "torch", "openvino", "scdh")
+    versions = ", ".join(f"{name} {_version(name)}" for name in packages)
     return f"{model}, {os.cpu_count()} cores, {vectors}; Python {platform.python_version()}, {versions}"
 
 

@@ -24,6 +24,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--threads", type=int, help="for scdh, faiss and BLAS (default: all cores)")
     parser.add_argument("--out", type=Path, help="folder for results, report and figures (default: the project's)")
     parser.add_argument("--imagenet", type=int, help="queries of the ImageNet protocol (0: leave it out)")
+    parser.add_argument("--run", help="section encode: a trained run of the groceries (default: one is fitted)")
     data = parser.add_argument_group("section data")
     data.add_argument("--data", help="a source of images (default: made-up 32×32 JPEGs)")
     data.add_argument("--root", help="folder of a named benchmark")
@@ -75,6 +76,10 @@ def measure(section: str, options: argparse.Namespace, threads: int) -> list[Tab
         from benchmarks import cost
 
         return cost.measure(cost.QUICK if options.quick else cost.Plan())
+    if section == "encode":
+        from benchmarks import encoding
+
+        return encoding.measure(replace(encoding.QUICK if options.quick else encoding.Plan(), run=options.run))
     from benchmarks import throughput
 
     images, repeats = options.images or (128 if options.quick else 640), options.repeats or (1 if options.quick else 5)

@@ -1,6 +1,9 @@
 """How the tests share the processes of pytest-xdist: `make test` and `make check` start one per core."""
 
+import atexit
 import os
+import shutil
+import tempfile
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -9,6 +12,10 @@ import pytest
 
 # Read by torch when it is imported, here and in the processes that tests start: one thread for each of them.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# Networks that tests export do not belong beside those of the user.
+if "SCDH_EXPORT_DIR" not in os.environ:
+    os.environ["SCDH_EXPORT_DIR"] = tempfile.mkdtemp(prefix="scdh-exports-")
+    atexit.register(shutil.rmtree, os.environ["SCDH_EXPORT_DIR"], ignore_errors=True)
 TESTS = Path(__file__).parent
 
 

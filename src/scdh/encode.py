@@ -19,10 +19,12 @@ from scdh.data.batches.batch import Batch
 from scdh.data.batches.loaders import OnBadImage, evaluation_batches
 from scdh.data.images.transforms import Preprocess
 from scdh.data.source import Source
+from scdh.nets.export.graph import ExportedNetwork
 from scdh.nets.network import Network, Outputs
 
 PIECE = 8 * 224 * 224  # pixels that a thread takes at once
 Read = Callable[[Outputs], Tensor]
+Work = Callable[[], np.ndarray]  # the values of a piece of a batch
 
 
 def run_network(net: Network, batches: Iterable[Batch], read: Read) -> Iterator[tuple[np.ndarray, np.ndarray]]:
@@ -32,12 +34,22 @@ def run_network(net: Network, batches: Iterable[Batch], read: Read) -> Iterator[
     """
     net.eval()
     threads = torch.get_num_threads() if net.device.type == "cpu" else 0
-    if threads < 2:
-        for batch in batches:
-            pieces = _pieces(batch.inputs) if threads else [batch.inputs]
-            yield batch.rows.numpy(), np.concatenate([_values(net, read, piece) for piece in pieces])
-        return
-    yield from _run_on_threads(net, batches, read, threads)
+
+    def work(inputs: Tensor) -> list[Work]:
+        return [partial(_values, net, read, piece) for piece in (_pieces(inputs) if threads else [inputs])]
+
+    return _run(work, batches) if threads < 2 else _run_on_threads(work, batches, threads)
+
+
+def run_exported(net: ExportedNetwork, batches: Iterable[Batch]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """As :func:`run_network`, of images through a network that was exported with what to read of its outputs."""
+
+    def work(inputs: Tensor) -> list[Work]:
+        if len(inputs) < net.threads:
+            return [partial(net.alone, inputs)]
+        return [partial(net, piece) for piece in inputs.split(min(net.piece, -(-len(inputs) // net.threads)))]
+
+    return _run(work, batches) if net.threads < 2 else _run_on_threads(work, batches, net.threads)
 
 
 def item_batches(
@@ -57,20 +69,26 @@ def item_batches(
             yield batch
 
 
+def _run(work: Callable[[Tensor], list[Work]], batches: Iterable[Batch]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    for batch in batches:
+        yield batch.rows.numpy(), np.concatenate([compute() for compute in work(batch.inputs)])
+
+
 def _run_on_threads(
-    net: Network, batches: Iterable[Batch], read: Read, threads: int
+    work: Callable[[Tensor], list[Work]], batches: Iterable[Batch], threads: int
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """As :func:`run_network`; a batch is computed while the next one is decoded."""
+    """The pieces of a batch at once; a batch is computed while the next one is decoded."""
     pool: ThreadPoolExecutor | None = None
     waiting: tuple[np.ndarray, list[Future[np.ndarray]]] | None = None
+    threads_of_torch = torch.get_num_threads()
     try:
         for batch in batches:
             if batch.inputs.ndim != 4:  # vectors: a batch is little work
-                yield batch.rows.numpy(), _values(net, read, batch.inputs)
+                yield from _run(work, [batch])
                 continue
             if pool is None:  # after the first batch: worker processes that decode must not inherit its threads
                 pool = ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,))
-            started = [pool.submit(partial(_values, net, read, piece)) for piece in _pieces(batch.inputs)]
+            started = [pool.submit(compute) for compute in work(batch.inputs)]
             if waiting is not None:
                 yield waiting[0], np.concatenate([future.result() for future in waiting[1]])
             waiting = batch.rows.numpy(), started
@@ -79,7 +97,7 @@ def _run_on_threads(
     finally:
         if pool is not None:
             pool.shutdown(cancel_futures=True)
-            torch.set_num_threads(threads)  # else threads that start later would have one thread each, too
+            torch.set_num_threads(threads_of_torch)  # else threads that start later would have one thread each, too
 
 
 def _pieces(inputs: Tensor) -> list[Tensor]:

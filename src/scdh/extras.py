@@ -14,6 +14,7 @@ _PACKAGES = {
     "jinja2": ("jinja2", "demo"),
     "matplotlib": ("matplotlib", "demo"),
     "milvus_lite": ("milvus-lite", "milvus"),
+    "openvino": ("openvino", "fast"),
     "prometheus_client": ("prometheus-client", "serve"),
     "pymilvus": ("pymilvus", "milvus"),
     "python_multipart": ("python-multipart", "serve"),

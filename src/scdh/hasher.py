@@ -11,11 +11,13 @@ import numpy as np
 
 from scdh.codes import HAMMING, RANKING, Codes
 from scdh.config import RunConfig, parse_config
-from scdh.data.arrays.loose import item_sources
+from scdh.data.arrays.loose import item_count, item_sources
 from scdh.data.batches.loaders import Batch, OnBadImage, check_loading
 from scdh.data.images.transforms import Preprocess
 from scdh.data.source import Source
-from scdh.encode import item_batches, run_network
+from scdh.encode import item_batches
+from scdh.engine import Engines
+from scdh.engine_names import Engine
 from scdh.errors import DataError, ModelError
 from scdh.hub import HUB, find_model_folder, upload_folder
 from scdh.methods.base import Method
@@ -25,7 +27,6 @@ from scdh.model_description import without_folders
 from scdh.model_folder import open_model, write_model
 from scdh.nets.build import build_network
 from scdh.nets.device import find_device, on_device
-from scdh.nets.folding import fold_batch_norm
 from scdh.nets.network import Network, weights_fingerprint, weights_state
 from scdh.nets.small import FeatureTrunk
 from scdh.nets.unallocated import build_unallocated, has_unsaved_tensors
@@ -57,7 +58,7 @@ class Hasher:
     preprocess: Preprocess | None = None
     feature_width: int | None = None
     info: dict[str, Any] = field(default_factory=dict)
-    _folded: tuple[Any, Network] | None = field(default=None, init=False, repr=False, compare=False)
+    _engines: Engines = field(default_factory=Engines, init=False, repr=False, compare=False)
     _fingerprint: tuple[Any, str] | None = field(default=None, init=False, repr=False, compare=False)
 
     @property
@@ -72,17 +73,16 @@ class Hasher:
 
     def encoder(self) -> Network:
         """The network as it encodes: a copy with batch-norm folded away, made anew when the weights have changed."""
-        if self.preprocess is None:
-            return self.network
-        state = weights_state(self.network)
-        if self._folded is None or self._folded[0] != state:
-            self._folded = (state, fold_batch_norm(self.network, self.preprocess.size))
-        return self._folded[1]
+        return self._engines.folded(self)
+
+    def run(
+        self, batches: Iterable[Batch], *, engine: Engine = "torch", images: int | None = None
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """(rows [B], u [B, r]) of every batch, by the engine of that name; ``images`` in all, None for many."""
+        return self._engines.run(self, batches, engine, images)
 
     def fingerprint(self) -> str:
-        """16 hex digits of the weights, computed again only when they have changed; the command line writes them
-        beside codes and refuses to mix those of two models.
-        """
+        """16 hex digits of the weights, which are written beside codes, so that those of two models are not mixed."""
         state = weights_state(self.network)
         if self._fingerprint is None or self._fingerprint[0] != state:
             self._fingerprint = (state, weights_fingerprint(self.network))
@@ -160,6 +160,7 @@ class Hasher:
         on_bad_image: OnBadImage = "fail",
         progress: bool = False,
         outputs: bool = False,
+        engine: Engine = "auto",
     ) -> Codes | tuple[Codes, np.ndarray]:
         """Codes of images or embeddings.
 
@@ -172,15 +173,16 @@ class Hasher:
             on_bad_image: "fail", or "skip" to leave unreadable images out.
             progress: show a bar.
             outputs: also give the real outputs, for ``index.search(codes, weights=abs(u))``.
+            engine: "torch"; "openvino", which is faster on a CPU; "auto": openvino where it is of use.
 
         Returns:
             Codes whose ``ids`` are positions in ``items``; with ``outputs`` a pair of codes and u float32 [n, r].
         """
         batches = self._batches(items, batch_size, workers, on_bad_image)
+        count = item_count(items)
         if progress:
-            is_many = isinstance(items, list | tuple) or getattr(items, "ndim", 0) in (2, 4)
-            batches = track(batches, len(items) if is_many else 0, "encoding", "items", lambda batch: len(batch.rows))
-        found = run_network(self.encoder(), batches, self.method.hash_outputs)
+            batches = track(batches, count or 0, "encoding", "items", lambda batch: len(batch.rows))
+        found = self.run(batches, engine=engine, images=count)
         if not outputs:
             return self.encode_outputs(found)
         kept = list(found)

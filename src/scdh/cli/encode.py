@@ -10,6 +10,7 @@ from scdh.cli.completion import complete_data
 from scdh.cli.options import (
     BatchSize,
     Device,
+    EngineName,
     From,
     IdColumn,
     ImageColumn,
@@ -60,6 +61,7 @@ def encode(
     workers: Workers = None,
     replace: Replace = False,
     device: Device = None,
+    engine: EngineName = "auto",
     as_json: Json = False,
 ) -> None:
     """Turn images or embeddings into binary codes.
@@ -103,6 +105,7 @@ def encode(
         workers=workers,
         on_bad_image=on_bad_image,
         hash_outputs=kept.hash_outputs,
+        engine=engine,
     )
     seconds = time.perf_counter() - started
     save_named_codes(out, codes, row_names)

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from scdh.engine_names import Engine
 from scdh.errors import ConfigError
 
 Root = Annotated[
@@ -48,6 +49,12 @@ Device = Annotated[
         help="Where networks run (auto: a GPU where there is one); no setting of a run.",
         autocompletion=lambda: ["auto", "cpu", "cuda", "mps"],
         show_default=False,
+    ),
+]
+EngineName = Annotated[
+    Engine,
+    typer.Option(
+        "--engine", help="What computes codes of images on a CPU; auto: openvino, the faster, where it is of use."
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", metavar="", help="Print one JSON document instead of a table.")]

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from scdh.cli.options import Device, Json, use_device
+from scdh.cli.options import Device, EngineName, Json, use_device
 from scdh.cli.output import print_json, print_line, print_note
 from scdh.errors import CodesError, ConfigError
 
@@ -67,6 +67,7 @@ def search(
         typer.Option(help="For --html: data whose rows are the items, where their names are no image files."),
     ] = None,
     device: Device = None,
+    engine: EngineName = "auto",
     as_json: Json = False,
 ) -> None:
     """Find the nearest items by Hamming distance; ties are ordered by id.
@@ -96,7 +97,8 @@ def search(
     elif codes is not None:
         queries = queries_of_file(codes, searched, index_name)
     else:
-        queries = encoded_queries(model or "", inputs, searched, index_name, keep_outputs=rank == "outputs")
+        wants = rank == "outputs"
+        queries = encoded_queries(model or "", inputs, searched, index_name, keep_outputs=wants, engine=engine)
     allowed = None if not label else ids_with_labels(row_names, label, index_name)
     search_for = Search(searched, k, radius, allowed, left_out=row_id)
     found = search_for.find(queries.codes, queries.outputs)

@@ -12,6 +12,7 @@ from scdh.code_checks import check_same_model
 from scdh.codes import Codes
 from scdh.data.name_files import load_named_codes
 from scdh.data.row_names import RowNames
+from scdh.engine_names import Engine
 from scdh.errors import ConfigError, unknown_name
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ def queries_of_file(path: Path, index: "AnyIndex", index_name: str) -> SearchQue
 
 
 def encoded_queries(
-    model: str, inputs: list[str], index: "AnyIndex", index_name: str, *, keep_outputs: bool
+    model: str, inputs: list[str], index: "AnyIndex", index_name: str, *, keep_outputs: bool, engine: Engine = "auto"
 ) -> SearchQueries:
     """Image files or data, encoded by the model that made the index; with their real outputs if these are wanted."""
     from scdh.cli.inputs import open_inputs
@@ -99,7 +100,8 @@ def encoded_queries(
     source = open_inputs(inputs)
     hasher = RunFolder(model).load_model()
     check_same_model(index.metadata, {"model": hasher.fingerprint()}, index_name, model)
-    batches = hash_outputs_of_rows(hasher, source, np.arange(len(source)), workers=0, progress="encoding")
+    rows = np.arange(len(source))
+    batches = hash_outputs_of_rows(hasher, source, rows, workers=0, progress="encoding", engine=engine)
     kept = KeptOutputs(hasher, batches, always=keep_outputs)
     codes, row_names = named_codes(hasher, source, kept)
     return SearchQueries(codes, row_names.names, row_names, source, kept.u if keep_outputs else None)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from scdh.cli.options import Device, use_device
+from scdh.cli.options import Device, EngineName, use_device
 from scdh.cli.output import print_line, print_note
 from scdh.errors import ConfigError
 
@@ -55,6 +55,7 @@ def serve(
         float, typer.Option(min=0, help="Seconds between SIGTERM and the end in which /ready says 503.")
     ] = 1,
     device: Device = None,
+    engine: EngineName = "auto",
     open_page: Annotated[bool, typer.Option("--open", metavar="", help="Open the page in a browser.")] = False,
 ) -> None:
     """Search by picture, by item, by code and by embedding: an HTTP API and a web page.
@@ -78,6 +79,7 @@ def serve(
         token=_token(token_file),
         hosts=_hosts(allow_host, LOOPBACK if is_local else None),
         origins=tuple(cors or ()),
+        engine=engine,
         limits=Limits(
             upload=int(max_upload * 1e6),
             pixels=int(max_pixels * 1e6),

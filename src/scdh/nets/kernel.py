@@ -61,4 +61,4 @@ class KernelHead(Head):
             x = self._direction(x)
             squared = x.square().sum(1, keepdim=True) + self.anchors.square().sum(1) - 2 * x @ self.anchors.T
             radial = torch.exp(-squared.clamp(min=0) / (2 * self.sigma**2))
-            return torch.cat([radial, radial.new_ones(len(x), 1)], 1)
+            return torch.cat([radial, torch.ones_like(radial[:, :1])], 1)

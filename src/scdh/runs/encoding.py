@@ -10,7 +10,7 @@ from scdh.data.batches.batch import Batch
 from scdh.data.batches.loaders import OnBadImage, evaluation_batches
 from scdh.data.row_names import RowNames
 from scdh.data.source import Source
-from scdh.encode import run_network
+from scdh.engine_names import Engine
 from scdh.errors import DataError
 from scdh.hasher import Hasher
 from scdh.progress import track
@@ -28,6 +28,7 @@ def encode_rows(
     workers: int | None = None,
     on_bad_image: OnBadImage = "fail",
     hash_outputs: HashOutputs | None = None,
+    engine: Engine = "torch",
 ) -> tuple[Codes, RowNames]:
     """Codes of some rows, whose metadata name the model, and the names and labels of these rows.
 
@@ -41,9 +42,17 @@ def encode_rows(
         on_bad_image: "fail", or "skip" to leave unreadable images out.
         hash_outputs: gives (rows, u) batches as :func:`hash_outputs_of_rows` does (the default), e.g. from features
             that were kept.
+        engine: what computes, as for :meth:`scdh.Hasher.encode`; training and scoring leave it to torch.
     """
     outputs = (hash_outputs or hash_outputs_of_rows)(
-        hasher, source, rows, batch_size=batch_size, workers=workers, on_bad_image=on_bad_image, progress=title
+        hasher,
+        source,
+        rows,
+        batch_size=batch_size,
+        workers=workers,
+        on_bad_image=on_bad_image,
+        progress=title,
+        engine=engine,
     )
     return named_codes(hasher, source, outputs)
 
@@ -57,6 +66,7 @@ def hash_outputs_of_rows(
     workers: int | None = None,
     on_bad_image: OnBadImage = "fail",
     progress: str | None = None,
+    engine: Engine = "torch",
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """(rows [B], u [B, r]) of some rows of a source, batch by batch.
 
@@ -68,6 +78,7 @@ def hash_outputs_of_rows(
         workers: processes that decode images; None: chosen by the machine.
         on_bad_image: "fail", or "skip" to leave unreadable images out.
         progress: title of a progress bar; None: no bar.
+        engine: what computes, as for :meth:`scdh.Hasher.encode`.
     """
     hasher.check_fits(source)
     batches: Iterable[Batch] = evaluation_batches(
@@ -80,7 +91,7 @@ def hash_outputs_of_rows(
     )
     if progress is not None:
         batches = track(batches, len(rows), progress, "items", lambda batch: len(batch.rows))
-    return run_network(hasher.encoder(), batches, hasher.method.hash_outputs)
+    return hasher.run(batches, engine=engine, images=len(rows))
 
 
 def hash_outputs_of_features(hasher: Hasher, features: np.ndarray, batch_size: int = 8192) -> np.ndarray:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from scdh.data.source import Source
+from scdh.engine_names import Engine
 from scdh.errors import DataError
 from scdh.hasher import Hasher
 from scdh.nets.network import weights_fingerprint
@@ -85,11 +86,18 @@ class SourceFeatures:
         )
 
     def hash_outputs(
-        self, hasher: Hasher, source: Source, rows: np.ndarray, *, progress: str | None = None, **loading: Any
+        self,
+        hasher: Hasher,
+        source: Source,
+        rows: np.ndarray,
+        *,
+        progress: str | None = None,
+        engine: Engine = "torch",
+        **loading: Any,
     ) -> Iterable[tuple[np.ndarray, np.ndarray]]:
-        """As :func:`hash_outputs_of_rows`; where the trunk is as it came, only the layers above it run."""
+        """As :func:`hash_outputs_of_rows`; where the trunk is as it came, only the layers above it run, in torch."""
         if not has_untrained_trunk(hasher) or hasher.preprocess is None or not self._is_of_use(hasher):
-            return hash_outputs_of_rows(hasher, source, rows, progress=progress, **loading)
+            return hash_outputs_of_rows(hasher, source, rows, progress=progress, engine=engine, **loading)
         hasher.check_fits(source)
         return self._hash_outputs(hasher, rows, progress, loading)
 

@@ -17,7 +17,7 @@ from scdh.codes import Codes
 from scdh.data.batches.batch import Batch
 from scdh.data.images.decode import decode
 from scdh.data.source import BadImage
-from scdh.encode import run_network
+from scdh.engine_names import Engine
 from scdh.errors import CodesError
 from scdh.hasher import Hasher
 from scdh.serve.admission import Admission
@@ -44,6 +44,7 @@ class Encoder:
         limits: of images and pixels.
         observe_batch: is told the size of each batch.
         observe_queue: is told how many images are inside.
+        engine: what computes, as for :meth:`scdh.Hasher.encode`.
     """
 
     def __init__(
@@ -52,10 +53,10 @@ class Encoder:
         limits: Limits,
         observe_batch: Callable[[int], object] = lambda _: None,
         observe_queue: Callable[[int], object] = lambda _: None,
+        engine: Engine = "auto",
     ) -> None:
-        self.hasher, self._limits = hasher, limits
+        self.hasher, self._limits, self._engine = hasher, limits, engine
         self.takes_images = hasher.preprocess is not None
-        self._network = hasher.encoder()
         # What is wrong with an image is told to its client, not to the terminal.
         warnings.filterwarnings("ignore", module=r"PIL\.")
         self._decoders = ThreadPoolExecutor(DECODERS, thread_name_prefix="decode")
@@ -132,7 +133,7 @@ class Encoder:
             values = torch.from_numpy(np.stack(inputs))
         rows = torch.arange(len(inputs))
         batch = Batch(values, torch.full_like(rows, -1), rows)
-        outputs = run_network(self._network, [batch], self.hasher.method.hash_outputs)
+        outputs = self.hasher.run([batch], engine=self._engine)  # of many: a service runs for long
         return [u for _, values_of_batch in outputs for u in values_of_batch]
 
     def _encoded(self, outputs: list[np.ndarray]) -> Encoded:

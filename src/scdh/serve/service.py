@@ -212,6 +212,7 @@ class Service:
             self.settings.limits,
             measures.batches.labels("images").observe,
             measures.queue.labels("images").set,
+            self.settings.engine,
         )
         self._model = {
             "method": hasher.config.method.name,

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from scdh.engine_names import Engine
 from scdh.errors import ConfigError
 
 LEAST_TOKEN = 16
@@ -69,6 +70,7 @@ class Settings:
         hosts: names under which clients may call the service; None: any. A service for this machine alone takes only
             its own names, or else a web page could reach it through a name that its author lets point here.
         origins: web sites whose pages may call the service (CORS).
+        engine: what computes codes of images, as for :meth:`scdh.Hasher.encode`.
         limits: see there.
         watch_seconds: how often the index file is compared with what is served.
     """
@@ -80,6 +82,7 @@ class Settings:
     token: str | None = field(default=None, repr=False)
     hosts: tuple[str, ...] | None = None
     origins: tuple[str, ...] = ()
+    engine: Engine = "auto"
     limits: Limits = field(default_factory=Limits)
     watch_seconds: float = 1.0
 

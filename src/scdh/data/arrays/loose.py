@@ -62,6 +62,14 @@ class ItemsSource(Source):
         return str(item) if isinstance(item, (str, os.PathLike)) else f"item {self._start + row}"
 
 
+def item_count(items: Any) -> int | None:
+    """How many items there are, as :func:`item_sources` takes them; None where that is not known beforehand."""
+    if isinstance(items, (str, os.PathLike, Image.Image, *ENCODED)):
+        return 1
+    is_many = isinstance(items, list | tuple) or getattr(items, "ndim", 0) in (2, 4)
+    return len(items) if is_many else None
+
+
 def item_sources(items: Any, chunk_size: int, *, is_vectors: bool) -> Iterator[tuple[int, ItemsSource]]:
     """One item, a list, an array or any iterator as sources, with the position of the first item of each.
 

@@ -6,11 +6,13 @@ the same (Pillow holds the interpreter's lock while it decodes), two processes 5
 
 Beside a network on the same two cores, workers slow it down: its threads wait for each other after every layer, and a
 decoding process on one core makes the other wait each time (encoding at 128²: 290 images a second without decoding, 258
-with 0 workers, 40 to 120 with 1 or 2). So ``workers=None`` uses workers only with a GPU or with many cores.
+with 0 workers, 40 to 120 with 1 or 2). So ``workers=None`` uses workers only with a GPU or with many cores, and for
+the encoding of photos that take longer to decode than to encode: of 12 megapixels, one thread decodes 35 a second.
 """
 
 import os
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -21,6 +23,9 @@ from torch.utils.data import DataLoader, Dataset
 
 from scdh.data.images.transforms import Preprocess
 from scdh.data.source import BadImage, Source
+
+SLOW_SECONDS = 0.01  # an image; on one core, a network of images takes about as long
+TRIED_IMAGES = 3
 
 
 class DecodedBatch(NamedTuple):
@@ -94,9 +99,21 @@ def default_workers() -> int:
     return min(8, max(cores - 1, 1)) if torch.cuda.is_available() else min(8, cores // 8)
 
 
+def workers_for(decoder: BatchDecoder) -> int:
+    """As :func:`default_workers`; one a core where images that are to be encoded take long to decode."""
+    default, cores = default_workers(), os.cpu_count() or 1
+    is_encoding = decoder.preprocess is not None and decoder.random_key is None
+    if default >= cores or not is_encoding or len(decoder) < 2 or sys.platform != "linux":
+        return default
+    rows, uses = decoder.batches[0]
+    begun, count = time.perf_counter(), min(TRIED_IMAGES, len(rows))
+    BatchDecoder(decoder.source, decoder.preprocess, "none", [(rows[:count], uses[:count])], None, 1)[0]
+    return cores if (time.perf_counter() - begun) / count > SLOW_SECONDS else default
+
+
 def decode_batches(decoder: BatchDecoder, workers: int | None) -> Iterator[DecodedBatch]:
     """The batches of ``decoder`` in order, decoded by ``workers`` processes (0: in this thread, None: by machine)."""
-    workers = default_workers() if workers is None else workers
+    workers = workers_for(decoder) if workers is None else workers
     if workers == 0 or decoder.preprocess is None or len(decoder) < 2:
         for i in range(len(decoder)):
             yield decoder[i]

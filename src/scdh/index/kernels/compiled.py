@@ -10,8 +10,8 @@ from typing import Any
 from numba import config, njit
 from numba.core.caching import FunctionCache
 
-from scdh.index.kernels.private_folder import NotPrivateError, make_private
 from scdh.index.kernels.sources import source_digest
+from scdh.private_folder import NotPrivateError, make_private
 
 _has_warned = False
 

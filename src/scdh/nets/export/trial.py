@@ -1,0 +1,34 @@
+"""Are the codes of an exported network those of torch? Compared on images that are the same everywhere."""
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor
+
+MOST_DIFFERING = 0.001  # share of the bits
+
+
+def trial_images(size: int, count: int) -> Tensor:
+    """uint8 [count, 3, size, size] with the channels last in memory: pictures and noise in turn."""
+    rng = np.random.default_rng(0)
+    images = np.empty((count, size, size, 3), np.uint8)
+    for number in range(count):
+        images[number] = _picture(size, rng) if number % 2 == 0 else rng.integers(0, 256, (size, size, 3))
+    return torch.from_numpy(images).permute(0, 3, 1, 2)
+
+
+def _picture(size: int, rng: np.random.Generator) -> np.ndarray:
+    """Patches of colour at several scales, the smaller the fainter, as in photos."""
+    values = np.full((size, size, 3), rng.uniform(60, 200), np.float32)
+    for scale in (2, 4, 8, 16, 32):
+        coarse = rng.normal(0, 100 / scale, (min(scale, size), min(scale, size), 3)).astype(np.float32)
+        channels = [Image.fromarray(coarse[..., c]).resize((size, size), Image.Resampling.BICUBIC) for c in range(3)]
+        values += np.stack([np.asarray(channel) for channel in channels], axis=-1)
+    return values.clip(0, 255).astype(np.uint8)
+
+
+def differing_bits(expected: np.ndarray, found: np.ndarray) -> float:
+    """Share of bits that differ, where a bit is 1 iff its value is ≥ 0; both [n, r]. 1 if a value is no number."""
+    if expected.shape != found.shape or not np.isfinite(found).all():
+        return 1.0
+    return float(((expected >= 0) != (found >= 0)).mean()) if expected.size else 0.0

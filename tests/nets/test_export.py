@@ -1,0 +1,370 @@
+"""Networks exported to OpenVINO: the codes of torch, kept in a private folder, and torch where anything goes wrong."""
+
+import os
+import socket
+import sys
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from scdh import engine
+from scdh.config import load_config
+from scdh.errors import ConfigError
+from scdh.hasher import Hasher
+from scdh.methods.declared import method_names
+from scdh.nets.export import kept
+from scdh.nets.export.graph import ExportedNetwork, ExportError, Graph, convert
+from scdh.nets.export.trial import differing_bits, trial_images
+from scdh.nets.heads import HashHead
+from tests.damage import flipped
+
+pytest.importorskip("openvino")
+SIDE = 24
+
+
+def build(method: str = "scdh", bits: int = 8, seed: int = 0, **settings: object) -> Hasher:
+    torch.manual_seed(seed)
+    overrides = {"net.backbone": "small_conv", "net.image_size": SIDE, "method.name": method, "method.bits": bits}
+    hasher = Hasher.build(load_config(overrides={**overrides, **settings}), ["a", "b"], False, None)
+    hasher.network.eval()
+    return hasher
+
+
+def pictures(count: int, seed: int = 1) -> list[np.ndarray]:
+    return list(np.random.default_rng(seed).integers(0, 256, (count, SIDE, SIDE, 3), dtype=np.uint8))
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of kept exports, for each test a new one."""
+    monkeypatch.setenv(kept.FOLDER_VARIABLE, str(tmp_path / "exports"))
+    return tmp_path / "exports"
+
+
+@pytest.fixture
+def few_are_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "ENOUGH_TO_EXPORT", 1)
+    monkeypatch.setattr(engine, "ENOUGH_TO_READ", 1)
+
+
+@pytest.fixture
+def exports(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Sizes of the networks that were converted, one for each time."""
+    done: list[int] = []
+
+    def counted(net, read, size):
+        done.append(size)
+        return convert(net, read, size)
+
+    monkeypatch.setattr(engine, "convert", counted)
+    return done
+
+
+@pytest.fixture
+def no_warnings() -> Iterator[None]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        yield
+
+
+@pytest.mark.usefixtures("no_warnings")
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_batches_of_any_size_give_the_outputs_of_torch(threads: int) -> None:
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        hasher = build(bits=13)
+        for count in (1, 2, 3, 17, 300):
+            items = pictures(count)
+            codes, u = hasher.encode(items, outputs=True, engine="openvino", batch_size=150)
+            expected_codes, expected = hasher.encode(items, outputs=True, engine="torch", batch_size=150)
+            # 16-bit arithmetic, which processors that have it would use by default, is off by a thousandth.
+            assert np.abs(u - expected).max() < 1e-5 * np.abs(expected).max()
+            assert codes == expected_codes
+        assert torch.get_num_threads() == threads
+    finally:
+        torch.set_num_threads(before)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", method_names())
+def test_every_method_can_be_exported(method: str) -> None:
+    hasher = build(method, bits=16)
+    if not hasher.method.learns_by_gradient:  # fitted methods begin with zeros
+        for buffer in hasher.network.head.buffers():
+            if buffer.is_floating_point():
+                buffer.normal_()
+    items = pictures(40)
+    assert hasher.encode(items, engine="openvino") == hasher.encode(items, engine="torch")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("backbone", ["efficientnet_lite0", "alexnet", "timm:resnet18", "timm:vit_tiny_patch16_224"])
+def test_backbones_can_be_exported(backbone: str) -> None:
+    settings = {"net.backbone": backbone, "net.pretrained": False, "net.image_size": 64}
+    hasher = build(bits=16, **settings)
+    items = [image.numpy() for image in trial_images(64, 12).permute(0, 2, 3, 1)]
+    differing = hasher.encode(items, engine="openvino").unpack() != hasher.encode(items, engine="torch").unpack()
+    assert differing.mean() <= 0.001
+
+
+def test_what_a_method_reads_of_the_outputs_is_exported(monkeypatch: pytest.MonkeyPatch) -> None:
+    hasher = build(bits=6)
+    monkeypatch.setattr(hasher.method, "hash_outputs", lambda outputs: outputs.hidden[:, :6] - outputs.u)
+    items = pictures(5)
+    _, u = hasher.encode(items, outputs=True, engine="openvino")
+    np.testing.assert_allclose(u, hasher.encode(items, outputs=True, engine="torch")[1], rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.usefixtures("no_warnings")
+def test_auto_exports_many_and_reads_an_export_for_fewer(exports: list[int], monkeypatch) -> None:
+    monkeypatch.setattr(engine, "ENOUGH_TO_EXPORT", 6)
+    monkeypatch.setattr(engine, "ENOUGH_TO_READ", 3)
+    hasher = build()
+    assert hasher._engines.exported(hasher, "torch") is None
+    hasher.encode(pictures(5))
+    assert not exports
+    hasher.encode(pictures(6))
+    assert exports == [SIDE]
+    again = build()
+    assert again._engines.exported(again, "auto", 2) is None
+    assert again._engines.exported(again, "auto", 3) is not None
+    assert again._engines.exported(again, "auto", 1) is not None  # it is there now
+    assert exports == [SIDE]
+    stream = build(seed=1)
+    stream.encode(image for image in pictures(1))
+    assert len(exports) == 2  # of an iterator nobody knows the length
+
+
+@pytest.mark.usefixtures("few_are_enough")
+def test_changed_weights_are_exported_anew(exports: list[int]) -> None:
+    hasher, items = build(), pictures(9)
+    before = hasher.encode(items)
+    with torch.no_grad():
+        hasher.network.head.hash_layer.weight.neg_()
+    after = hasher.encode(items)
+    assert after == hasher.encode(items, engine="torch") != before
+    assert len(exports) == 2
+
+
+def test_exporting_leaves_the_network_as_it_was() -> None:
+    hasher = build(**{"net.dropout": 0.5, "net.hidden": [16]})
+    hasher.network.train()
+    state = {key: tensor.clone() for key, tensor in hasher.network.state_dict().items()}
+    assert hasher._engines.exported(hasher, "openvino") is not None
+    assert hasher.network.training
+    assert all(torch.equal(tensor, state[key]) for key, tensor in hasher.network.state_dict().items())
+
+
+def test_exporting_calls_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    """OpenVINO's own converting function reports its use over the network."""
+
+    def refused(*_: object) -> None:
+        raise AssertionError("a connection was tried")
+
+    for name in ("connect", "connect_ex", "sendto"):
+        monkeypatch.setattr(socket.socket, name, refused)
+    monkeypatch.setattr(socket, "getaddrinfo", refused)
+    assert build().encode(pictures(2), engine="openvino").bits == 8
+
+
+def test_without_the_package_torch_computes(monkeypatch: pytest.MonkeyPatch, no_warnings, few_are_enough) -> None:
+    monkeypatch.setitem(sys.modules, "openvino", None)
+    hasher = build()
+    assert hasher.encode(pictures(3)) == hasher.encode(pictures(3), engine="torch")
+    with pytest.raises(ConfigError, match=r"engine openvino needs openvino, .* pip install 'scdh\[fast\]'\.$"):
+        hasher.encode(pictures(3), engine="openvino")
+
+
+def test_wrong_engines_are_named() -> None:
+    with pytest.raises(ConfigError, match=r"engine 'openvin'.*openvino"):
+        build().encode(pictures(1), engine="openvin")
+    vectors = Hasher.build(load_config(overrides={"net.backbone": "features", "method.bits": 8}), ["a", "b"], False, 4)
+    rows = np.ones((3, 4), np.float32)
+    assert len(vectors.encode(rows)) == 3
+    with pytest.raises(ConfigError, match="is for images; this model takes embeddings"):
+        vectors.encode(rows, engine="openvino")
+
+
+class Unexportable(HashHead):
+    def forward(self, x):
+        return torch.special.bessel_j0(super().forward(x))
+
+
+class Failing(HashHead):
+    def forward(self, x):
+        if torch.jit.is_tracing():
+            raise RuntimeError("no tracing here\nwith many\nlines")
+        return super().forward(x)
+
+
+@pytest.mark.usefixtures("few_are_enough")
+@pytest.mark.parametrize("head", [Unexportable, Failing])
+def test_what_cannot_be_exported_is_said_once_and_torch_computes(head: type, folder: Path, exports: list[int]) -> None:
+    hasher = build()
+    hasher.network.head = head(hasher.network.width, 8).eval()
+    items = pictures(3)
+    with pytest.warns(UserWarning, match=r"^This network cannot be exported.*; torch computes instead\.$") as said:
+        found = [hasher.encode(items) for _ in range(2)]
+    assert found[0] == found[1] == hasher.encode(items, engine="torch")
+    assert len(said) == len(exports) == 1
+    assert "\n" not in str(said[0].message)
+    assert not list(folder.iterdir())
+    with pytest.raises(ConfigError, match=r"^This network cannot be exported to OpenVINO \([^\n]*\)\.$"):
+        hasher.encode(items, engine="openvino")
+
+
+@pytest.mark.usefixtures("few_are_enough")
+def test_an_export_with_other_codes_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    hasher, other = build(), build(seed=1)
+    monkeypatch.setattr(engine, "convert", lambda net, read, size: convert(other.network, read, size))
+    with pytest.warns(UserWarning, match=r"gives other codes than torch \([\d.]+% of the bits differ\); torch"):
+        assert hasher.encode(pictures(4)) == hasher.encode(pictures(4), engine="torch")
+    assert not list(folder.iterdir())
+
+
+def test_shares_of_differing_bits() -> None:
+    expected = np.array([[1.0, -1.0], [0.0, 2.0]])
+    assert differing_bits(expected, expected) == 0
+    assert differing_bits(expected, np.array([[1.0, 1.0], [-0.5, 2.0]])) == 0.5
+    assert differing_bits(expected, np.full((2, 2), np.nan)) == 1
+    assert differing_bits(expected, expected[:1]) == 1
+    images = trial_images(16, 4)
+    assert images.shape == (4, 3, 16, 16)
+    assert torch.equal(images, trial_images(16, 4))
+    assert not torch.equal(images[0], images[2])
+
+
+def kept_file(folder: Path) -> Path:
+    (file,) = folder.iterdir()
+    return file
+
+
+DAMAGE = {
+    "cut": lambda data: data[:-1],
+    "empty": lambda data: b"",
+    "text": lambda data: b"not an export",
+    "one bit": lambda data: flipped(data, np.random.default_rng(0)),
+    "long header": lambda data: b"\xff" * 8 + data[8:],
+}
+
+
+@pytest.mark.usefixtures("no_warnings", "few_are_enough")
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_a_damaged_file_is_made_again(damage: str, folder: Path, exports: list[int]) -> None:
+    items = pictures(5)
+    codes = build().encode(items)
+    whole = kept_file(folder).read_bytes()
+    kept_file(folder).write_bytes(DAMAGE[damage](whole))
+    assert build().encode(items) == codes
+    assert len(exports) == 2
+    assert build().encode(items) == codes
+    assert len(exports) == 2
+
+
+@pytest.mark.usefixtures("no_warnings", "few_are_enough")
+def test_a_file_of_another_network_is_not_used(folder: Path, exports: list[int]) -> None:
+    items = pictures(5)
+    other = build(seed=1)
+    other.encode(items)
+    foreign = kept_file(folder).read_bytes()
+    kept_file(folder).unlink()
+    codes = build().encode(items)
+    kept_file(folder).write_bytes(foreign)  # under the name of the first
+    assert build().encode(items) == codes == build().encode(items, engine="torch")
+    assert len(exports) == 3
+    # The right key, but the graph of other code: only its outputs show it.
+    graph = convert(other.network, other.method.hash_outputs, SIDE)
+    kept.KeptGraph(engine._about(build())).write(graph)
+    assert build().encode(items) == codes
+    assert len(exports) == 4
+    # A graph that is none.
+    kept.KeptGraph(engine._about(build())).write(Graph(np.frombuffer(b"<net/>", np.uint8), np.zeros(1, np.uint8)))
+    assert build().encode(items) == codes
+    assert len(exports) == 5
+
+
+@pytest.mark.usefixtures("few_are_enough")
+def test_a_link_is_replaced_and_what_it_points_to_stays(folder: Path, exports: list[int], tmp_path: Path) -> None:
+    items = pictures(5)
+    codes = build().encode(items)
+    target = tmp_path / "elsewhere"
+    kept_file(folder).rename(target)
+    content = target.read_bytes()
+    (folder / f"{kept.KeptGraph(engine._about(build()))._key}.scdh-export").symlink_to(target)
+    assert build().encode(items) == codes
+    assert len(exports) == 2
+    assert target.read_bytes() == content
+    assert not kept_file(folder).is_symlink()
+
+
+@pytest.mark.usefixtures("few_are_enough")
+def test_a_file_of_another_user_is_not_read(folder: Path, exports: list[int], monkeypatch) -> None:
+    items = pictures(5)
+    codes = build().encode(items)
+    own = os.lstat
+
+    def of_another(path, **options):
+        found = own(path, **options)
+        if str(path).endswith(".scdh-export"):
+            found = os.stat_result([*found[:4], found.st_uid + 1, *found[5:10]])
+        return found
+
+    monkeypatch.setattr(os, "lstat", of_another)
+    assert build().encode(items) == codes
+    assert len(exports) == 2
+
+
+@pytest.mark.usefixtures("few_are_enough")
+def test_a_folder_that_others_can_write_to_keeps_nothing(folder: Path, exports: list[int], monkeypatch) -> None:
+    monkeypatch.setattr(kept, "_has_warned", False)
+    folder.mkdir()
+    folder.chmod(0o777)
+    with pytest.warns(UserWarning, match="Exported networks are not kept: other users can write to") as said:
+        found = [build().encode(pictures(5)) for _ in range(2)]
+    assert found[0] == found[1]
+    assert len(said) == 1
+    assert len(exports) == 2
+    assert not list(folder.iterdir())
+
+
+@pytest.mark.usefixtures("no_warnings", "few_are_enough")
+def test_where_no_folder_can_be_made_nothing_is_kept(folder: Path, exports: list[int]) -> None:
+    folder.write_text("a file where the folder should be")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        codes = build().encode(pictures(5))
+    assert codes == build().encode(pictures(5), engine="torch")
+    assert len(exports) == 1
+
+
+@pytest.mark.usefixtures("no_warnings", "few_are_enough")
+def test_another_version_exports_again(folder: Path, exports: list[int], monkeypatch) -> None:
+    build().encode(pictures(5))
+    monkeypatch.setattr(engine, "version", lambda package: "another")
+    build().encode(pictures(5))
+    assert len(exports) == len(list(folder.iterdir())) == 2
+
+
+def test_the_least_recently_used_are_removed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = Graph(np.zeros(10, np.uint8), np.zeros(1000, np.uint8))
+    places = [kept.KeptGraph({"number": number}) for number in range(4)]
+    for age, place in enumerate(reversed(places[:3])):
+        place.write(graph)
+        os.utime(place._path(), (1000 - age, 1000 - age))
+    size = places[0]._path().stat().st_size
+    places[2].read()  # used now
+    monkeypatch.setattr(kept, "MOST_BYTES", 2 * size)
+    places[3].write(graph)
+    assert [place.exists() for place in places] == [False, False, True, True]
+
+
+def test_a_graph_that_cannot_be_read_is_one_line() -> None:
+    with pytest.raises(ExportError) as error:
+        ExportedNetwork(Graph(np.frombuffer(b"<net", np.uint8), np.zeros(1, np.uint8)), SIDE, 1)
+    assert "\n" not in str(error.value)
+    assert str(error.value)
