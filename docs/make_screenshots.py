@@ -109,11 +109,13 @@ def main() -> None:
         def hover(page: Any) -> None:
             page.locator("#legend-list button").first.wait_for()
             box = page.locator("#points").bounding_box()
-            for step in range(100):  # from the left until the pointer meets an item
-                page.mouse.move(box["x"] + 0.01 * step * box["width"], box["y"] + 0.3 * box["height"])
+            for step in range(1000):  # row by row from the upper left until the pointer meets an item
+                across, down = 0.01 * (step % 100), 0.05 + 0.09 * (step // 100)
+                page.mouse.move(box["x"] + across * box["width"], box["y"] + down * box["height"])
                 if page.locator("#tip").is_visible():
                     page.locator("#tip img:not(.pale)").wait_for()
                     return
+            raise RuntimeError("the pointer met no item of the map")
 
         browser = playwright.chromium.launch(executable_path=find_chromium(), args=flags())
         with service(demo, shop) as url:
