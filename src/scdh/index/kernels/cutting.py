@@ -11,13 +11,21 @@ from scdh.index.kernels.vectors import popcount
 
 # Bytes of the planes of a block: most of the first cache.
 _BLOCK_BYTES = 24576
+_LINE_BYTES = 64
 
 
 @compiled
 def empty_planes(base: Any, nibbles: bool) -> Any:
-    """Room for the planes of a block, uint8 [chunks, planes of a code, 256]."""
+    """Room for the planes of a block, uint8 [chunks, planes of a code, 256], where a cache line begins.
+
+    A vector of 64 bytes that lies across two lines is read twice.
+    """
     count = base.shape[0] * base.itemsize * (2 if nibbles else 1)
-    return np.empty((max(1, _BLOCK_BYTES // (count * CHUNK)), count, CHUNK), np.uint8)
+    chunks = max(1, _BLOCK_BYTES // (count * CHUNK))
+    size = chunks * count * CHUNK
+    room = np.empty(size + _LINE_BYTES, np.uint8)
+    skipped = -room.ctypes.data % _LINE_BYTES
+    return room[skipped : skipped + size].reshape((chunks, count, CHUNK))
 
 
 @compiled
