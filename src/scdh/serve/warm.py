@@ -6,6 +6,7 @@ import numpy as np
 
 from scdh.codes import Codes
 from scdh.index import HammingIndex
+from scdh.index.search.loading import wait_for_loads
 from scdh.index.search.scan import WORTH_LOADING
 from scdh.serve.snapshot import Question, Snapshot
 
@@ -21,6 +22,7 @@ def warm_search(snapshot: Snapshot) -> None:
         made_up = HammingIndex(Codes.from_signs(rng.random((_ROWS, bits)) < 0.5))
         made_up.search(queries, 10, by="scan")
         made_up.within(queries, 1, by="scan")
+        wait_for_loads()
     if len(snapshot.index):
         snapshot.find(queries[:1], Question(10), [None])
         snapshot.find(queries[:1], Question(10, radius=0), [None])
