@@ -38,9 +38,7 @@ Rows = NDArray[np.int64]
 Distances = NDArray[np.int32]
 
 
-def choose_kernel(
-    kernel: str, array: NDArray[Any], pairs: int, rehearse: Callable[[], object] | None = None
-) -> bool:
+def choose_kernel(kernel: str, array: NDArray[Any], pairs: int, rehearse: Callable[[], object] | None = None) -> bool:
     """Count this work, and choose the named kernel, compiled for arrays of this type (True), or numpy (False).
 
     ``rehearse`` calls the kernel on very little work. It is then loaded beside the work of numpy; without, the caller
@@ -168,7 +166,7 @@ def _within_by_kernels(
 
 
 def _rehearse_within(words: NDArray[Any]) -> None:
-    list(_within_by_kernels(words, words[:, :1], 0, row_mask(None)))
+    list(_within_by_kernels(words, words[:, :1].copy(), 0, row_mask(None)))
 
 
 def divide(words: NDArray[Any], count: int, most: int) -> tuple[list[slice], list[range]]:
