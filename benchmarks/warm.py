@@ -6,6 +6,7 @@ import numpy as np
 from benchmarks.made_up import uniform
 from scdh.evaluation import evaluate
 from scdh.index import HammingIndex
+from scdh.index.search.loading import wait_for_loads
 from scdh.index.search.scan import WORTH_LOADING
 
 _ROWS = 1 << 18
@@ -18,6 +19,7 @@ def load_kernels(bits: int) -> None:
     index.search(queries, 1, by="scan")
     index.within(queries, 0, by="scan")
     index.search(queries, 1, weights=np.ones((len(queries), bits)))
+    wait_for_loads()
     index.prepare()
     index.search(queries[:1], 1, by="tables")
     index.within(queries[:1], 0, by="tables")

@@ -6,6 +6,7 @@ import numpy as np
 
 from scdh.codes import Codes
 from scdh.index import HammingIndex
+from scdh.index.search.loading import wait_for_loads
 from scdh.index.search.scan import WORTH_LOADING
 from scdh.serve.snapshot import Question, Snapshot
 
@@ -22,6 +23,7 @@ def warm_search(snapshot: Snapshot) -> None:
         made_up.search(queries, 10, by="scan")
         made_up.within(queries, 1, by="scan")
         made_up.search(queries, 10, weights=np.ones((len(queries), bits)))
+        wait_for_loads()
     if len(snapshot.index):
         snapshot.find(queries[:1], Question(10), [None])
         snapshot.find(queries[:1], Question(10, radius=0), [None])

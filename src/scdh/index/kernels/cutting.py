@@ -4,20 +4,28 @@ from typing import Any
 
 import numpy as np
 
-from scdh.index.kernels.compiled import compiled
+from scdh.index.kernels.compiled import compiled, inlined
 from scdh.index.kernels.planes import CHUNK, GROUP, split_group, way
 from scdh.index.kernels.processor import BYTES
-from scdh.index.kernels.vectors import popcount
+from scdh.index.kernels.vectors import popcount, prefetch
 
 # Bytes of the planes of a block: most of the first cache.
 _BLOCK_BYTES = 24576
+_LINE_BYTES = 64
 
 
 @compiled
 def empty_planes(base: Any, nibbles: bool) -> Any:
-    """Room for the planes of a block, uint8 [chunks, planes of a code, 256]."""
+    """Room for the planes of a block, uint8 [chunks, planes of a code, 256], where a cache line begins.
+
+    A vector of 64 bytes that lies across two lines is read twice.
+    """
     count = base.shape[0] * base.itemsize * (2 if nibbles else 1)
-    return np.empty((max(1, _BLOCK_BYTES // (count * CHUNK)), count, CHUNK), np.uint8)
+    chunks = max(1, _BLOCK_BYTES // (count * CHUNK))
+    size = chunks * count * CHUNK
+    room = np.empty(size + _LINE_BYTES, np.uint8)
+    skipped = -room.ctypes.data % _LINE_BYTES
+    return room[skipped : skipped + size].reshape((chunks, count, CHUNK))
 
 
 @compiled
@@ -34,6 +42,20 @@ def cut_block(base: Any, start: int, stop: int, planes: Any, nibbles: bool) -> N
                 for row in range(first, base.shape[1]):
                     last_group[word, row - first] = base[word, row]
                 split_group(last_group, word, 0, planes, chunk, group, nibbles)
+
+
+@inlined
+def prefetch_part(base: Any, start: int, stop: int, part: int, parts: int) -> None:
+    """Begin to read one of ``parts`` equal parts of rows start … stop − 1, which may lie beyond the last row.
+
+    While one query is compared with a block, a part of the next one comes from memory. Without that all the time that
+    memory takes is added: a block is too short for the processor to see by itself what will be read next.
+    """
+    rows_of_line = _LINE_BYTES // base.itemsize
+    lines = (min(stop, base.shape[1]) - start + rows_of_line - 1) // rows_of_line
+    for line in range(lines * part // parts, lines * (part + 1) // parts):
+        for word in range(base.shape[0]):
+            prefetch(base, word, start + line * rows_of_line)
 
 
 @compiled

@@ -1,8 +1,8 @@
 """Distances of one query to 256 codes at a time, from codes that are cut into planes.
 
 A plane has the same few bits of all codes of a chunk, one byte for each code: four bits of it (SHUFFLES), or eight
-(BYTES). 32 codes are then compared at once without adding across a vector: per plane one look-up in a table of the
-query and one addition of bytes. A block of codes is cut once for all queries of a call.
+(BYTES). 32 or 64 codes are then compared at once without adding across a vector: per plane one look-up in a table of
+the query (or one popcount) and one addition of bytes. A block of codes is cut once for all queries of a call.
 
 ``planes`` is uint8 [chunks, planes of a code, 256]; ``tables`` is uint8 [q, planes that count, 16]: for each value of
 four bits what it adds to the distance, or in entry 0 the query's own byte (BYTES).
@@ -19,8 +19,8 @@ from numba.extending import intrinsic
 from scdh.index.kernels.processor import AVX2, BYTES, NEON, way_to_count, way_to_look_up
 
 CHUNK = 256
-GROUP = 32  # codes of one vector
-_VECTORS = CHUNK // GROUP
+GROUP = 32  # codes that are cut at once
+_WIDE = 64  # codes whose bytes are counted at once; the compiler divides them where vectors are narrower
 _I8, _I32, _I64 = ir.IntType(8), ir.IntType(32), ir.IntType(64)
 _HALF, _VECTOR = ir.VectorType(_I8, 16), ir.VectorType(_I8, GROUP)
 _PLACES = ir.VectorType(_I32, GROUP)
@@ -113,7 +113,8 @@ def which_bytes_below(_typing: Any, distances: Any, start: Any, limit: Any) -> A
 
 def _compare(context: Any, builder: Any, signature: Any, args: Any, *, weighted: bool) -> Any:
     by_bytes = not weighted and way_to_count(context) == BYTES
-    look_up = _popcount if by_bytes else _look_up(way_to_look_up(context))
+    look_up, width = (_popcount, _WIDE) if by_bytes else (_look_up(way_to_look_up(context)), GROUP)
+    kind = ir.VectorType(_I8, width)
     codes, (next_chunk, next_plane, _) = _start(context, builder, signature.args[0], args[0])
     codes = builder.add(codes, builder.mul(args[1], next_chunk))
     tables, (next_query, next_table, _) = _start(context, builder, signature.args[2], args[2])
@@ -126,7 +127,7 @@ def _compare(context: Any, builder: Any, signature: Any, args: Any, *, weighted:
         start = builder.add(codes, builder.mul(place, next_plane))
         totals = []
         for i, total in enumerate(sums):
-            found = look_up(builder, table, _load(builder, builder.add(start, _I64(GROUP * i)), _VECTOR))
+            found = look_up(builder, table, _load(builder, builder.add(start, _I64(width * i)), kind))
             totals.append(_call(builder, "llvm.uadd.sat", total, found) if saturate else builder.add(total, found))
         return totals
 
@@ -134,7 +135,7 @@ def _compare(context: Any, builder: Any, signature: Any, args: Any, *, weighted:
     # pairs, as codes are whole bytes.
     step, most = (1, 31) if by_bytes else (2, 62)
     most = 0 if weighted else most
-    totals = [_constant(0)] * _VECTORS
+    totals = [_constant(0, width)] * (CHUNK // width)
     if not weighted:
         is_short = builder.icmp_signed("<", count, _I64(most))
         stop = builder.select(is_short, count, _I64(most))
@@ -144,12 +145,13 @@ def _compare(context: Any, builder: Any, signature: Any, args: Any, *, weighted:
     while len(smallest) > 1:
         pairs = zip(smallest[::2], smallest[1::2], strict=True)
         smallest = [_call(builder, "llvm.umin", *pair) for pair in pairs]
-    is_below = builder.icmp_unsigned("<", smallest[0], _splat(builder, builder.trunc(args[4], _I8), GROUP))
-    any_below = builder.icmp_unsigned("!=", builder.bitcast(is_below, _I32), _I32(0))
+    is_below = builder.icmp_unsigned("<", smallest[0], _splat(builder, builder.trunc(args[4], _I8), width))
+    mask = ir.IntType(width)
+    any_below = builder.icmp_unsigned("!=", builder.bitcast(is_below, mask), mask(0))
     with builder.if_then(any_below, likely=False):
         out = _start(context, builder, signature.args[5], args[5])[0]
         for i, vector in enumerate(totals):
-            place = builder.inttoptr(builder.add(out, _I64(GROUP * i)), _VECTOR.as_pointer())
+            place = builder.inttoptr(builder.add(out, _I64(width * i)), kind.as_pointer())
             builder.store(vector, place, align=1)
     return any_below
 
@@ -180,7 +182,7 @@ def _loop(builder: Any, start: Any, stop: Any, step: int, values: list[Any], tur
 
 
 def _popcount(builder: Any, table: Any, values: Any) -> Any:
-    query = _splat(builder, builder.extract_element(table, _I32(0)), GROUP)
+    query = _splat(builder, builder.extract_element(table, _I32(0)), values.type.count)
     return _call(builder, "llvm.ctpop", builder.xor(values, query))
 
 
@@ -190,7 +192,7 @@ def _look_up(way: int) -> Any:
 
 
 def _look_up_by_avx2(builder: Any, table: Any, values: Any) -> Any:
-    shuffle = _declare(builder, "llvm.x86.avx2.pshuf.b", _VECTOR, [_VECTOR, _VECTOR])
+    shuffle = _declare(builder, "llvm.x86.avx2.pshuf.b", values.type, [values.type] * 2)
     return builder.call(shuffle, [_shuffled(builder, table, table, range(GROUP)), values])
 
 
@@ -220,8 +222,8 @@ def _load(builder: Any, place: Any, kind: Any) -> Any:
     return builder.load(builder.inttoptr(place, kind.as_pointer()), align=1)
 
 
-def _constant(value: int) -> Any:
-    return ir.Constant(_VECTOR, [value] * GROUP)
+def _constant(value: int, count: int = GROUP) -> Any:
+    return ir.Constant(ir.VectorType(_I8, count), [value] * count)
 
 
 def _splat(builder: Any, value: Any, count: int) -> Any:

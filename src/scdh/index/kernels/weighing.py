@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from scdh.index.kernels.compiled import compiled, inlined
-from scdh.index.kernels.cutting import cut_block, empty_planes
+from scdh.index.kernels.cutting import cut_block, empty_planes, prefetch_part
 from scdh.index.kernels.planes import CHUNK, weighted_chunk_below, which_bytes_below
 from scdh.index.kernels.vectors import lowest_bit
 
@@ -23,10 +23,11 @@ _RULED_OUT = 255
 def nearest_by_weight(
     base: Any, tables: Any, first: int, last: int, k: int, allowed: Any, rows: Any, distances: Any
 ) -> None:
-    """The k nearest of rows first … last − 1 of each query, by (distance, row), into ``rows``, ``distances`` [q, k].
+    """The k nearest of rows first … last − 1 of each query, in the order of rows, into ``rows``, ``distances`` [q, k].
 
     ``tables`` is float64 [q, 2 · bytes, 16], as made by ``weight_tables``. Where there are fewer than k rows, the
-    others keep what is in ``rows`` and ``distances``.
+    others keep what is in ``rows`` and ``distances``. The caller sorts: a sort would take longer to compile than all
+    the rest, as would copying a slice.
     """
     count = tables.shape[0]
     found_rows, found = np.empty((count, 2 * k + CHUNK), np.int64), np.empty((count, 2 * k + CHUNK))
@@ -38,6 +39,7 @@ def nearest_by_weight(
         stop = min(last, start + step)
         cut_block(base, start, stop, planes, True)
         for i in range(count):
+            prefetch_part(base, stop, stop + step, i, count)
             for chunk in range((stop - start + CHUNK - 1) // CHUNK):
                 column = start + chunk * CHUNK
                 # While there are fewer than k candidates, the small tables are zeros and every row is looked at.
@@ -66,10 +68,9 @@ def nearest_by_weight(
         if total > k:
             _keep_nearest(found_rows[i], found[i], total, k, kept)
             total = k
-        order = np.argsort(found[i, :total], kind="mergesort")
         for place in range(total):
-            rows[i, place] = found_rows[i, order[place]]
-            distances[i, place] = found[i, order[place]]
+            rows[i, place] = found_rows[i, place]
+            distances[i, place] = found[i, place]
 
 
 @inlined
@@ -85,7 +86,8 @@ def _distance(base: Any, row: int, tables: Any, query: int) -> float:
 @compiled
 def _keep_nearest(rows: Any, distances: Any, total: int, k: int, kept: Any) -> float:
     """Move the k nearest of ``total`` candidates to the front, in the order of rows, and return the largest of them."""
-    kept[:total] = distances[:total]
+    for i in range(total):
+        kept[i] = distances[i]
     limit = _smallest(kept, total, k)
     at_limit = k
     for i in range(total):

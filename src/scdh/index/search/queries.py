@@ -57,7 +57,7 @@ def nearest_of_one(planner: Planner, segments: tuple[Segment, ...], query: Codes
     row_count = words.shape[1]
     if segment.alive is not None or words.size >= scan.WORDS_FOR_A_THREAD or k > row_count:
         return None
-    if not scan.is_worth_loading("nearest", words) or (
+    if not scan.is_loaded("nearest", words) or (
         by == "auto" and row_count >= FEWEST_ROWS and planner.has_tables(words)
     ):
         return None

@@ -1,7 +1,7 @@
 """Exact search by comparing every code: by numpy or by kernels, and divided among threads.
 
 Small work is done by numpy, so that a first search need not wait for a compiler. Once numpy has done as much work as
-loading the kernels would have cost, kernels are used. Both give the same results.
+loading a kernel costs, it is loaded beside further work (``loading``), and used. Both give the same results.
 """
 
 import sys
@@ -14,9 +14,13 @@ from numpy.typing import NDArray
 
 from scdh.index.kernels.distances import BLOCK_PAIRS, hamming, largest_distance
 from scdh.index.kernels.threads import run, thread_count
+from scdh.index.search import loading
 
-# numpy compares about 0.3 G pairs/s, and the kernels take some 0.7 s to load (3 s the very first time).
+# numpy compares about 0.3 G pairs/s, and the kernels take some 0.7 s to load (6 s the very first time).
 WORTH_LOADING = 1 << 28
+_NUMPY_PAIRS_A_SECOND = 3e8
+# After so many times this work a search waits for the kernel, however long that takes.
+_PATIENT = 16
 # Queries of one task: many, so that the database is read rarely, but few enough for their candidates to stay in cache.
 _QUERIES = 256
 _CANDIDATE_BYTES = 1 << 26
@@ -34,11 +38,30 @@ Rows = NDArray[np.int64]
 Distances = NDArray[np.int32]
 
 
-def choose_kernel(kernel: str, array: NDArray[Any], pairs: int) -> bool:
-    """Count this work, and choose the named kernel, compiled for arrays of this type (True), or numpy (False)."""
+def choose_kernel(kernel: str, array: NDArray[Any], pairs: int, rehearse: Callable[[], object] | None = None) -> bool:
+    """Count this work, and choose the named kernel, compiled for arrays of this type (True), or numpy (False).
+
+    ``rehearse`` calls the kernel on very little work. It is then loaded beside the work of numpy; without, the caller
+    waits for it.
+    """
     key = (kernel, array.dtype.char)
-    _counted_pairs[key] = _counted_pairs.get(key, 0) + pairs
-    return is_worth_loading(kernel, array)
+    counted = _counted_pairs[key] = _counted_pairs.get(key, 0) + pairs
+    if not is_worth_loading(kernel, array):
+        return False
+    if rehearse is None:
+        return True
+    patience = None if counted >= _PATIENT * WORTH_LOADING else pairs / _NUMPY_PAIRS_A_SECOND
+    return loading.load(key, rehearse, patience)
+
+
+def is_loaded(kernel: str, array: NDArray[Any]) -> bool:
+    """Whether a kernel is used and no longer waited for."""
+    return is_worth_loading(kernel, array) and loading.is_loaded((kernel, array.dtype.char))
+
+
+def few_rows(words: NDArray[Any]) -> NDArray[Any]:
+    """Words of the same type for a rehearsal."""
+    return _read_only(np.zeros((words.shape[0], 64), words.dtype))
 
 
 def is_worth_loading(kernel: str, array: NDArray[Any]) -> bool:
@@ -56,7 +79,8 @@ def nearest(
     ``bits`` are those of a code; bytes of its words beyond them need not be compared.
     """
     total, count = words.shape[1], queries.shape[1]
-    if not (choose_kernel("nearest", words, total * count) or is_copied(total, allowed)):
+    rehearse = partial(_rehearse_nearest, few_rows(words))
+    if not (choose_kernel("nearest", words, total * count, rehearse) or is_copied(total, allowed)):
         return on_allowed_rows(words, allowed, lambda part: _nearest_by_numpy(part, queries, k))
     if allowed is not None and (few := np.count_nonzero(allowed)) * 8 < total:
         # Copying few rows and comparing only these is faster than skipping the others.
@@ -92,6 +116,10 @@ def _nearest_task(
     return rows, distances
 
 
+def _rehearse_nearest(words: NDArray[Any]) -> None:
+    _nearest_task(words, words[:, :1].T.copy(), range(words.shape[1]), 1, row_mask(None), 1)
+
+
 def merge(parts: list[tuple[Rows, NDArray[Any]]], k: int) -> tuple[Rows, NDArray[Any]]:
     """The k best of several parts whose rows follow each other, so that a stable sort by distance is enough."""
     rows = np.concatenate([part[0] for part in parts], axis=1)
@@ -106,7 +134,8 @@ def within(
     """Query, row and distance of all pairs at most ``radius`` apart, ordered by (query, distance, row)."""
     total, count = words.shape[1], queries.shape[1]
     pieces: Iterator[tuple[int, Rows]]
-    if not (choose_kernel("within", words, total * count) or is_copied(total, allowed)):
+    rehearse = partial(_rehearse_within, few_rows(words))
+    if not (choose_kernel("within", words, total * count, rehearse) or is_copied(total, allowed)):
         rows = None if allowed is None else np.flatnonzero(allowed)
         pieces = _within_by_numpy(words if rows is None else words[:, rows], queries, radius, rows, total)
     else:
@@ -136,6 +165,10 @@ def _within_by_kernels(
         yield group.start, np.concatenate([next(results) for _ in spans])
 
 
+def _rehearse_within(words: NDArray[Any]) -> None:
+    list(_within_by_kernels(words, words[:, :1].copy(), 0, row_mask(None)))
+
+
 def divide(words: NDArray[Any], count: int, most: int) -> tuple[list[slice], list[range]]:
     """Groups of at most ``most`` queries, and spans of rows: for few queries one per thread, of whole cache lines."""
     total = words.shape[1]
@@ -156,9 +189,14 @@ def is_copied(total: int, allowed: NDArray[np.bool_] | None) -> bool:
 
 def row_mask(allowed: NDArray[np.bool_] | None) -> NDArray[np.bool_]:
     """The mask as kernels take it: empty for "all rows", and read-only, as a mask from a file is."""
-    mask = np.empty(0, np.bool_) if allowed is None else allowed.view()
-    mask.flags.writeable = False
-    return mask
+    return _read_only(np.empty(0, np.bool_) if allowed is None else allowed)
+
+
+def _read_only(array: NDArray[Any]) -> NDArray[Any]:
+    """Kernels are compiled for read-only words and masks alone, as arrays from files are."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
 
 
 def on_allowed_rows(
@@ -170,7 +208,7 @@ def on_allowed_rows(
     if allowed is None:
         return search(words)
     allowed_rows = np.flatnonzero(allowed)
-    rows, distances = search(np.ascontiguousarray(words[:, allowed_rows]))
+    rows, distances = search(_read_only(np.ascontiguousarray(words[:, allowed_rows])))
     return allowed_rows[rows], distances
 
 

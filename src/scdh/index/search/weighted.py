@@ -59,7 +59,8 @@ def rank_again(
 
 def _in_segment(words: NDArray[Any], tables: Floats, k: int, allowed: NDArray[np.bool_] | None) -> Ranking:
     total = words.shape[1]
-    by_kernel = scan.choose_kernel("weighted", words, _PAIRS * total * len(tables))
+    rehearse = partial(_rehearse, scan.few_rows(words), np.zeros((1, *tables.shape[1:])))
+    by_kernel = scan.choose_kernel("weighted", words, _PAIRS * total * len(tables), rehearse)
     if not by_kernel and not scan.is_copied(total, allowed):
         return scan.on_allowed_rows(words, allowed, lambda part: _by_numpy(part, tables, k))
     if allowed is not None and 8 * np.count_nonzero(allowed) < total:
@@ -94,4 +95,9 @@ def _task(words: NDArray[Any], tables: Floats, span: range, k: int, mask: NDArra
     # A span may have fewer than k rows; the rest keeps a distance beyond all others.
     rows, distances = np.zeros((len(tables), k), np.int64), np.full((len(tables), k), np.inf)
     nearest_by_weight(words, tables, span.start, span.stop, k, mask, rows, distances)
-    return rows, distances
+    order = np.argsort(distances, axis=1, kind="stable")  # the kernel gives rows in ascending order
+    return np.take_along_axis(rows, order, axis=1), np.take_along_axis(distances, order, axis=1)
+
+
+def _rehearse(words: NDArray[Any], tables: Floats) -> None:
+    _task(words, tables, range(words.shape[1]), 1, scan.row_mask(None))

@@ -1,0 +1,146 @@
+"""Kernels are loaded beside the work of numpy, and no search waits longer than numpy would have taken."""
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import scdh
+from scdh.codes import Codes
+from scdh.index import HammingIndex
+from scdh.index.search import loading, scan
+from tests.index.test_hamming import random_bits
+
+KEY = ("nearest", "L")
+
+
+@pytest.fixture(autouse=True)
+def nothing_loaded(monkeypatch):
+    """As in a new process; loads of other tests stay as they are."""
+    monkeypatch.setattr(loading, "_loads", {})
+    monkeypatch.setattr(scan, "_counted_pairs", {})
+
+
+@pytest.fixture
+def compiler():
+    """A kernel that is loaded when the test says so."""
+
+    class Compiler:
+        calls = 0
+        go_on = threading.Event()
+
+        def __call__(self):
+            self.calls += 1
+            assert self.go_on.wait(30)
+
+    made = Compiler()
+    made.go_on.clear()
+    yield made
+    made.go_on.set()
+    loading.wait_for_loads()
+
+
+def test_a_kernel_is_loaded_once_and_only_then_ready(compiler):
+    assert not loading.is_loaded(KEY)
+    assert not loading.load(KEY, compiler, 0.0)
+    assert not loading.load(KEY, compiler, 0.01)
+    assert not loading.is_loaded(KEY)
+    compiler.go_on.set()
+    assert loading.load(KEY, compiler, None)
+    assert loading.is_loaded(KEY)
+    assert compiler.calls == 1
+
+
+def test_what_loading_raised_is_raised_in_every_call():
+    def fail():
+        raise MemoryError("no room for a compiler")
+
+    for _ in range(2):
+        with pytest.raises(MemoryError, match="no room"):
+            loading.load(KEY, fail, None)
+    assert not loading.is_loaded(KEY)
+
+
+def test_numpy_answers_while_the_kernel_is_compiled(monkeypatch, compiler):
+    base = random_bits(300, 64, 1)
+    index, queries = HammingIndex(Codes.from_signs(base)), Codes.from_signs(random_bits(4, 64, 2))
+    expected = index.search(queries, 20, by="scan")
+    monkeypatch.setattr(scan, "WORTH_LOADING", 16)  # 300 pairs are enough to load, even before numba is loaded
+    monkeypatch.setattr(scan, "_PATIENT", 10**9)
+    monkeypatch.setattr(scan, "_rehearse_nearest", lambda words: compiler())
+    monkeypatch.setattr(scan, "_nearest_task", None)  # to call the kernel would fail
+    for hits in (index.search(queries, 20), index.search(queries[:1], 20), index.search(queries, 20)):
+        assert np.array_equal(hits.ids, expected.ids[: len(hits)])
+        assert np.array_equal(hits.distances, expected.distances[: len(hits)])
+    assert compiler.calls == 1
+    assert not scan.is_loaded("nearest", index._segments[0].words)
+
+
+@pytest.mark.parametrize(("counted", "patience"), [(100, 100 / 3e8), (10_000, None)])
+def test_a_search_waits_as_long_as_numpy_would_take(monkeypatch, counted, patience):
+    asked = []
+    monkeypatch.setattr(scan, "WORTH_LOADING", 100)
+    monkeypatch.setattr(loading, "load", lambda kernel, rehearse, patience: bool(asked.append(patience)))
+    scan.choose_kernel("nearest", np.zeros((1, 1), np.uint64), counted, lambda: None)
+    assert asked == [patience]
+
+
+@pytest.mark.parametrize("bits", [5, 12, 24, 64, 130])
+def test_a_rehearsal_compiles_for_the_types_of_a_search(monkeypatch, bits):
+    """Otherwise a search would compile once more, and wait for that."""
+    from scdh.index.kernels import scanning, weighing
+
+    monkeypatch.setattr(scan, "WORTH_LOADING", 0)
+    codes = Codes.from_signs(random_bits(300, bits, 1))
+    index, half = HammingIndex(codes), np.arange(300) % 2 == 0
+
+    def search(**options):
+        index.search(codes[:5], 3, by="scan", **options)
+        index.search(codes[:1], 3, **options)
+        index.search(codes[:5], 3, weights=np.ones((5, bits)), **options)
+        index.within(codes[:5], 1, by="scan", **options)
+
+    words = scan.few_rows(index._segments[0].words)
+    scan._rehearse_nearest(words)
+    scan._rehearse_within(words)
+    kernels = (scanning.nearest, scanning.within)
+    compiled = [len(kernel.signatures) for kernel in kernels]
+    for options in ({}, {"only": half}, {"only": [3, 5, 8]}):
+        search(**options)
+    assert [len(kernel.signatures) for kernel in kernels] == compiled
+    assert len({kernel[0].dtype for kernel in weighing.nearest_by_weight.signatures}) == len(
+        weighing.nearest_by_weight.signatures
+    )
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+def test_a_fork_waits_for_the_compiler():
+    program = (
+        "import os, time\nfrom scdh.index.search import loading\n"
+        "loading.load(('nearest', 'L'), lambda: time.sleep(1), 0)\n"
+        "assert not loading.is_loaded(('nearest', 'L'))\n"
+        "child = os.fork()\n"
+        "assert loading.is_loaded(('nearest', 'L'))\n"
+        "if child: assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(Path(scdh.__file__).parents[1])}
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_end_of_a_process_waits_for_the_compiler():
+    program = (
+        "import time\nfrom scdh.index.search import loading\n"
+        "def compile():\n    time.sleep(0.5)\n    print('compiled')\n"
+        "loading.load(('nearest', 'L'), compile, 0)\nprint('answered')\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(Path(scdh.__file__).parents[1])}
+    begun = time.perf_counter()
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=60)
+    assert done.stdout.split() == ["answered", "compiled"], done.stderr
+    assert time.perf_counter() - begun >= 0.5
