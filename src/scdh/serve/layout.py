@@ -65,7 +65,8 @@ def _arrange(landmarks: NDArray[np.float32], seed: int) -> NDArray[np.float32]:
 
 
 def _between(codes: Codes, landmarks: NDArray[np.float32], places: NDArray[np.float32]) -> NDArray[np.float32]:
-    """The place of each code: the mean of the nearest landmarks, where each bit further halves the weight."""
+    """The place of each code: its own if it is a landmark, else the mean of the nearest ones, where each bit further
+    halves the weight."""
     nearest = min(NEAREST, len(landmarks))
     centres = np.empty((len(codes), 2), np.float32)
     for start in range(0, len(codes), ROWS):
@@ -73,7 +74,9 @@ def _between(codes: Codes, landmarks: NDArray[np.float32], places: NDArray[np.fl
         distances = (codes.bits - signs @ landmarks.T) / 2
         columns = np.argpartition(distances, nearest - 1, axis=1)[:, :nearest]
         near = np.take_along_axis(distances, columns, axis=1)
-        weights = np.exp2(-np.minimum(near - near.min(1, keepdims=True), 60))
+        nearest_of_all = near.min(1, keepdims=True)
+        weights = np.exp2(-np.minimum(near - nearest_of_all, 60))
+        weights[(nearest_of_all == 0) & (near > 0)] = 0
         weights /= weights.sum(1, keepdims=True)
         centres[start : start + ROWS] = np.einsum("nk,nkd->nd", weights, places[columns])
     return centres
