@@ -14,6 +14,7 @@ from benchmarks import (
     curves,
     evaluation,
     faiss_rival,
+    first_search,
     made_up,
     outputs,
     radius,
@@ -29,7 +30,7 @@ from scdh.index import HammingIndex, Hits, RaggedHits, set_threads
 
 SEARCH = search.Plan(
     sizes=(300, 600), bits=((12, 16), (12, 32), (64, 64)), ks=(1, 10), middle=600, queries=6, singles=2, turns=1,
-    warm=False, approximate=600,
+    warm=False, first_seconds=0.2, approximate=600,
 )  # fmt: skip
 RADIUS = radius.Plan(sizes=(2000,), try_settings_up_to=2000, batches=2, queries=10, scanned=4, warm=False)
 EVALUATION = evaluation.Plan(
@@ -67,6 +68,9 @@ def test_sections_give_rows_a_report_and_pictures(tmp_path):
     assert len(tables_of["search"][report.BATCH].rows) == 2 + 1 + 2 + 1
     assert len(tables_of["search"][report.SINGLE].rows) == 2 + 1
     assert [row["bits"] for row in tables_of["search"][outputs.HEADING].rows] == [12, 48, 64, 128]
+    first = tables_of["search"][first_search.HEADING].rows
+    assert [row["queries a call"] for row in first] == [1, 1, 6, 6]
+    assert all(row["slowest call, ms"] >= row["first call, ms"] > 0 for row in first)
     recalls = [row["recall"] for row in tables_of["search"][approximate.HEADING].rows]
     assert len(recalls) >= 6
     assert all(0 < recall <= 1 for recall in recalls)
