@@ -8,6 +8,7 @@ the rate that was measured, with the memory of the service. The load shares the 
 import io
 import json
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -29,6 +30,7 @@ from scdh.index import HammingIndex
 
 CODES, PICTURES, SOAK = "Searches by code", "Searches by picture", "Half load for long"
 OURS, RIVAL = "scdh serve", "FastAPI and faiss"
+EAGER = "eager torch, one at a time"
 K = 10
 PHOTOS, QUERIES = 32, 512
 SOAK_CONNECTIONS = 16
@@ -50,14 +52,11 @@ QUICK = Plan(items=200_000, backbone="small_conv", connections=(8,), seconds=2.0
 
 def measure(plan: Plan, threads: int) -> list[Table]:
     """Tables of searches by code, by picture, and of a long time at half load."""
-    import torch
-
-    torch.set_num_threads(threads)
     with tempfile.TemporaryDirectory() as scratch:
         model, index = build(Path(scratch), plan.items, plan.bits, plan.backbone)
         photos = [photo(plan.side, seed) for seed in range(PHOTOS)]
         bare, in_batches = bare_index(index, plan)
-        eager, codes = eager_torch(model, photos, plan)
+        eager, codes = eager_torch(model, photos, plan, threads)
         ours, theirs = free_port(), free_port()
         serve = ["scdh", "serve", str(model), "--index", str(index), "--port", str(ours)]
         rival = ["benchmarks.serve_rival", str(model), str(index), str(theirs), str(threads)]
@@ -130,15 +129,28 @@ def bare_index(index_file: Path, plan: Plan) -> tuple[Row, float]:
     return row, 32 * float(batches["requests/s"])
 
 
-def eager_torch(model: Path, photos: list[bytes], plan: Plan) -> tuple[Row, list[bytes]]:
-    """One photo after the other through the network as it was trained; and the codes that it gives."""
-    from benchmarks.serve_rival import EagerModel
-
-    eager = EagerModel(model)
-    codes = [eager.packed(content)[0].tobytes() for content in photos]
-    row = timed(lambda n: eager.packed(photos[n % PHOTOS]), plan.seconds, "eager torch, one at a time")
+def eager_torch(model: Path, photos: list[bytes], plan: Plan, threads: int) -> tuple[Row, list[bytes]]:
+    """One photo after the other through the network as it was trained, with one thread or all of them, whichever is
+    faster (beside other programs all of them wait for each other); and the codes that it gives."""
+    told: dict[int, dict[str, Any]] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for number, content in enumerate(photos):
+            (Path(folder) / f"{number:03d}.jpg").write_bytes(content)
+        for count in {1, threads}:
+            command = [
+                sys.executable,
+                "-m",
+                "benchmarks.serve_eager",
+                str(model),
+                folder,
+                str(plan.seconds),
+                str(count),
+            ]
+            told[count] = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    best = max(told, key=lambda count: len(told[count]["latencies"]) / told[count]["seconds"])
+    row = row_of(f"{EAGER}, {best} thread{'s' * (best > 1)}", Load(told[best]["seconds"], told[best]["latencies"]), 1)
     print_row("serve", row)
-    return row, codes
+    return row, [bytes.fromhex(code) for code in told[best]["codes"]]
 
 
 def loads(plan: Plan, rivals: tuple[tuple[str, int], ...], make: Callable[[int], list[bytes]]) -> list[Row]:
