@@ -78,7 +78,13 @@ class Hasher:
     def run(
         self, batches: Iterable[Batch], *, engine: Engine = "torch", images: int | None = None
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """(rows [B], u [B, r]) of every batch, by the engine of that name; ``images`` in all, None for many."""
+        """(rows [B], u [B, r]) of every batch.
+
+        Args:
+            batches: of images or embeddings.
+            engine: as for :meth:`encode`.
+            images: how many there are in all; None: many.
+        """
         return self._engines.run(self, batches, engine, images)
 
     def fingerprint(self) -> str:
@@ -178,7 +184,9 @@ class Hasher:
         Returns:
             Codes whose ``ids`` are positions in ``items``; with ``outputs`` a pair of codes and u float32 [n, r].
         """
-        batches = self._batches(items, batch_size, workers, on_bad_image)
+        check_loading(batch_size, workers, on_bad_image)
+        sources = item_sources(items, 8 * batch_size, is_vectors=self.feature_width is not None)
+        batches = item_batches(self.check_fits, sources, self.preprocess, batch_size, workers, on_bad_image)
         count = item_count(items)
         if progress:
             batches = track(batches, count or 0, "encoding", "items", lambda batch: len(batch.rows))
@@ -223,11 +231,6 @@ class Hasher:
                 f"This model encodes embeddings of width {self.feature_width}, but {source.name} has width "
                 f"{source.features.shape[1]}."
             )
-
-    def _batches(self, items: Any, batch_size: int, workers: int | None, on_bad_image: OnBadImage) -> Iterator[Batch]:
-        check_loading(batch_size, workers, on_bad_image)
-        sources = item_sources(items, 8 * batch_size, is_vectors=self.feature_width is not None)
-        return item_batches(self.check_fits, sources, self.preprocess, batch_size, workers, on_bad_image)
 
     def save(self, folder: str | Path) -> None:
         """Write a model folder: weights as safetensors, everything else as JSON, and a model card.

@@ -127,3 +127,28 @@ def test_codes_with_a_ranking_of_their_own_are_refused(command: str, tmp_path: P
     assert (tmp_path / "plain.index").read_bytes() == before
     assert not (tmp_path / "own.index").exists()
     assert not (tmp_path / "vectors.db").exists()
+
+
+def test_every_engine_gives_the_same_codes(photos: Path) -> None:
+    pytest.importorskip("openvino")
+    encode = f"encode {photos}/run {photos}/photos --workers 0"
+    for engine in ("torch", "openvino", "auto"):
+        must(f"{encode} --engine {engine} --out {photos}/{engine}.codes")
+        assert Codes.load(photos / f"{engine}.codes") == Codes.load(photos / "all.codes")
+        assert Codes.load(photos / f"{engine}.codes").metadata == Codes.load(photos / "all.codes").metadata
+    image, search = photos / "photos/a/3.png", f"search {photos}/all.index --model {photos}/run -k 3 --json"
+    assert run_json(f"{search} --engine openvino {image}") == run_json(f"{search} --engine torch {image}")
+    code, _, message = run(f"{encode} --engine fast --out {photos}/fast.codes")
+    assert code == 2
+    assert "'fast'" in message
+    assert not (photos / "fast.codes").exists()
+
+
+def test_an_engine_that_is_not_installed_is_said_in_one_line(photos: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "openvino", None)
+    encode = f"encode {photos}/run {photos}/photos --workers 0"
+    code, out, message = run(f"{encode} --engine openvino --out {photos}/missing.codes")
+    assert (code, out) == (2, "")
+    assert message == ("Error: The engine openvino needs openvino, which is not installed: pip install 'scdh[fast]'.\n")
+    must(f"{encode} --out {photos}/by_torch.codes")
+    assert Codes.load(photos / "by_torch.codes") == Codes.load(photos / "all.codes")

@@ -1,6 +1,7 @@
 """Batches: the same whatever the number of workers and processes, and no surprise from bad images."""
 
 import multiprocessing
+import sys
 import warnings
 from itertools import islice
 from pathlib import Path
@@ -21,6 +22,7 @@ from scdh.data import (
     steps_per_epoch,
     training_batches,
 )
+from scdh.data.batches import decoding
 from scdh.errors import DataError
 from tests.data.data_files import encoded, write_parquet
 
@@ -255,3 +257,23 @@ def test_rows_outside_and_vectors_with_pictures_settings(pictures: Source, vecto
             evaluation_batches(pictures, np.array(rows), preprocess=P, batch_size=2)
     with pytest.raises(DataError, match="take no Preprocess"):
         evaluation_batches(vectors, ROWS, preprocess=P, batch_size=2)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="processes are forked on Linux only")
+def test_slow_images_are_decoded_by_one_process_a_core(pictures: Source, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = np.arange(len(pictures))
+    parts = [(part, np.zeros_like(part)) for part in np.array_split(rows, 3)]
+    encoding = decoding.BatchDecoder(pictures, Preprocess(8), "none", parts, None, 1)
+    training = decoding.BatchDecoder(pictures, Preprocess(8), "none", parts, (0, 0), 1)
+    one_batch = decoding.BatchDecoder(pictures, Preprocess(8), "none", parts[:1], None, 1)
+    monkeypatch.setattr(decoding, "default_workers", lambda: 0)
+    monkeypatch.setattr(decoding.os, "cpu_count", lambda: 3)
+    monkeypatch.setattr(decoding, "SLOW_SECONDS", 1e9)
+    assert decoding.workers_for(encoding) == 0
+    monkeypatch.setattr(decoding, "SLOW_SECONDS", 0)
+    assert decoding.workers_for(encoding) == 3
+    assert decoding.workers_for(training) == decoding.workers_for(one_batch) == 0
+    expected = list(decoding.decode_batches(encoding, 0))
+    for found, plain in zip(decoding.decode_batches(encoding, None), expected, strict=True):
+        assert torch.equal(found.views[0], plain.views[0])
+        assert np.array_equal(found.rows, plain.rows)
