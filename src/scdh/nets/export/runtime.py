@@ -2,8 +2,8 @@
 
 ``import openvino`` by itself sends an event with an id of the user to Google Analytics, and writes that id below the
 home folder, unless the user has opted out. Without the package ``openvino_telemetry`` it takes a stub that does
-neither; so that package is hidden while OpenVINO is imported. Where the user's own program has imported OpenVINO before, it has
-been decided there.
+neither; so that package is hidden while OpenVINO is imported. Where the user's own program has imported
+OpenVINO before, it was decided there.
 """
 
 import sys
