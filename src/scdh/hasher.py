@@ -223,14 +223,11 @@ class Hasher:
 
     def check_fits(self, source: Source) -> None:
         """Refuse ``source`` with a DataError if it is of the wrong kind or width, before any work is done."""
-        wanted = "images" if self.feature_width is None else "features"
+        wanted, width = "images" if self.feature_width is None else "features", self.feature_width
         if source.kind != wanted:
             raise DataError(f"This model encodes {_KINDS[wanted]}, but {source.name} holds {_KINDS[source.kind]}.")
-        if self.feature_width is not None and source.features.shape[1] != self.feature_width:
-            raise DataError(
-                f"This model encodes embeddings of width {self.feature_width}, but {source.name} has width "
-                f"{source.features.shape[1]}."
-            )
+        if width is not None and (found := source.features.shape[1]) != width:
+            raise DataError(f"This model encodes embeddings of width {width}, but {source.name} has width {found}.")
 
     def save(self, folder: str | Path) -> None:
         """Write a model folder: weights as safetensors, everything else as JSON, and a model card.

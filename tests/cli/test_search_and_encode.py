@@ -13,6 +13,7 @@ import scdh.runs.ranking
 from scdh import Codes, HammingIndex, Hasher
 from scdh.codes import RANKING
 from scdh.data.row_names import RowNames
+from scdh.extras import missing_packages
 from scdh.nets.network import weights_fingerprint
 from tests.cli.commands import must, run, run_json
 from tests.data.data_files import write_pictures
@@ -129,8 +130,8 @@ def test_codes_with_a_ranking_of_their_own_are_refused(command: str, tmp_path: P
     assert not (tmp_path / "vectors.db").exists()
 
 
+@pytest.mark.skipif(bool(missing_packages("openvino")), reason="openvino is not installed")
 def test_every_engine_gives_the_same_codes(photos: Path) -> None:
-    pytest.importorskip("openvino")
     encode = f"encode {photos}/run {photos}/photos --workers 0"
     for engine in ("torch", "openvino", "auto"):
         must(f"{encode} --engine {engine} --out {photos}/{engine}.codes")

@@ -25,6 +25,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from scdh.nets.export.runtime import import_openvino
 from scdh.nets.network import Network, Outputs
 
 PIXELS = 8 * 128 * 128  # that a thread takes at once; more leave the processor's cache
@@ -61,9 +62,7 @@ def convert(net: Network, read: Callable[[Outputs], Tensor], size: int) -> Graph
     """
     with _said_as_export_error(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of tracing: that sizes are taken as fixed, which they are
-        import openvino
-
-        # Not openvino.convert_model, which also reports its use to the makers of OpenVINO.
+        openvino = import_openvino()
         from openvino.frontend import FrontEndManager
         from openvino.frontend.pytorch.ts_decoder import TorchScriptPythonDecoder
 
@@ -101,8 +100,7 @@ class ExportedNetwork:
         self.size, self.threads = size, threads
         self.piece = max(1, 1 << (PIXELS // (size * size)).bit_length() - 1)
         with _said_as_export_error():
-            import openvino
-
+            openvino = import_openvino()
             self._core = openvino.Core()
             self._model = self._core.read_model(graph.structure.tobytes(), openvino.Tensor(graph.weights))
             self._weights = graph.weights  # the model reads them where they are
