@@ -187,7 +187,7 @@ class Hasher:
         check_loading(batch_size, workers, on_bad_image)
         sources = item_sources(items, 8 * batch_size, is_vectors=self.feature_width is not None)
         batches = item_batches(self.check_fits, sources, self.preprocess, batch_size, workers, on_bad_image)
-        count = item_count(items)
+        count = item_count(items, is_vectors=self.feature_width is not None)
         if progress:
             batches = track(batches, count or 0, "encoding", "items", lambda batch: len(batch.rows))
         found = self.run(batches, engine=engine, images=count)

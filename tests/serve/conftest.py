@@ -36,7 +36,8 @@ def save_model(folder: Path, width: int | None = None) -> Hasher:
     # Outputs around 0, so that codes of a model that was not trained differ.
     examples = [picture(seed) for seed in range(12)] if width is None else np.eye(width, dtype=np.float32)
     layer = [one for one in hasher.network.head.modules() if getattr(one, "out_features", 0) == BITS][-1]
-    layer.bias.data -= torch.from_numpy(np.median(hasher.hash_outputs(examples, workers=0), axis=0))
+    with torch.no_grad():
+        layer.bias -= torch.from_numpy(np.median(hasher.hash_outputs(examples, workers=0), axis=0))
     hasher.save(folder)
     return hasher
 

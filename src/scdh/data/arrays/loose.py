@@ -62,12 +62,15 @@ class ItemsSource(Source):
         return str(item) if isinstance(item, (str, os.PathLike)) else f"item {self._start + row}"
 
 
-def item_count(items: Any) -> int | None:
+def item_count(items: Any, *, is_vectors: bool) -> int | None:
     """How many items there are, as :func:`item_sources` takes them; None where that is not known beforehand."""
-    if isinstance(items, (str, os.PathLike, Image.Image, *ENCODED)):
+    if isinstance(items, (str, os.PathLike, Image.Image, *ENCODED)) or _is_one_array(items, is_vectors):
         return 1
-    is_many = isinstance(items, list | tuple) or getattr(items, "ndim", 0) in (2, 4)
-    return len(items) if is_many else None
+    return len(items) if isinstance(items, list | tuple | np.ndarray) else None
+
+
+def _is_one_array(items: Any, is_vectors: bool) -> bool:
+    return isinstance(items, np.ndarray) and (items.ndim == 1 if is_vectors else is_one_image(items))
 
 
 def item_sources(items: Any, chunk_size: int, *, is_vectors: bool) -> Iterator[tuple[int, ItemsSource]]:
@@ -87,8 +90,7 @@ def item_sources(items: Any, chunk_size: int, *, is_vectors: bool) -> Iterator[t
                 f"An array of the shape {list(items.shape)} may be one image with its channels first or "
                 f"{len(items)} grey images; give one as [H, W, C], several as [n, H, W, 1] or as a list."
             )
-        is_one_item = items.ndim == 1 if is_vectors else is_one_image(items)
-        items = items[None] if is_one_item else items
+        items = items[None] if _is_one_array(items, is_vectors) else items
         if len(items):
             yield 0, ItemsSource(items)
         return
