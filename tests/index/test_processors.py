@@ -24,7 +24,7 @@ from scdh.index import HammingIndex
 from scdh.index.kernels import scanning
 from scdh.index.search import scan
 rng = np.random.default_rng(0)
-for bits in (13, 48, 64, 65, 255, 256, 257, 1000):  # words of 16 and of 64 bits
+for bits in (1, 7, 8, 12, 13, 48, 63, 64, 65, 128, 255, 256, 257, 1000):  # words of 8, 16 and 64 bits
     centre = rng.random(bits) < 0.5
     base, u = centre ^ (rng.random((700, bits)) < 0.1), rng.normal(size=(5, bits))
     near = Codes.from_bits((centre ^ (rng.random((5, bits)) < 0.1)).astype(np.uint8))

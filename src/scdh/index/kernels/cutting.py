@@ -4,10 +4,10 @@ from typing import Any
 
 import numpy as np
 
-from scdh.index.kernels.compiled import compiled, inlined
+from scdh.index.kernels.compiled import compiled
 from scdh.index.kernels.planes import CHUNK, GROUP, split_group, way
 from scdh.index.kernels.processor import BYTES
-from scdh.index.kernels.vectors import popcount, prefetch
+from scdh.index.kernels.vectors import popcount
 
 # Bytes of the planes of a block: most of the first cache.
 _BLOCK_BYTES = 24576
@@ -42,20 +42,6 @@ def cut_block(base: Any, start: int, stop: int, planes: Any, nibbles: bool) -> N
                 for row in range(first, base.shape[1]):
                     last_group[word, row - first] = base[word, row]
                 split_group(last_group, word, 0, planes, chunk, group, nibbles)
-
-
-@inlined
-def prefetch_part(base: Any, start: int, stop: int, part: int, parts: int) -> None:
-    """Begin to read one of ``parts`` equal parts of rows start … stop − 1, which may lie beyond the last row.
-
-    While one query is compared with a block, a part of the next one comes from memory. Without that all the time that
-    memory takes is added: a block is too short for the processor to see by itself what will be read next.
-    """
-    rows_of_line = _LINE_BYTES // base.itemsize
-    lines = (min(stop, base.shape[1]) - start + rows_of_line - 1) // rows_of_line
-    for line in range(lines * part // parts, lines * (part + 1) // parts):
-        for word in range(base.shape[0]):
-            prefetch(base, word, start + line * rows_of_line)
 
 
 @compiled

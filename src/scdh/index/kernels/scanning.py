@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from scdh.index.kernels.compiled import compiled, inlined
-from scdh.index.kernels.cutting import cut_block, distance_tables, empty_planes, prefetch_part
+from scdh.index.kernels.cutting import cut_block, distance_tables, empty_planes
 from scdh.index.kernels.planes import CHUNK as CUT_CHUNK
 from scdh.index.kernels.planes import chunk_below, way, which_bytes_below
 from scdh.index.kernels.processor import SHUFFLES, WORDS
@@ -88,7 +88,6 @@ def _nearest_in_planes(
         stop = min(last, start + step)
         cut_block(base, start, stop, planes, nibbles)
         for i in range(queries.shape[0]):
-            prefetch_part(base, stop, stop + step, i, queries.shape[0])
             limit = states[i, _LIMIT]
             for chunk in range((stop - start + CUT_CHUNK - 1) // CUT_CHUNK):
                 column = start + chunk * CUT_CHUNK

@@ -19,8 +19,6 @@ from numba.extending import intrinsic
 CHUNK = 64
 _VECTOR_BITS = 512
 _I32, _I64 = ir.IntType(32), ir.IntType(64)
-_BYTE_POINTER = ir.IntType(8).as_pointer()
-_READ, _SECOND_CACHE, _DATA = 0, 2, 1  # arguments of LLVM's prefetch
 
 
 @intrinsic
@@ -80,23 +78,6 @@ def which_below(_typing: Any, base: Any, column: Any, queries: Any, query: Any, 
         return mask
 
     return types.uint64(base, types.int64, queries, types.int64, types.int64), generate
-
-
-@intrinsic
-def prefetch(_typing: Any, base: Any, word: Any, column: Any) -> Any:
-    """Begin to bring the cache line of one word of one code into the second cache; nowhere in ``base`` is no error."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        array = context.make_array(signature.args[0])(context, builder, args[0])
-        next_word, next_row = cgutils.unpack_tuple(builder, array.strides)
-        offset = builder.add(builder.mul(args[1], next_word), builder.mul(args[2], next_row))
-        place = builder.inttoptr(builder.add(builder.ptrtoint(array.data, _I64), offset), _BYTE_POINTER)
-        kind = ir.FunctionType(ir.VoidType(), [_BYTE_POINTER, _I32, _I32, _I32])
-        function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
-        builder.call(function, [place, _I32(_READ), _I32(_SECOND_CACHE), _I32(_DATA)])
-        return context.get_dummy_value()
-
-    return types.void(base, types.int64, types.int64), generate
 
 
 class _Chunk:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from scdh.index.kernels.compiled import compiled, inlined
-from scdh.index.kernels.cutting import cut_block, empty_planes, prefetch_part
+from scdh.index.kernels.cutting import cut_block, empty_planes
 from scdh.index.kernels.planes import CHUNK, weighted_chunk_below, which_bytes_below
 from scdh.index.kernels.vectors import lowest_bit
 
@@ -39,7 +39,6 @@ def nearest_by_weight(
         stop = min(last, start + step)
         cut_block(base, start, stop, planes, True)
         for i in range(count):
-            prefetch_part(base, stop, stop + step, i, count)
             for chunk in range((stop - start + CHUNK - 1) // CHUNK):
                 column = start + chunk * CHUNK
                 # While there are fewer than k candidates, the small tables are zeros and every row is looked at.
