@@ -265,15 +265,20 @@ def test_slow_images_are_decoded_by_one_process_a_core(pictures: Source, monkeyp
     parts = [(part, np.zeros_like(part)) for part in np.array_split(rows, 3)]
     encoding = decoding.BatchDecoder(pictures, Preprocess(8), "none", parts, None, 1)
     training = decoding.BatchDecoder(pictures, Preprocess(8), "none", parts, (0, 0), 1)
-    one_batch = decoding.BatchDecoder(pictures, Preprocess(8), "none", parts[:1], None, 1)
+    few = decoding.BatchDecoder(pictures, Preprocess(8), "none", [(rows[:5], rows[:5])], None, 1)
     monkeypatch.setattr(decoding, "default_workers", lambda: 0)
-    monkeypatch.setattr(decoding.os, "cpu_count", lambda: 3)
+    monkeypatch.setattr(decoding.os, "cpu_count", lambda: 2)
+    monkeypatch.setattr(decoding, "SLOW_BATCH", 3)
     monkeypatch.setattr(decoding, "SLOW_SECONDS", 1e9)
-    assert decoding.workers_for(encoding) == 0
+    assert decoding.by_machine(encoding) == (encoding, 0)
     monkeypatch.setattr(decoding, "SLOW_SECONDS", 0)
-    assert decoding.workers_for(encoding) == 3
-    assert decoding.workers_for(training) == decoding.workers_for(one_batch) == 0
-    expected = list(decoding.decode_batches(encoding, 0))
-    for found, plain in zip(decoding.decode_batches(encoding, None), expected, strict=True):
-        assert torch.equal(found.views[0], plain.views[0])
-        assert np.array_equal(found.rows, plain.rows)
+    assert decoding.by_machine(training) == (training, 0)
+    assert decoding.by_machine(few) == (few, 0)
+    split, workers = decoding.by_machine(encoding)
+    assert workers == 2
+    assert max(len(part) for part, _ in split.batches) == 3
+    plain = list(decoding.decode_batches(encoding, 0))
+    found = list(decoding.decode_batches(encoding, None))
+    assert len(found) > len(plain)
+    assert np.array_equal(np.concatenate([batch.rows for batch in found]), rows)
+    assert torch.equal(torch.cat([b.views[0] for b in found]), torch.cat([b.views[0] for b in plain]))

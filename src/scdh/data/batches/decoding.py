@@ -14,7 +14,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,7 +25,7 @@ from scdh.data.images.transforms import Preprocess
 from scdh.data.source import BadImage, Source
 
 SLOW_SECONDS = 0.01  # an image; on one core, a network of images takes about as long
-TRIED_IMAGES = 3
+TRIED_IMAGES, SLOW_BATCH = 3, 8
 
 
 class DecodedBatch(NamedTuple):
@@ -99,21 +99,35 @@ def default_workers() -> int:
     return min(8, max(cores - 1, 1)) if torch.cuda.is_available() else min(8, cores // 8)
 
 
-def workers_for(decoder: BatchDecoder) -> int:
-    """As :func:`default_workers`; one a core where images that are to be encoded take long to decode."""
+def is_slow(decoder: BatchDecoder) -> bool:
+    """Whether images that are to be encoded take longer to decode than to encode; some of them are tried."""
+    rows = sum(len(rows) for rows, _ in decoder.batches)
+    if decoder.preprocess is None or decoder.random_key is not None or rows < 2 * SLOW_BATCH:
+        return False
+    first, uses = next(batch for batch in decoder.batches if len(batch[0]))
+    tried = replace(decoder, batches=[(first[:TRIED_IMAGES], uses[:TRIED_IMAGES])])
+    begun = time.perf_counter()
+    tried[0]
+    return (time.perf_counter() - begun) / len(tried.batches[0][0]) > SLOW_SECONDS
+
+
+def by_machine(decoder: BatchDecoder) -> tuple[BatchDecoder, int]:
+    """The decoder with its number of workers: one a core for slow images, in small batches so that all end together."""
     default, cores = default_workers(), os.cpu_count() or 1
-    is_encoding = decoder.preprocess is not None and decoder.random_key is None
-    if default >= cores or not is_encoding or len(decoder) < 2 or sys.platform != "linux":
-        return default
-    rows, uses = decoder.batches[0]
-    begun, count = time.perf_counter(), min(TRIED_IMAGES, len(rows))
-    BatchDecoder(decoder.source, decoder.preprocess, "none", [(rows[:count], uses[:count])], None, 1)[0]
-    return cores if (time.perf_counter() - begun) / count > SLOW_SECONDS else default
+    if default >= cores or sys.platform != "linux" or not is_slow(decoder):
+        return decoder, default
+    parts = [
+        (rows[start : start + SLOW_BATCH], uses[start : start + SLOW_BATCH])
+        for rows, uses in decoder.batches
+        for start in range(0, len(rows), SLOW_BATCH)
+    ]
+    return replace(decoder, batches=parts), cores
 
 
 def decode_batches(decoder: BatchDecoder, workers: int | None) -> Iterator[DecodedBatch]:
     """The batches of ``decoder`` in order, decoded by ``workers`` processes (0: in this thread, None: by machine)."""
-    workers = workers_for(decoder) if workers is None else workers
+    if workers is None:
+        decoder, workers = by_machine(decoder)
     if workers == 0 or decoder.preprocess is None or len(decoder) < 2:
         for i in range(len(decoder)):
             yield decoder[i]
