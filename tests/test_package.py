@@ -53,7 +53,18 @@ def test_public_names_are_there():
 
 # The layers of the package, lowest first; a module imports only from its own layer and from those before it.
 LAYERS = [
-    ["_version", "checksums", "errors", "extras", "files", "label_arrays", "printable", "progress", "versions"],
+    [
+        "_version",
+        "checksums",
+        "engine_names",
+        "errors",
+        "extras",
+        "files",
+        "label_arrays",
+        "printable",
+        "private_folder",
+    ],
+    ["progress", "versions"],
     ["tensor_files", "tensor_header", "hub", "code_advice", "code_arguments", "json_files", "settings"],
     ["codes", "code_checks", "config", "model_description"],
     ["losses", "index", "metrics"],
@@ -61,6 +72,7 @@ LAYERS = [
     ["nets"],
     ["methods"],
     ["encode", "model_folder"],
+    ["engine"],
     ["hasher"],
     ["runs"],
     ["training"],
