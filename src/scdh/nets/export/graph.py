@@ -1,11 +1,11 @@
 """A network as a graph of OpenVINO: converted from torch once, and run by OpenVINO on CPUs.
 
-OpenVINO and not onnxruntime, by measurement (efficientnet_lite0 with its head, 2 cores of an AMD EPYC, Zen 4, in
-float32, images a second as a multiple of eager torch at a batch of 32): OpenVINO 1.8 at 128², 1.9 at 160² and 1.9 at
-224², onnxruntime 1.3, 1.3 and 1.4, the folded network in torch 1.0. One image alone: OpenVINO 3.6, onnxruntime 2.8. Its
-kernels are compiled for the processor at hand (SSE4.2, AVX2 or AVX-512), it is under the Apache licence, and it
-converts networks of torch without further packages, where onnxruntime needs onnx. It takes 180 MB of disk,
-onnxruntime and onnx 100 MB.
+OpenVINO and not onnxruntime, by measurement (efficientnet_lite0 with its head, 2 cores of an AMD EPYC, Zen 4, float32,
+beside other work; images a second as a multiple of eager torch, batches of 32, each in its best setting): OpenVINO 1.8
+at 128², 1.9 at 160², 1.9 at 224²; onnxruntime 1.3, 1.3, 1.4; the folded network in torch 0.6 to 1.2. One image of 224²
+alone: 2.6 and 2.1. OpenVINO compiles its kernels for the processor at hand (SSE4.2, AVX2 or AVX-512; measured on the
+last only), has the Apache licence, and converts networks of torch without further packages, where onnxruntime needs
+onnx. It takes 180 MB of disk, onnxruntime and onnx 100 MB.
 
 Here, too, several threads with a piece of the batch each beat several threads within each layer; only fewer images than
 threads are computed by all threads together. Pieces of a fixed size run a twentieth faster than those of any size.
