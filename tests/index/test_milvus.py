@@ -478,9 +478,14 @@ def test_a_wrong_password(monkeypatch):
 
 @pytest.mark.slow
 def test_a_file_that_is_open_elsewhere_or_no_database(file, tmp_path):
-    script = f"from scdh.index.milvus import MilvusIndex; MilvusIndex.open('milvus:{file}/keeps_the_file_open')"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
-    assert done.stderr.splitlines()[-1].endswith("another program has it open, or it is not a file of milvus-lite.")
+    script = f"""if True:
+        from scdh.index.milvus import MilvusIndex, server
+        server.CONNECT_SECONDS = 1
+        MilvusIndex.open('milvus:{file}/keeps_the_file_open')
+    """
+    for _ in range(2):  # a refusal must not take the file from the program that has it
+        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+        assert done.stderr.splitlines()[-1].endswith("another program has it open, or it is not a file of milvus-lite.")
     (tmp_path / "text.db").write_text("This is not a database, but a long enough text." * 100)
     with pytest.raises(ConfigError, match=r"text.db cannot be opened: another program"):
         MilvusIndex.open(f"milvus:{tmp_path}/text.db/photos")

@@ -5,16 +5,11 @@ answer was lost is sent again.
 """
 
 import logging
-import sys
-import threading
 import time
-from collections import Counter
-from importlib import metadata, util
-from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from scdh.errors import CodesError, ConfigError, ScdhError
+from scdh.index.milvus import lite
 from scdh.index.milvus.uri import TOKEN_VARIABLE, Address
 
 CONNECT_SECONDS = 5.0
@@ -26,10 +21,6 @@ FIRST_WAIT = 0.5
 _TEMPORARY = (2, 4, 8)
 _TEMPORARY_STATES = ("UNAVAILABLE", "DEADLINE_EXCEEDED", "RESOURCE_EXHAUSTED", "ABORTED")
 _REFUSED_STATES = ("UNAUTHENTICATED", "PERMISSION_DENIED")
-
-# How many connections of this process use each local file: the last one to close releases the file.
-_users: Counter[Path] = Counter()
-_lock = threading.Lock()
 
 
 class MilvusServer:
@@ -68,7 +59,7 @@ class MilvusServer:
         self._closed = True
         self.client.close()
         if self.address.file is not None:
-            _release(self.address.file)
+            lite.release(self.address.file)
 
 
 def _connect(address: Address) -> Any:
@@ -83,7 +74,7 @@ def _connect(address: Address) -> Any:
     # pymilvus logs a trace of every failed request, also of repeated ones; errors here are one sentence.
     logging.getLogger("pymilvus").setLevel(logging.CRITICAL)
     if address.file is not None:
-        return _open_file(address.file)
+        return lite.open_client(address.file, CONNECT_SECONDS)
     try:
         return MilvusClient(uri=address.url, token=address.token, db_name=address.database, timeout=CONNECT_SECONDS)
     except (MilvusException, grpc.RpcError) as error:
@@ -97,57 +88,6 @@ def _connect(address: Address) -> Any:
             f"No Milvus server answered at {address.text} within {CONNECT_SECONDS:g} seconds; "
             "check host and port, and whether it needs TLS (milvuss://)."
         ) from error
-
-
-def _open_file(file: Path) -> Any:
-    _import_lite()
-    from pymilvus import MilvusClient
-    from pymilvus.exceptions import MilvusException
-
-    root = logging.getLogger()
-    level = root.level
-    root.setLevel(logging.CRITICAL)  # milvus-lite would log the error as well
-    try:
-        with _lock:
-            client = MilvusClient(uri=str(file), timeout=CONNECT_SECONDS)
-            _users[file] += 1
-        return client
-    except (MilvusException, RuntimeError) as error:
-        raise ConfigError(
-            f"{file} cannot be opened: another program has it open, or it is not a file of milvus-lite."
-        ) from error
-    finally:
-        root.setLevel(level)
-
-
-def _release(file: Path) -> None:
-    """Stop the process in which milvus-lite serves a file; until then no other program can open it."""
-    from milvus_lite.server_manager import server_manager_instance
-
-    with _lock:
-        _users[file] -= 1
-        if _users[file] <= 0:
-            del _users[file]
-            server_manager_instance.release_server(str(file))
-
-
-def _import_lite() -> None:
-    try:
-        version = metadata.version("milvus-lite")
-    except metadata.PackageNotFoundError:
-        raise ConfigError("A local Milvus file needs milvus-lite; pip install 'scdh[milvus]' brings it.") from None
-    if int(version.split(".")[0]) >= 3:
-        raise ConfigError(f"milvus-lite {version} has no binary vectors, but 2.5 has: pip install 'milvus-lite<3'.")
-    if "milvus_lite" in sys.modules or util.find_spec("pkg_resources") is not None:
-        return
-    # milvus-lite 2.5 needs pkg_resources only to read its version; setuptools 82 removed that module.
-    substitute = ModuleType("pkg_resources")
-    vars(substitute).update(DistributionNotFound=metadata.PackageNotFoundError, get_distribution=metadata.distribution)
-    sys.modules["pkg_resources"] = substitute
-    try:
-        import milvus_lite  # noqa: F401
-    finally:
-        del sys.modules["pkg_resources"]
 
 
 def _state(error: Any) -> str:
