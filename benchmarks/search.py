@@ -61,6 +61,7 @@ class Pair:
                 "scdh": lambda _turn: self.ours.search(queries, k, by="scan"),
             },
             most=turns,
+            window=0.05,
         )
         pairs = len(self.database) * len(queries)
         row: Row = {
@@ -151,7 +152,8 @@ def measure(plan: Plan, threads: int) -> list[Table]:
             "padded to whole bytes; 12 and 48 bits also padded further, which is faster there. Ours is "
             '`HammingIndex.search(…, by="scan")`. Clustered codes: 100 centres, one bit in eight flipped. Both give '
             "the same distances, and the same ids nearer than the k-th; ours is ordered by (distance, id), and every "
-            "distance was recomputed.",
+            "distance was recomputed. Calls shorter than 50 ms are repeated for that long: after a pause, "
+            "threads and processors take some milliseconds to wake up.",
             batch,
         ),
         Table(
