@@ -265,4 +265,5 @@ def _print_results(results: "ComparisonResults") -> None:
     for cell, message in results.failed.items():
         print_line(f"{cell} failed: {message}")
     if results.missing:
-        print_line(f"Not done yet: {', '.join(results.missing)}.")
+        first, others = results.missing[:6], len(results.missing) - 6
+        print_line(f"Not done yet: {', '.join(first)}{f' and {others} more runs' if others > 0 else ''}.")
