@@ -27,12 +27,20 @@ def parameter_groups(net: Network, method: Method) -> dict[str, Named]:
 
 
 def count_learned(net: Network, method: Method) -> dict[str, int]:
-    """How many weights learn: ``all`` of them, and ``own``, those of layers that a method has beside what every method
-    has (trunk, hidden layers and hash layer).
+    """How many weights learn: ``all`` of them, and ``plain``, those that would learn with a plain hash layer as the
+    whole head. The latter is the same for every method, so the difference tells what a method has beyond it.
     """
-    named = [entry for group in parameter_groups(net, method).values() for entry in group]
-    own = [p for name, p in named if not name.startswith(("trunk.", "fc7.", "head.hash_layer."))]
-    return {"all": sum(p.numel() for _, p in named), "own": sum(p.numel() for p in own)}
+    groups = parameter_groups(net, method)
+    below = [*groups["trunk"], *((name, p) for name, p in groups["head"] if name.startswith("fc7."))]
+    return {
+        "all": sum(p.numel() for group in groups.values() for _, p in group),
+        "plain": sum(p.numel() for _, p in below) + plain_layer_size(net, method.bits),
+    }
+
+
+def plain_layer_size(net: Network, bits: int) -> int:
+    """Weights of the hash layer u = W x + b. ``bits`` is what the user asked for: a method may have other outputs."""
+    return (net.width + 1) * bits
 
 
 def build_optimiser(net: Network, method: Method, settings: TrainSettings) -> torch.optim.Optimizer:

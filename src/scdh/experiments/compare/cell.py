@@ -11,10 +11,12 @@ from scdh.data.source import Source
 from scdh.errors import ConfigError, DataError, TrainingError
 from scdh.experiments.compare.grid import Cell
 from scdh.experiments.compare.named_warnings import warnings_named
+from scdh.experiments.compare.own_weights import own_weights
 from scdh.experiments.compare.results import CellResult
 from scdh.files import locked
 from scdh.json_files import write_table
 from scdh.methods.declared import declared
+from scdh.model_description import read_description
 from scdh.runs.folder import NetworkName, RunFolder
 from scdh.runs.scoring import ScoreOptions, score_run
 from scdh.runs.source_features import SourceFeatures
@@ -168,12 +170,12 @@ def read_results(run: RunFolder, cell: Cell) -> list[CellResult]:
 
 def _training_facts(run: RunFolder) -> dict[str, Any]:
     """The epoch whose model was taken, and how many weights learned; None where an earlier version did not say."""
-    info = run.model_info() if run.is_finished else {}
-    learned = info.get("learned_weights", {})
+    description = read_description(run.model) if run.is_finished else {}
+    info = description.get("info", {})
     return {
         "best_epoch": info.get("best_epoch"),
-        "learned_weights": learned.get("all"),
-        "own_weights": learned.get("own"),
+        "learned_weights": info.get("learned_weights", {}).get("all"),
+        "own_weights": own_weights(description),
     }
 
 

@@ -37,7 +37,7 @@ class CellResult(Record):
     epochs: int | None = None  # None for a method that is fitted
     best_epoch: int | None = None  # by validation MAP, whose model was taken; None: the last one was
     learned_weights: int | None = None
-    own_weights: int | None = None  # of these, in layers that only this method has
+    own_weights: int | None = None  # beyond the plain network that all share; below 0 where there are fewer
     map: float | None = None
     map_last: float | None = None  # with the last epoch's model
     map_best: float | None = None

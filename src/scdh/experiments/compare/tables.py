@@ -125,7 +125,7 @@ def has_best_epochs(results: ComparisonResults) -> bool:
 
 def conditions_table(results: ComparisonResults) -> Table:
     """What differs between the methods, besides their losses: at the longest codes, means over the seeds."""
-    columns = ["method", "learned weights", "of these own", "trials", "best epoch", "training"]
+    columns = ["method", "learned weights", "beyond plain", "trials", "best epoch", "training"]
     columns += [] if results.target is None else [f"to {results.target:.2f}"]
     columns += ["fidelity"]
     lines = []
@@ -137,16 +137,19 @@ def conditions_table(results: ComparisonResults) -> Table:
         lines[-1] += [] if results.target is None else [_format(row, "seconds_to_target")]
         lines[-1] += [results.fidelity.get(method.method, "").partition(":")[0]]
     note = (
-        f"At {max(results.bits)} bits. Own: in layers that other methods do not have, such as classifiers and learned "
-        "centres. Trials: runs on validation rows that chose its settings. Seconds of training are steps alone"
+        f"At {max(results.bits)} bits. Beyond plain: more (or fewer) than trunk, hidden layers and a plain hash layer, "
+        "which all share. Trials: runs on validation rows that chose its settings. Seconds of training are steps alone"
     )
     note += "." if results.target is None else f"; to {results.target:.2f}: until validation MAP was that high."
     return Table("What each method had", note, columns, lines)
 
 
 def _weights(row: SummaryRow | None) -> list[str]:
-    numbers = (None, None) if row is None else (row.learned_weights, row.own_weights)
-    return ["–" if number is None else f"{number:,}" for number in numbers]
+    learned, beyond = (None, None) if row is None else (row.learned_weights, row.own_weights)
+    return [
+        "–" if learned is None else f"{learned:,}",
+        "–" if beyond is None else f"{beyond:+,}".replace("-", "−") if beyond else "0",
+    ]
 
 
 def _best_epoch(row: SummaryRow | None) -> str:

@@ -1,0 +1,106 @@
+"""Why likelihoods of pairs learn slowly on shop photos: ``python -m benchmarks.pair_losses``, validation MAP.
+
+Each line is a method with one thing changed: four times the epochs, pairs balanced (or not, for HashNet), pairs within
+batches for longer, no weight decay, another weight of the quantization term. Queries are not looked at.
+"""
+
+import argparse
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+from torch import Tensor
+from torch.nn.functional import softplus
+
+from scdh.data.open import open_source
+from scdh.experiments.compare.grid import Grid
+from scdh.experiments.pages.markdown import markdown_table
+from scdh.losses.labels import both_labelled, similar
+from scdh.losses.pairwise import batch_likelihood_loss, mean_over_pairs
+from scdh.training.run import train
+
+PHOTOS = {"data.source": "groceries", "data.label_column": "finegrained_cat", "data.validation_per_class": 8}
+LONGER = {"train.epochs": 240}
+VARIANTS: tuple[tuple[str, float, str, bool | None, dict[str, Any]], ...] = (
+    # method, learning rate, what is changed, whether pairs are balanced (None: as the method has it), settings
+    ("hashnet", 0.003, "", None, {}),
+    ("hashnet", 0.003, "not balanced", False, {}),
+    ("hashnet", 0.001, "not balanced", False, {}),
+    ("dhn", 0.001, "", None, {}),
+    ("dhn", 0.001, "balanced", True, {}),
+    ("dhn", 0.001, "4 × epochs", None, LONGER),
+    ("boh", 0.0001, "", None, {}),
+    ("boh", 0.00003, "lower rate", None, {}),
+    ("boh", 0.001, "balanced", True, {}),
+    ("boh", 0.001, "4 × epochs", None, LONGER),
+    ("dsdh", 0.001, "", None, {}),
+    ("dsdh", 0.001, "balanced", True, {}),
+    ("dsdh", 0.001, "4 × epochs", None, LONGER),
+    ("dpsh", 0.003, "", None, {}),
+    ("dpsh", 0.001, "balanced", True, {}),
+    ("dpsh", 0.001, "4 × epochs", None, LONGER),
+    ("dpsh", 0.003, "half of the run within batches", None, {"method.batch_epochs": 30.0}),
+    ("dpsh", 0.003, "no weight decay", None, {"train.weight_decay": 0.0}),
+    ("dpsh", 0.001, "η = 0", None, {"method.eta": 0.0}),
+    ("dpsh", 0.001, "η = 0.03", None, {"method.eta": 0.03}),
+    ("dpsh", 0.003, "η = 0.089, the authors' 50/n", None, {"method.eta": 0.089}),
+)
+
+
+def table_loss(u: Tensor, y: Tensor, stored: Tensor, stored_y: Tensor, seen: Tensor | None = None) -> Tensor:
+    """DPSH's loss with as much weight on similar pairs as on the others."""
+    theta, same, valid = u @ stored.detach().T / 2, similar(y, stored_y), both_labelled(y, stored_y)
+    valid = valid if seen is None else valid & seen
+    return 2 * mean_over_pairs(softplus(theta) - theta * same, valid, same, balanced=True)
+
+
+def batch_loss(is_balanced: bool) -> Callable[..., Tensor]:
+    """The losses of HashNet, DHN and BOH, balanced or not."""
+
+    def loss(h: Tensor, y: Tensor, scale: float = 1.0, balanced: bool = False, with_itself: bool = False) -> Tensor:
+        return (1 + is_balanced) * batch_likelihood_loss(h, y, scale, is_balanced, with_itself)
+
+    return loss
+
+
+@contextmanager
+def pairs(method: str, is_balanced: bool | None) -> Iterator[None]:
+    """The method with its pairs weighted as asked."""
+    if is_balanced is None:
+        yield
+    elif method in ("dpsh", "dsdh"):
+        with patch(f"scdh.methods.{method}.pair_likelihood_loss", table_loss):
+            yield
+    else:
+        with patch(f"scdh.methods.{method}.batch_likelihood_loss", batch_loss(is_balanced)):
+            yield
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--cache", type=Path, default=Path("runs/pair-losses"), help="folder for features")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0])
+    options = parser.parse_args()
+    photos, lines = open_source("groceries", label_column="finegrained_cat"), []
+    for method, rate, change, is_balanced, settings in VARIANTS:
+        scores = []
+        for seed in options.seeds:
+            shared = {key: value for key, value in settings.items() if not key.startswith("method.")}
+            own = {key: value for key, value in settings.items() if key.startswith("method.")}
+            rates = {"train.lr_head": rate, "train.lr_trunk": rate}
+            grid = Grid(
+                (method,), (32,), (seed,), settings={**PHOTOS, **rates, **shared}, method_settings={method: own}
+            )
+            with pairs(method, is_balanced):
+                config = grid.cell(photos, method, 32, seed).config
+                model = train(config, feature_cache=options.cache, quiet=True, source=photos)
+            scores.append(f"{model.info['validation_map']:.3f}")
+        lines.append([method, change, f"{rate:g}", ", ".join(scores)])
+        print(*lines[-1], sep=" | ", flush=True)
+    print(markdown_table(["method", "changed", "rate", f"validation MAP of seeds {options.seeds}"], lines, left=(0, 1)))
+
+
+if __name__ == "__main__":
+    main()
