@@ -16,6 +16,7 @@ from pydantic import ValidationError
 
 from scdh.serve.admission import Admission
 from scdh.serve.batching import Batcher
+from scdh.serve.http.answers import search_answer
 from scdh.serve.http.bodies import CodesBody, ItemsBody, VectorsBody
 from scdh.serve.refusals import Refusal
 from scdh.serve.settings import Limits, Settings
@@ -351,3 +352,32 @@ def test_the_decoder_looks_at_the_header_first():
     assert decode(buffer.getvalue(), "x", most_pixels=10_000).size == (100, 100)
     with pytest.raises(BadImage, match=r"100 × 100 pixels, of 9,999 at most"):
         decode(buffer.getvalue(), "x", most_pixels=9_999)
+
+
+def test_others_are_answered_while_a_large_answer_is_made():
+    results = [{"code": "00", "hits": [{"id": i, "distance": 0} for i in range(5)], "total": None}] * 20
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    async def run() -> bytes:
+        other = asyncio.create_task(others())
+        answer = await search_answer(results)
+        other.cancel()
+        return bytes(answer.body)
+
+    assert json.loads(asyncio.run(run())) == {"results": results}
+    assert turns >= 19
+
+
+def test_too_many_images_are_counted_in_the_message(writable):
+    files = [("image", picture(0))] * 17
+    with hosted(writable) as running:
+        for path in ("/v1/search/image", "/v1/items"):
+            answer = running.http.post(path, files=files, headers={"authorization": f"Bearer {TOKEN}"})
+            assert answer.status_code == 422, path
+            assert answer.json()["error"]["message"] == "Send 1 to 16 images in the field 'image', got 17."

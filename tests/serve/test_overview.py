@@ -1,19 +1,25 @@
 """The map, some items, and codes of many items: against slow, obvious twins and over HTTP."""
 
+import asyncio
 import base64
+import gc
+import weakref
 
 import numpy as np
 import pytest
 
 from scdh.codes import Codes
 from scdh.data.row_names import RowNames
+from scdh.errors import CodesError
 from scdh.index import HammingIndex
 from scdh.serve import overview
 from scdh.serve.layout import _between, place
-from scdh.serve.overview import codes_of, make_map, some_items
+from scdh.serve.overview import Maps, codes_of, make_map, some_items
 from scdh.serve.refusals import Refusal
+from scdh.serve.settings import Settings
 from scdh.serve.snapshot import Snapshot
 from tests.serve.conftest import HOSTILE
+from tests.serve.hosted import hosted
 
 
 def groups_of_codes(groups: int, count: int, bits: int, flips: float = 0.05) -> tuple[Codes, np.ndarray]:
@@ -144,3 +150,39 @@ def test_the_routes_answer(site):
     codes = site.http.get("/v1/codes", params={"id": [3, 4, 99]}).json()["items"]
     assert codes == [{"id": i, "code": site.http.get(f"/v1/items/{i}").json()["code"]} for i in (3, 4)]
     assert site.http.get("/v1/codes", params={"id": list(range(101))}).status_code == 422
+
+
+@pytest.mark.parametrize("address", ["/v1/sample", "/v1/codes?id=1", "/v1/map", "/v1/items/1/thumbnail"])
+def test_an_index_that_cannot_be_read_is_no_bug(shop, address, monkeypatch):
+    """A mapped file that was overwritten, or a Milvus server that does not answer."""
+
+    def fail(*_: object) -> None:
+        raise CodesError("The index was overwritten while it was open.")
+
+    with hosted(Settings(f"{shop}/model", f"{shop}/photos.index", f"{shop}/photos")) as running:
+        monkeypatch.setattr(HammingIndex, "codes_of", fail)
+        monkeypatch.setattr(HammingIndex, "ids", property(fail))
+        answer = running.http.get(address)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (503, "index_unusable")
+
+
+def test_a_map_does_not_keep_the_index_that_it_was_made_of():
+    """Else a large file that was replaced would stay on the disk for as long as the service runs."""
+    codes, _ = groups_of_codes(2, 20, 16)
+    snapshot = Snapshot(HammingIndex(codes), None)
+
+    maps = Maps()
+    content = asyncio.run(maps.of(snapshot))
+    seen = weakref.ref(snapshot)
+    del snapshot
+    gc.collect()
+    assert seen() is None
+    assert asyncio.run(maps.of(Snapshot(HammingIndex(codes), None))) == content
+
+
+def test_codes_of_a_few_items_do_not_need_the_ids_of_all(monkeypatch):
+    """The ids of 100 million items take 800 MB."""
+    codes, _ = groups_of_codes(2, 20, 16)
+    snapshot = Snapshot(HammingIndex(codes), None)
+    monkeypatch.setattr(HammingIndex, "ids", property(lambda _: pytest.fail("all ids were made")))
+    assert [one["id"] for one in codes_of(snapshot, [3, -1, 19, 20, 3])] == [3, 19]

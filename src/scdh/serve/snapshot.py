@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -13,7 +14,7 @@ from scdh.data.row_names import RowNames
 from scdh.errors import CodesError
 from scdh.index import HammingIndex
 from scdh.printable import printable
-from scdh.serve.refusals import invalid, not_found
+from scdh.serve.refusals import Refusal, invalid, not_found
 
 if TYPE_CHECKING:
     from scdh.index.milvus import MilvusIndex
@@ -132,6 +133,13 @@ class Snapshot:
                 raise
             raise not_found(f"The index holds no id {item_id}.") from None
 
+    def holds(self, item_id: int) -> bool:
+        """Whether there is such an item."""
+        try:
+            return len(self.code_of(item_id)) == 1
+        except Refusal:
+            return False
+
     def describe(self, ids: NDArray[np.int64]) -> list[dict[str, Any]]:
         """``{"id", "name", "labels"}`` of items; an empty name where none is known. Texts are safe to show."""
         names = self.names
@@ -150,15 +158,25 @@ class Snapshot:
         return None if self.names is None or position is None else self.names.names[position]
 
     def label_counts(self) -> dict[str, int]:
-        """Number of items that have a name, by label as it is shown."""
+        """Number of items by label as it is shown; of a Milvus collection, of all that have a name."""
         if self.names is None:
             return {}
-        labels, count = self.names.labels, len(self.names.label_names)
+        labels, count = self._held_labels, len(self.names.label_names)
         counts = np.bincount(labels[labels >= 0], minlength=count) if labels.ndim == 1 else labels.sum(0, np.int64)
         shown: dict[str, int] = {}
         for label, number in zip(self.names.label_names, counts.tolist(), strict=True):
-            shown[printable(label)] = shown.get(printable(label), 0) + number
+            if number:
+                shown[printable(label)] = shown.get(printable(label), 0) + number
         return shown
+
+    @cached_property
+    def _held_labels(self) -> NDArray[Any]:
+        """Labels without those of items that were removed, whose names stay until their id is given again."""
+        assert self.names is not None
+        if not isinstance(self.index, HammingIndex):
+            return self.names.labels
+        ids = self.index.ids
+        return self.names.labels[slice(None) if np.array_equal(self.names.ids, ids) else np.isin(self.names.ids, ids)]
 
     def _filter(self, labels: tuple[str, ...]) -> NDArray[Any]:
         """What may be found: a mask over the ids of an index file, which is quickest; ids for Milvus."""

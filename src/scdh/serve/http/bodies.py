@@ -28,8 +28,8 @@ Vector = Annotated[list[Number], Field(min_length=1, max_length=1 << 16, fail_fa
 class Body(BaseModel):
     """Unknown keys are refused: a misspelt ``radius`` must not be passed over.
 
-    Reading stops at the first mistake (``fail_fast`` for lists): a million of them in one body would take a gigabyte, and
-    seconds in which nobody else is answered.
+    Reading stops at the first mistake (``fail_fast`` for lists): a million of them in one body would take a gigabyte,
+    and seconds in which nobody else is answered.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -56,14 +56,18 @@ class SearchBody(Body):
 class CodesBody(SearchBody):
     has_outputs: ClassVar[bool] = False
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"codes": ["90b1c35e"], "k": 5}]})
-    codes: list[Code] = Field(min_length=1, fail_fast=True, description="Packed bits of each query in hexadecimal digits.")
+    codes: list[Code] = Field(
+        min_length=1, fail_fast=True, description="Packed bits of each query in hexadecimal digits."
+    )
 
 
 class VectorsBody(SearchBody):
     model_config = ConfigDict(
         extra="forbid", json_schema_extra={"examples": [{"vectors": [[0.5, -1.0]], "k": 5, "rank": "outputs"}]}
     )
-    vectors: list[Vector] = Field(min_length=1, fail_fast=True, description="Embeddings of the width that the model takes.")
+    vectors: list[Vector] = Field(
+        min_length=1, fail_fast=True, description="Embeddings of the width that the model takes."
+    )
 
 
 class NewItem(Body):
