@@ -8,14 +8,20 @@ import threading
 import time
 
 import httpx
+import numpy as np
 import pytest
+import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from PIL import Image
 from pydantic import ValidationError
 
+from scdh.extras import missing_packages
+from scdh.hasher import Hasher
+from scdh.nets.export.graph import ExportedNetwork
 from scdh.serve.admission import Admission
 from scdh.serve.batching import Batcher
+from scdh.serve.encoder import Encoder
 from scdh.serve.http.answers import search_answer
 from scdh.serve.http.bodies import CodesBody, ItemsBody, VectorsBody
 from scdh.serve.refusals import Refusal
@@ -381,3 +387,27 @@ def test_too_many_images_are_counted_in_the_message(writable):
             answer = running.http.post(path, files=files, headers={"authorization": f"Bearer {TOKEN}"})
             assert answer.status_code == 422, path
             assert answer.json()["error"]["message"] == "Send 1 to 16 images in the field 'image', got 17."
+
+
+@pytest.mark.skipif(bool(missing_packages("openvino")), reason="openvino is not installed")
+def test_no_batch_has_to_wait_for_a_compiler_after_warming_up(shop, monkeypatch):
+    compiled = []
+    real = ExportedNetwork._compiled
+
+    def counted(self, batch, streams):
+        compiled.append((batch, streams))
+        return real(self, batch, streams)
+
+    monkeypatch.setattr(ExportedNetwork, "_compiled", counted)
+    monkeypatch.setattr("scdh.nets.export.graph.PIXELS", 4 * 16 * 16)  # full pieces have 4 images
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+    for _ in range(2):  # after exporting, all is compiled to compare codes; after reading a kept export it is not
+        compiled.clear()
+        encoder = Encoder(Hasher.load(shop / "model"), Limits(batch=12), engine="openvino")
+        encoder.warm()
+    warmed = set(compiled)
+    image = np.zeros((3, 16, 16), np.uint8)
+    for count in range(1, 13):
+        encoder._runner.submit(encoder._run, [image] * count).result()
+    assert set(compiled) == warmed
+    asyncio.run(encoder.close())
