@@ -83,6 +83,13 @@ def test_reading_a_body_stops_at_its_first_mistake(kind, body):
     assert caught.value.error_count() <= 2
 
 
+@pytest.mark.parametrize("sent", [{"data": {"image": "photo.jpg"}}, {"content": b"JPEG"}, {"files": {"foto": b"JPEG"}}])
+def test_an_image_that_is_no_file_of_a_form_is_explained(strict, sent):
+    answer = strict.http.post("/v1/search/image", **sent)
+    message = "Send images as files in the field 'image' of a form, as curl does with -F image=@photo.jpg."
+    assert (answer.status_code, answer.json()["error"]["message"]) == (422, message)
+
+
 def test_a_misspelt_key_is_named(strict):
     answer = strict.http.post("/v1/search/code", json={"codes": ["0000"], "radus": 3})
     assert answer.status_code == 422

@@ -96,8 +96,8 @@ class Encoder:
             return self._encoded(await self._batcher.run(list(rows)))
 
     def warm(self) -> None:
-        """Run the network as requests will, so that the first of them does not wait: one input alone, a batch that is no
-        whole number of pieces, and a full batch. The engine may have code of its own for each."""
+        """Run the network as requests will, so that the first of them does not wait: one input alone, a batch that is
+        no whole number of pieces, and a full batch. The engine may have code of its own for each."""
         if self.hasher.preprocess is None:
             example = np.zeros(self.hasher.feature_width or 1, np.float32)
         else:

@@ -121,7 +121,8 @@ def test_a_search_that_is_overtaken_changes_nothing(tab):
 
 HOLD_PREVIEWS = """const real = createImageBitmap;
 window.createImageBitmap = (...given) => new Promise((resolve) => {
-  window.goOn = () => real(...given).then((made) => { resolve(made); setTimeout(() => { window.wentOn = true; }, 200); });
+  const done = () => { window.wentOn = true; };
+  window.goOn = () => real(...given).then((made) => { resolve(made); setTimeout(done, 200); });
 });"""
 
 

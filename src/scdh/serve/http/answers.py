@@ -62,6 +62,9 @@ async def answer_invalid(_: Request, error: Exception) -> Response:
     first = error.errors()[0]
     if first["type"] == "json_invalid":
         return error_answer(invalid("The body is not JSON."))
+    if first["loc"][:2] == ("body", "image"):
+        form = "Send images as files in the field 'image' of a form, as curl does with -F image=@photo.jpg."
+        return error_answer(invalid(form))
     place = ".".join(str(part) for part in first["loc"] if part not in ("body", "query", "path"))
     reason = str(first["msg"]).removeprefix("Value error, ")
     reason = reason[:1].lower() + reason[1:]
