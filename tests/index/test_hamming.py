@@ -541,3 +541,16 @@ def test_searching_never_waits_for_torch():
         "assert not {'torch', 'rich', 'numba'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+@pytest.mark.parametrize("bits", [1, 13, 64, 65, 257])
+def test_counts_within_a_radius_are_those_of_all_hits(bits):
+    index = HammingIndex(Codes.from_signs(random_bits(300, bits, 1)))
+    index.add(Codes.from_signs(random_bits(40, bits, 2)), np.arange(40) * 3 - 2000)
+    index.remove([3, 299, -2000])
+    queries = Codes.from_signs(random_bits(9, bits, 3))
+    for radius in (0, 1, bits // 2, bits, bits + 5):
+        for only in (None, [1, 5, -1997], np.arange(len(index)) % 3 == 0):
+            expected = index.within(queries, radius, only=only).counts
+            np.testing.assert_array_equal(index.count_within(queries, radius, only=only), expected)
+    assert index.count_within(queries[:0], 1).tolist() == []

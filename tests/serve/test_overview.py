@@ -17,7 +17,7 @@ from scdh.serve.layout import _between, place
 from scdh.serve.overview import Maps, codes_of, make_map, some_items
 from scdh.serve.refusals import Refusal
 from scdh.serve.settings import Settings
-from scdh.serve.snapshot import Snapshot
+from scdh.serve.snapshot import Question, Snapshot
 from tests.serve.conftest import HOSTILE
 from tests.serve.hosted import hosted
 
@@ -186,3 +186,31 @@ def test_codes_of_a_few_items_do_not_need_the_ids_of_all(monkeypatch):
     snapshot = Snapshot(HammingIndex(codes), None)
     monkeypatch.setattr(HammingIndex, "ids", property(lambda _: pytest.fail("all ids were made")))
     assert [one["id"] for one in codes_of(snapshot, [3, -1, 19, 20, 3])] == [3, 19]
+
+
+@pytest.mark.parametrize("many", [1, 40, 10**6])
+@pytest.mark.parametrize("labels", [(), ("1",)])
+def test_many_hits_within_a_radius_are_counted_instead_of_gathered(many, labels, monkeypatch):
+    codes, numbers_of_labels = groups_of_codes(3, 120, 16)
+    names = RowNames(np.arange(120), [""] * 120, numbers_of_labels, ["0", "1", "2"])
+    snapshot, queries = Snapshot(HammingIndex(codes), names), codes[:8]
+    left_out = [None, None, 2, None, None, 5, None, None]
+    for radius in (0, 3, 9, 16):
+        question = Question(7, radius, labels)
+        expected = [snapshot.find(queries[i : i + 1], question, [one])[0] for i, one in enumerate(left_out)]
+        with monkeypatch.context() as patch:
+            patch.setattr("scdh.serve.snapshot.MANY_HITS", many)
+            patch.setattr("scdh.serve.snapshot.GATHERED_HITS", 1)
+            assert snapshot.find(queries, question, left_out) == expected
+
+
+def test_only_the_first_query_with_many_hits_is_gathered(monkeypatch):
+    """256 queries about all of a million items took a minute, in which no other search was answered."""
+    codes, _ = groups_of_codes(3, 120, 16)
+    gathered = []
+    real = HammingIndex.within
+    monkeypatch.setattr(HammingIndex, "within", lambda *a, **o: gathered.append(len(a[1])) or real(*a, **o))
+    monkeypatch.setattr("scdh.serve.snapshot.MANY_HITS", 100)
+    found = Snapshot(HammingIndex(codes), None).find(codes[:50], Question(3, 16), [None] * 50)
+    assert gathered == [1]
+    assert {one.total for one in found} == {120}

@@ -213,6 +213,21 @@ class HammingIndex:
         segments = select_rows(self._segments, only)
         return queries.within(self._planner, segments, word_columns(query_codes), radius, self.bits, by, progress)
 
+    def count_within(self, query_codes: Codes, radius: int = 2, *, only: ArrayLike | None = None) -> NDArray[np.int64]:
+        """How many items are at most ``radius`` from each query: the ``counts`` of ``within`` alone.
+
+        For a large radius, hits take far longer to gather than to count.
+
+        Args:
+            query_codes, radius, only: as for ``within``.
+
+        Returns:
+            int64 [q].
+        """
+        check_hamming_codes(query_codes, "The queries", self.bits)
+        radius = min(whole_number(radius, "radius", least=0), self.bits)
+        return queries.count_within(select_rows(self._segments, only), word_columns(query_codes), radius)
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write one file ``path`` that describes itself, whole or not at all; an existing file is replaced.
 

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 KEPT_FILTERS = 16
 # Hits that a search by radius may gather at once, before each list is cut to what was asked for.
 GATHERED_HITS = 4 << 20
+# From so many hits of a query on, those that are answered are searched for and the others only counted: to gather and
+# sort a million of them takes a quarter of a second, in which no other search is answered.
+MANY_HITS = 100_000
 
 
 Rank = Literal["bits", "outputs"]
@@ -74,6 +77,14 @@ class Found(NamedTuple):
     total: int | None
 
 
+class _Hits(NamedTuple):
+    """The hits of one query, nearest first; ``total`` as of :class:`Found`."""
+
+    ids: NDArray[np.int64]
+    distances: NDArray[Any]
+    total: int | None
+
+
 @dataclass(frozen=True, eq=False)
 class Snapshot:
     """An index that is never changed, and what is known of its items.
@@ -100,27 +111,44 @@ class Snapshot:
         if question.radius is None:
             more = any(item_id is not None for item_id in left_out)
             weights = None if outputs is None else np.abs(outputs)
-            hits: Iterable[Any] = self.index.search(codes, question.k + more, weights=weights, only=allowed)
+            found = self.index.search(codes, question.k + more, weights=weights, only=allowed)
+            hits: Iterable[_Hits] = (_Hits(one.ids, one.distances, None) for one in found)
         else:
-            hits = self._near(codes, question.radius, allowed)
+            hits = self._near(codes, question.radius, question.k, left_out, allowed)
         queries = zip(shown, hits, left_out, strict=True)
-        return [self._found(code, one, question, item_id) for code, one, item_id in queries]
+        return [self._found(code, one, question.k, item_id) for code, one, item_id in queries]
 
-    def _found(self, code: str, hits: Any, question: Question, left_out: int | None) -> Found:
-        ids, distances = hits.ids, hits.distances
+    def _found(self, code: str, hits: _Hits, k: int, left_out: int | None) -> Found:
+        ids, distances, total = hits
         if left_out is not None:
             others = ids != left_out
             ids, distances = ids[others], distances[others]
-        items = self.describe(ids[: question.k])
-        for item, distance in zip(items, distances[: question.k].tolist(), strict=True):
+            total = None if total is None else len(ids)
+        items = self.describe(ids[:k])
+        for item, distance in zip(items, distances[:k].tolist(), strict=True):
             item["distance"] = distance
-        return Found(code, items, None if question.radius is None else len(ids))
+        return Found(code, items, total)
 
-    def _near(self, codes: Codes, radius: int, allowed: NDArray[Any] | None) -> Iterator[Any]:
-        """The items within the radius of each query; everything may be, so few queries are searched at once."""
-        step = max(1, GATHERED_HITS // max(1, len(self.index)))
-        for start in range(0, len(codes), step):
-            yield from self.index.within(codes[start : start + step], radius, only=allowed)
+    def _near(
+        self, codes: Codes, radius: int, k: int, left_out: Sequence[int | None], allowed: NDArray[Any] | None
+    ) -> Iterator[_Hits]:
+        """The items within the radius of each query, or the first k of many; few at once, as all may be near."""
+        has_many, start, step = False, 0, 1
+        while start < len(codes):
+            part = codes[start : start + step]
+            # Of an item, the one that is left out must be told from the others, so all of them are gathered.
+            if has_many and left_out[start] is None and isinstance(self.index, HammingIndex):
+                part = codes[start : start + 1]
+                (first,) = self.index.search(part, k, only=allowed)
+                is_near = first.distances <= radius
+                (total,) = self.index.count_within(part, radius, only=allowed).tolist()
+                yield _Hits(first.ids[is_near], first.distances[is_near], total)
+            else:
+                near = self.index.within(part, radius, only=allowed)
+                has_many = int(near.counts.max()) >= MANY_HITS
+                yield from (_Hits(one.ids, one.distances, len(one.ids)) for one in near)
+            start += len(part)
+            step = max(1, GATHERED_HITS // max(1, len(self.index)))
 
     def code_of(self, item_id: int) -> Codes:
         """The code of an item; Refusal 404 if there is no such item."""
