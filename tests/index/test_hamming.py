@@ -1,3 +1,4 @@
+import copy
 import os
 import subprocess
 import sys
@@ -554,3 +555,16 @@ def test_counts_within_a_radius_are_those_of_all_hits(bits):
             expected = index.within(queries, radius, only=only).counts
             np.testing.assert_array_equal(index.count_within(queries, radius, only=only), expected)
     assert index.count_within(queries[:0], 1).tolist() == []
+
+
+def test_a_change_of_a_copy_leaves_the_index_and_its_tables_alone(monkeypatch):
+    monkeypatch.setattr(tables, "FEWEST_ROWS", 10)
+    index = HammingIndex(Codes.from_signs(random_bits(300, 64, 1)))
+    index.prepare()
+    words = index._segments[0].words
+    other = copy.copy(index)
+    assert other._planner.has_tables(words)  # they are not built again
+    other.remove(np.arange(200))
+    assert (len(index), len(other)) == (300, 100)
+    assert index._planner.has_tables(words)
+    assert not other._planner.has_tables(words)

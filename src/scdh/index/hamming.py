@@ -92,6 +92,12 @@ class HammingIndex:
     def __len__(self) -> int:
         return sum(len(segment) for segment in self._segments)
 
+    def __copy__(self) -> "HammingIndex":
+        """The same state with the same arrays and tables; later changes of one do not concern the other."""
+        other = object.__new__(type(self))
+        vars(other).update(vars(self), _planner=self._planner.copy(), _change_lock=Lock())
+        return other
+
     def __repr__(self) -> str:
         return f"HammingIndex({len(self)} × {self.bits} bits)"
 
