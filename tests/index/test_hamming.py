@@ -1,3 +1,4 @@
+import copy
 import os
 import subprocess
 import sys
@@ -541,3 +542,29 @@ def test_searching_never_waits_for_torch():
         "assert not {'torch', 'rich', 'numba'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+@pytest.mark.parametrize("bits", [1, 13, 64, 65, 257])
+def test_counts_within_a_radius_are_those_of_all_hits(bits):
+    index = HammingIndex(Codes.from_signs(random_bits(300, bits, 1)))
+    index.add(Codes.from_signs(random_bits(40, bits, 2)), np.arange(40) * 3 - 2000)
+    index.remove([3, 299, -2000])
+    queries = Codes.from_signs(random_bits(9, bits, 3))
+    for radius in (0, 1, bits // 2, bits, bits + 5):
+        for only in (None, [1, 5, -1997], np.arange(len(index)) % 3 == 0):
+            expected = index.within(queries, radius, only=only).counts
+            np.testing.assert_array_equal(index.count_within(queries, radius, only=only), expected)
+    assert index.count_within(queries[:0], 1).tolist() == []
+
+
+def test_a_change_of_a_copy_leaves_the_index_and_its_tables_alone(monkeypatch):
+    monkeypatch.setattr(tables, "FEWEST_ROWS", 10)
+    index = HammingIndex(Codes.from_signs(random_bits(300, 64, 1)))
+    index.prepare()
+    words = index._segments[0].words
+    other = copy.copy(index)
+    assert other._planner.has_tables(words)  # they are not built again
+    other.remove(np.arange(200))
+    assert (len(index), len(other)) == (300, 100)
+    assert index._planner.has_tables(words)
+    assert not other._planner.has_tables(words)

@@ -144,3 +144,22 @@ def test_the_end_of_a_process_waits_for_the_compiler():
     done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=60)
     assert done.stdout.split() == ["answered", "compiled"], done.stderr
     assert time.perf_counter() - begun >= 0.5
+
+
+def test_without_a_thread_to_load_on_numpy_answers(monkeypatch, compiler):
+    """Where the system has no room for another thread, no search may wait for a kernel that nobody loads."""
+
+    class NoThread:
+        def __init__(self, **_):
+            pass
+
+        def start(self):
+            raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(loading, "Thread", NoThread)
+        for _ in range(2):
+            assert not loading.load(KEY, compiler, 0.0)
+        assert KEY not in loading._loads
+    compiler.go_on.set()
+    assert loading.load(KEY, compiler, None)

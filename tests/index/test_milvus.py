@@ -491,6 +491,23 @@ def test_a_file_that_is_open_elsewhere_or_no_database(file, tmp_path):
         MilvusIndex.open(f"milvus:{tmp_path}/text.db/photos")
 
 
+@pytest.mark.slow
+def test_a_link_and_its_file_have_one_server(tmp_path):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "link.db").symlink_to(tmp_path / "folder" / "real.db")
+    with MilvusIndex.create(f"milvus:{tmp_path}/folder/real.db/photos", 8) as index:
+        MilvusIndex.open(f"milvus:{tmp_path}/link.db/photos").close()
+        assert len(index) == 0
+
+
+@pytest.mark.slow
+def test_a_client_of_the_program_itself_is_left_alone(tmp_path):
+    own = pymilvus.MilvusClient(uri=f"{tmp_path}/own.db")
+    MilvusIndex.create(f"milvus:{tmp_path}/own.db/photos", 8).close()
+    assert own.list_collections(timeout=5) == ["photos"]
+    own.close()
+
+
 def test_missing_and_wrong_packages(uri, monkeypatch):
     monkeypatch.setattr(metadata, "version", lambda name: "3.2.2")
     with pytest.raises(ConfigError, match=r"milvus-lite 3\.2\.2 has no binary vectors"):

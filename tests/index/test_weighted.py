@@ -10,7 +10,7 @@ from scdh.errors import CodesError, ConfigError
 from scdh.evaluation import evaluate, evaluate_distances, evaluate_outputs
 from scdh.index import HammingIndex, segments
 from scdh.index.kernels import threads
-from scdh.index.search import rounds, scan
+from scdh.index.search import rounds, scan, weighted
 from scdh.index.search.weighted import rank_again
 from tests.index.test_hamming import LENGTHS, assert_same, random_bits, random_ids
 from tests.reference import slow_search
@@ -129,3 +129,18 @@ def test_scores_by_outputs_are_those_of_the_real_distances():
     by_outputs = evaluate_outputs(Codes.from_signs(u), flat, query_labels, Codes.from_signs(base), labels)
     assert by_outputs.map == pytest.approx(by_bits.map, abs=1e-12)
     assert by_outputs.map_best == pytest.approx(by_bits.map_best, abs=1e-12)
+
+
+def test_many_hits_take_no_more_memory_than_few(monkeypatch):
+    """A task keeps twice k candidates of each of its queries, with row and distance."""
+    rows, k = 400_000, 300_000
+    words, tables = np.zeros((1, rows), np.uint64), np.zeros((64, 16, 16))
+    taken = []
+
+    def task(words, tables, span, k, mask):
+        taken.append(2 * k * len(tables) * 16)
+        return np.zeros((len(tables), 1), np.int64), np.zeros((len(tables), 1))
+
+    monkeypatch.setattr(weighted, "_task", task)
+    weighted._by_kernel(words, tables, k, None)
+    assert max(taken) <= 64 << 20

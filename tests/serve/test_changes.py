@@ -8,12 +8,14 @@ import pytest
 from scdh import Client
 from scdh.codes import Codes
 from scdh.data.name_files import load_names
-from scdh.errors import ServiceError
+from scdh.errors import ConfigError, ServiceError
 from scdh.hasher import Hasher
 from scdh.index import HammingIndex
+from scdh.index.milvus import MilvusIndex
 from scdh.index.store import IndexWriter
 from scdh.serve.collection import Addition, Collection, Removal
 from scdh.serve.refusals import Refusal
+from scdh.serve.snapshot import Snapshot
 from tests.cli.commands import must
 from tests.serve.conftest import BITS, TOKEN, picture, save_index
 from tests.serve.hosted import hosted
@@ -202,3 +204,44 @@ def test_rows_of_a_table_have_their_pictures_by_the_names_that_an_index_keeps(tm
     source, pictures = open_source(path), Pictures(str(path))
     assert [pictures.row_of(source.item_name(row)) for row in range(3)] == [0, 1, 2]
     assert pictures.thumbnail(1)[0] != pictures.thumbnail(2)[0]
+
+
+def test_nothing_is_told_of_a_removed_item(writable):
+    """Its name stays in the file until the id is given again."""
+    with hosted(writable) as running:
+        client = Client(running.url, token=TOKEN)
+        counts = client.info()["labels"]
+        item = client.item(3)
+        assert client.thumbnail(3)
+        client.remove(3)
+        assert client.info()["labels"] == {**counts, item["labels"][0]: counts[item["labels"][0]] - 1}
+        for known in (client.item, client.thumbnail, client.similar):
+            with pytest.raises(ServiceError, match="no") as refused:
+                known(3)
+            assert refused.value.status == 404
+
+
+def test_a_label_that_only_removed_items_had_is_not_offered(collection):
+    ((added,),) = collection.change([addition(some_codes(1), labels=[["plum"]])])
+    assert collection.now.label_counts()["plum"] == 1
+    collection.change([Removal(added)])
+    assert "plum" not in collection.now.label_counts()
+
+
+def test_milvus_failing_one_change_does_not_undo_the_answers_of_others(monkeypatch):
+    index = object.__new__(MilvusIndex)
+    collection = object.__new__(Collection)
+    collection._is_file, collection.now = False, Snapshot(index, None)
+    answers = iter([np.array([0]), ConfigError("Milvus could not answer now."), np.array([1])])
+
+    def add(self, codes, ids):
+        answer = next(answers)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    monkeypatch.setattr(MilvusIndex, "add", add)
+    results = collection.change([addition(some_codes(1))] * 3)
+    assert results[0] == [0]
+    assert isinstance(results[1], ConfigError)
+    assert results[2] == [1]

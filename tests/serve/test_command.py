@@ -14,6 +14,8 @@ from pathlib import Path
 import httpx
 import pytest
 
+from scdh.errors import ConfigError
+from scdh.serve.settings import Settings
 from tests.cli.commands import must, run
 from tests.serve.conftest import TOKEN, picture
 
@@ -155,3 +157,23 @@ def test_an_occupied_port_is_told():
         code, _, err = run(f"serve nothing --index nothing --port {other.getsockname()[1]}")
     assert code == 2
     assert "cannot be used" in err
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"origins": ("https://shop.example/",)}, "--cors takes .* got 'https://shop.example/'"),
+        ({"origins": ("shop.example",)}, "got 'shop.example'"),
+        ({"hosts": ("shop.example:8000",)}, "--allow-host takes .* got 'shop.example:8000'"),
+        ({"hosts": ("http://shop.example",)}, "got 'http://shop.example'"),
+    ],
+)
+def test_names_that_no_browser_sends_are_refused(given, message):
+    """They would be compared with what browsers send, and never be equal."""
+    with pytest.raises(ConfigError, match=message):
+        Settings("model", "index", **given)
+
+
+def test_names_that_browsers_send_are_taken():
+    origins = ("https://shop.example", "http://localhost:3000", "*")
+    assert Settings("model", "index", hosts=("shop.example", "::1", "10.0.0.1"), origins=origins).origins == origins

@@ -1,19 +1,25 @@
 """The map, some items, and codes of many items: against slow, obvious twins and over HTTP."""
 
+import asyncio
 import base64
+import gc
+import weakref
 
 import numpy as np
 import pytest
 
 from scdh.codes import Codes
 from scdh.data.row_names import RowNames
+from scdh.errors import CodesError
 from scdh.index import HammingIndex
 from scdh.serve import overview
 from scdh.serve.layout import _between, place
-from scdh.serve.overview import codes_of, make_map, some_items
+from scdh.serve.overview import Maps, codes_of, make_map, some_items
 from scdh.serve.refusals import Refusal
-from scdh.serve.snapshot import Snapshot
+from scdh.serve.settings import Settings
+from scdh.serve.snapshot import Question, Snapshot
 from tests.serve.conftest import HOSTILE
+from tests.serve.hosted import hosted
 
 
 def groups_of_codes(groups: int, count: int, bits: int, flips: float = 0.05) -> tuple[Codes, np.ndarray]:
@@ -144,3 +150,67 @@ def test_the_routes_answer(site):
     codes = site.http.get("/v1/codes", params={"id": [3, 4, 99]}).json()["items"]
     assert codes == [{"id": i, "code": site.http.get(f"/v1/items/{i}").json()["code"]} for i in (3, 4)]
     assert site.http.get("/v1/codes", params={"id": list(range(101))}).status_code == 422
+
+
+@pytest.mark.parametrize("address", ["/v1/sample", "/v1/codes?id=1", "/v1/map", "/v1/items/1/thumbnail"])
+def test_an_index_that_cannot_be_read_is_no_bug(shop, address, monkeypatch):
+    """A mapped file that was overwritten, or a Milvus server that does not answer."""
+
+    def fail(*_: object) -> None:
+        raise CodesError("The index was overwritten while it was open.")
+
+    with hosted(Settings(f"{shop}/model", f"{shop}/photos.index", f"{shop}/photos")) as running:
+        monkeypatch.setattr(HammingIndex, "codes_of", fail)
+        monkeypatch.setattr(HammingIndex, "ids", property(fail))
+        answer = running.http.get(address)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (503, "index_unusable")
+
+
+def test_a_map_does_not_keep_the_index_that_it_was_made_of():
+    """Else a large file that was replaced would stay on the disk for as long as the service runs."""
+    codes, _ = groups_of_codes(2, 20, 16)
+    snapshot = Snapshot(HammingIndex(codes), None)
+
+    maps = Maps()
+    content = asyncio.run(maps.of(snapshot))
+    seen = weakref.ref(snapshot)
+    del snapshot
+    gc.collect()
+    assert seen() is None
+    assert asyncio.run(maps.of(Snapshot(HammingIndex(codes), None))) == content
+
+
+def test_codes_of_a_few_items_do_not_need_the_ids_of_all(monkeypatch):
+    """The ids of 100 million items take 800 MB."""
+    codes, _ = groups_of_codes(2, 20, 16)
+    snapshot = Snapshot(HammingIndex(codes), None)
+    monkeypatch.setattr(HammingIndex, "ids", property(lambda _: pytest.fail("all ids were made")))
+    assert [one["id"] for one in codes_of(snapshot, [3, -1, 19, 20, 3])] == [3, 19]
+
+
+@pytest.mark.parametrize("many", [1, 40, 10**6])
+@pytest.mark.parametrize("labels", [(), ("1",)])
+def test_many_hits_within_a_radius_are_counted_instead_of_gathered(many, labels, monkeypatch):
+    codes, numbers_of_labels = groups_of_codes(3, 120, 16)
+    names = RowNames(np.arange(120), [""] * 120, numbers_of_labels, ["0", "1", "2"])
+    snapshot, queries = Snapshot(HammingIndex(codes), names), codes[:8]
+    left_out = [None, None, 2, None, None, 5, None, None]
+    for radius in (0, 3, 9, 16):
+        question = Question(7, radius, labels)
+        expected = [snapshot.find(queries[i : i + 1], question, [one])[0] for i, one in enumerate(left_out)]
+        with monkeypatch.context() as patch:
+            patch.setattr("scdh.serve.snapshot.MANY_HITS", many)
+            patch.setattr("scdh.serve.snapshot.GATHERED_HITS", 1)
+            assert snapshot.find(queries, question, left_out) == expected
+
+
+def test_only_the_first_query_with_many_hits_is_gathered(monkeypatch):
+    """256 queries about all of a million items took a minute, in which no other search was answered."""
+    codes, _ = groups_of_codes(3, 120, 16)
+    gathered = []
+    real = HammingIndex.within
+    monkeypatch.setattr(HammingIndex, "within", lambda *a, **o: gathered.append(len(a[1])) or real(*a, **o))
+    monkeypatch.setattr("scdh.serve.snapshot.MANY_HITS", 100)
+    found = Snapshot(HammingIndex(codes), None).find(codes[:50], Question(3, 16), [None] * 50)
+    assert gathered == [1]
+    assert {one.total for one in found} == {120}

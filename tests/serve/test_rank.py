@@ -78,6 +78,18 @@ def test_embeddings_are_ranked_as_the_index_does_it(vectors):
         assert all(isinstance(hit.distance, int) for hit in client.search_vectors(row, k=7)[0].hits)
 
 
+def test_vectors_may_be_given_in_any_common_form(vectors):
+    client, _, _ = vectors
+    rows = np.random.default_rng(7).normal(size=(2, 5)).astype(np.float32)
+    expected = client.search_vectors(rows.tolist())
+    for form in (rows, list(rows), tuple(map(tuple, rows)), [list(row) for row in rows]):
+        assert client.search_vectors(form) == expected
+    assert client.search_vectors(list(rows[0])) == expected[:1]
+    for wrong in ([[1.0, 2.0], [1.0]], "words", [[[1.0]]], [[float("nan")] * 5]):
+        with pytest.raises(ConfigError, match="Vectors must be finite real numbers"):
+            client.search_vectors(wrong)
+
+
 def test_many_clients_at_once_get_what_each_gets_alone(vectors):
     client, hasher, index = vectors
     rows = np.random.default_rng(6).normal(size=(24, 5)).astype(np.float32)

@@ -1,6 +1,7 @@
 """The contract of the HTTP API: what every route answers, and how it refuses."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from scdh.codes import Codes
 from scdh.hasher import Hasher
 from scdh.index import HammingIndex
+from scdh.serve.http.static import FOLDER
 from tests.serve.conftest import BITS, HOSTILE, picture
 from tests.serve.hosted import hosted
 
@@ -269,3 +271,12 @@ def test_labels_that_are_no_unicode_can_be_shown_and_asked_for(vectors):
     found = running.http.get("/v1/items/0/similar", params={"label": "b\\xe9", "k": 20}).json()["results"][0]["hits"]
     assert {hit["labels"][0] for hit in found} == {"b\\xe9"}
     assert len(found) == 10
+
+
+def test_pages_work_below_a_path_of_a_proxy():
+    """So they name their files and the API relative to themselves."""
+    for file in FOLDER.iterdir():
+        if file.suffix in (".html", ".js", ".css"):
+            assert not re.search(r"""(href|src)="/|url\(["']?/|(fetch|request)\(["'`]/""", file.read_text("utf-8")), (
+                file
+            )

@@ -92,6 +92,12 @@ class HammingIndex:
     def __len__(self) -> int:
         return sum(len(segment) for segment in self._segments)
 
+    def __copy__(self) -> "HammingIndex":
+        """The same state with the same arrays and tables; later changes of one do not concern the other."""
+        other = object.__new__(type(self))
+        vars(other).update(vars(self), _planner=self._planner.copy(), _change_lock=Lock())
+        return other
+
     def __repr__(self) -> str:
         return f"HammingIndex({len(self)} × {self.bits} bits)"
 
@@ -212,6 +218,21 @@ class HammingIndex:
         radius = min(whole_number(radius, "radius", least=0), self.bits)
         segments = select_rows(self._segments, only)
         return queries.within(self._planner, segments, word_columns(query_codes), radius, self.bits, by, progress)
+
+    def count_within(self, query_codes: Codes, radius: int = 2, *, only: ArrayLike | None = None) -> NDArray[np.int64]:
+        """How many items are at most ``radius`` from each query: the ``counts`` of ``within`` alone.
+
+        For a large radius, hits take far longer to gather than to count.
+
+        Args:
+            query_codes, radius, only: as for ``within``.
+
+        Returns:
+            int64 [q].
+        """
+        check_hamming_codes(query_codes, "The queries", self.bits)
+        radius = min(whole_number(radius, "radius", least=0), self.bits)
+        return queries.count_within(select_rows(self._segments, only), word_columns(query_codes), radius)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write one file ``path`` that describes itself, whole or not at all; an existing file is replaced.

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
+
 from scdh.errors import ConfigError, ServiceError
 from scdh.extras import check_installed
 from scdh.serve.client_answers import QueryAnswer, read_answers
@@ -108,10 +110,9 @@ class Client:
             vectors: floats [n, d], or one vector [d].
             k, radius, labels, rank: as for :meth:`search_images`.
         """
-        rows = vectors.tolist() if hasattr(vectors, "tolist") else list(vectors)
-        rows = rows if rows and isinstance(rows[0], list | tuple) else [rows]
         question = {"k": k, "radius": radius, "labels": list(labels), "rank": rank}
-        return read_answers(self._call("POST", "/v1/search/vector", json={"vectors": rows, **_given(question)}))
+        body = {"vectors": _vector_rows(vectors), **_given(question)}
+        return read_answers(self._call("POST", "/v1/search/vector", json=body))
 
     def search_codes(
         self,
@@ -235,6 +236,18 @@ def _refusal(answer: Any) -> ServiceError:
 
 def _given(options: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value is not None and value != []}
+
+
+def _vector_rows(vectors: Any) -> list[list[float]]:
+    try:
+        rows = np.asarray(vectors, np.float64)
+    except (ValueError, TypeError) as error:
+        raise ConfigError(f"Vectors must be finite real numbers [n, d] or [d], but these are none: {error}.") from None
+    if rows.ndim not in (1, 2):
+        raise ConfigError(f"Vectors must be finite real numbers [n, d] or [d], got shape {list(rows.shape)}.")
+    if not np.isfinite(rows).all():
+        raise ConfigError(f"Vectors must be finite real numbers, got {rows[~np.isfinite(rows)][0]}.")
+    return np.atleast_2d(rows).tolist()
 
 
 def _hex(codes: "Codes | Sequence[str] | str") -> list[str]:

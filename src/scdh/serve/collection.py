@@ -13,7 +13,7 @@ from scdh.code_checks import check_same_model
 from scdh.codes import Codes
 from scdh.data.name_files import load_names, names_of_index, save_names_to_append
 from scdh.data.row_names import RowNames, joined
-from scdh.errors import CodesError
+from scdh.errors import CodesError, ScdhError
 from scdh.index import HammingIndex
 from scdh.index.milvus.uri import is_milvus_uri
 from scdh.index.store import IndexWriter
@@ -220,12 +220,11 @@ class Collection:
             return index.add(change.codes, change.ids).tolist()
         except Refusal as error:
             return error
-        except CodesError as error:
-            refusal = _id_refusal(error)
-            return refusal if isinstance(refusal, Refusal) else error
+        except ScdhError as error:
+            return _id_refusal(error)
 
 
-def _id_refusal(error: CodesError) -> BaseException:
+def _id_refusal(error: ScdhError) -> BaseException:
     """A mistake in the ids as the client's; anything else stays an error of the service."""
     text = str(error)
     if "already holds the id" in text:

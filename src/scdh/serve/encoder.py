@@ -96,7 +96,8 @@ class Encoder:
             return self._encoded(await self._batcher.run(list(rows)))
 
     def warm(self) -> None:
-        """Run the network as requests will, alone and in a batch, so that the first of them does not wait."""
+        """Run the network as requests will, so that the first of them does not wait: one input alone, a batch that is
+        no whole number of pieces, and a full batch. The engine may have code of its own for each."""
         if self.hasher.preprocess is None:
             example = np.zeros(self.hasher.feature_width or 1, np.float32)
         else:
@@ -104,7 +105,7 @@ class Encoder:
             Image.new("RGB", (64, 64)).save(file, "JPEG")
             file.seek(0)
             example = self._decoded(file, 1)
-        for count in (1, min(4, self._limits.batch)):
+        for count in (1, min(5, self._limits.batch), self._limits.batch):
             self._encoded(self._runner.submit(self._run, [example] * count).result())
 
     async def close(self) -> None:

@@ -4,6 +4,7 @@ import asyncio
 import base64
 import json
 import time
+import weakref
 from collections.abc import Sequence
 from typing import Any
 
@@ -28,14 +29,15 @@ class Maps:
     """The newest map, which is made when it is first asked for. Used from one event loop."""
 
     def __init__(self) -> None:
-        self._newest: tuple[Snapshot, float, bytes] | None = None
+        # Not the snapshot itself, as a file that was replaced stays on the disk while its arrays are in use.
+        self._newest: tuple[weakref.ref[Snapshot], float, bytes] | None = None
         self._making: asyncio.Task[bytes] | None = None
 
     async def of(self, snapshot: Snapshot) -> bytes:
         """JSON of the map of this state, or of an earlier one; those who ask before there is any wait for the same."""
         if self._newest is not None:
             made_of, made, content = self._newest
-            if made_of is not snapshot and time.monotonic() - made > KEPT_SECONDS:
+            if made_of() is not snapshot and time.monotonic() - made > KEPT_SECONDS:
                 self._begin(snapshot)
             return content
         # A client that gives up does not end it for the others.
@@ -50,7 +52,7 @@ class Maps:
 
     async def _make(self, snapshot: Snapshot) -> bytes:
         content = await asyncio.to_thread(lambda: json.dumps(make_map(snapshot)).encode("ascii"))
-        self._newest = (snapshot, time.monotonic(), content)
+        self._newest = (weakref.ref(snapshot), time.monotonic(), content)
         return content
 
 
@@ -92,7 +94,11 @@ def codes_of(snapshot: Snapshot, ids: Sequence[int]) -> list[dict[str, Any]]:
     """``{"id", "code"}`` of those of the items that are there."""
     wanted = np.unique(np.array(ids, np.int64))
     index = snapshot.index
-    known = wanted[np.isin(wanted, index.ids) if isinstance(index, HammingIndex) else index.contains(wanted)]
+    # Item by item, as the ids of 100 million items would take 800 MB and seconds.
+    if isinstance(index, HammingIndex):
+        known = np.array([own for own in wanted.tolist() if snapshot.holds(own)], np.int64)
+    else:
+        known = wanted[index.contains(wanted)]
     rows = index.codes_of(known).packed if len(known) else ()
     return [{"id": own, "code": row.tobytes().hex()} for own, row in zip(known.tolist(), rows, strict=True)]
 

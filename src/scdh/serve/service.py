@@ -2,9 +2,9 @@
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import Any, BinaryIO, Literal
 
 import numpy as np
@@ -113,34 +113,34 @@ class Service:
             "limits": {"upload": limits.upload, "pixels": limits.pixels, "images": limits.images, "hits": limits.hits},
         }
 
-    async def search_images(self, files: Sequence[BinaryIO], question: Question) -> dict[str, Any]:
+    async def search_images(self, files: Sequence[BinaryIO], question: Question) -> list[dict[str, Any]]:
         """Hits of images."""
         return await self._search_encoded(await self.encoder.images(files), question)
 
-    async def search_vectors(self, vectors: Sequence[Sequence[float]], question: Question) -> dict[str, Any]:
+    async def search_vectors(self, vectors: Sequence[Sequence[float]], question: Question) -> list[dict[str, Any]]:
         """Hits of embeddings."""
         return await self._search_encoded(await self.encoder.vectors(vectors), question)
 
-    async def search_codes(self, codes: Sequence[str], question: Question) -> dict[str, Any]:
+    async def search_codes(self, codes: Sequence[str], question: Question) -> list[dict[str, Any]]:
         """Hits of codes as hexadecimal digits of their packed bits."""
         return await self.search(Asked(self.read_codes(codes), question))
 
-    async def search_item(self, item_id: int, question: Question) -> dict[str, Any]:
+    async def search_item(self, item_id: int, question: Question) -> list[dict[str, Any]]:
         """Hits of an item, without itself."""
         codes = await self._on_searcher(lambda: self.collection.now.code_of(item_id))
         return await self.search(Asked(Codes(codes.packed, codes.bits), question, item_id))
 
-    async def _search_encoded(self, encoded: Encoded, question: Question) -> dict[str, Any]:
+    async def _search_encoded(self, encoded: Encoded, question: Question) -> list[dict[str, Any]]:
         outputs = encoded.outputs if question.rank == "outputs" else None
         if outputs is not None and not np.isfinite(outputs).all():
             raise invalid("The model gives outputs beyond all numbers for this input, so they cannot rank.")
         return await self.search(Asked(encoded.codes, question, outputs=outputs))
 
-    async def search(self, asked: Asked) -> dict[str, Any]:
+    async def search(self, asked: Asked) -> list[dict[str, Any]]:
         """Hits of codes, with what is known of each item."""
         with self._searches.admit():
             (found,) = await self._find.run([asked])
-        return {"results": [one._asdict() for one in found]}
+        return [one._asdict() for one in found]
 
     async def item(self, item_id: int) -> dict[str, Any]:
         """What is known of an item."""
@@ -156,13 +156,19 @@ class Service:
     async def thumbnail(self, item_id: int) -> tuple[bytes, str]:
         """The picture of an item, a JPEG, and a tag of its contents."""
         pictures, snapshot = self.pictures, self.collection.now
-        row = None if pictures is None else pictures.row_of(snapshot.name_of(item_id))
-        if pictures is None or row is None:
-            raise not_found(f"There is no picture of an item {item_id}.")
-        found = await asyncio.get_running_loop().run_in_executor(self._painter, pictures.thumbnail, row)
-        if found is None:
-            raise not_found(f"The picture of the item {item_id} cannot be read.")
-        return found
+
+        def paint() -> tuple[bytes, str]:
+            snapshot.code_of(item_id)  # the name of an item that was removed may still be known
+            row = None if pictures is None else pictures.row_of(snapshot.name_of(item_id))
+            if pictures is None or row is None:
+                raise not_found(f"There is no picture of an item {item_id}.")
+            found = pictures.thumbnail(row)
+            if found is None:
+                raise not_found(f"The picture of the item {item_id} cannot be read.")
+            return found
+
+        with self.index_errors_told():
+            return await asyncio.get_running_loop().run_in_executor(self._painter, paint)
 
     async def add(self, addition: Addition) -> list[dict[str, Any]]:
         """Add items; when this returns they are on disk, and searches find them."""
@@ -236,7 +242,8 @@ class Service:
             raise
         except (ScdhError, OSError) as error:
             raise self._told(error) from error
-        self._count_items()
+        with suppress(ScdhError, OSError):  # the changes are made, even if Milvus cannot count its items just now
+            self._count_items()
         return results
 
     def _told(self, result: Any) -> Any:
@@ -247,18 +254,23 @@ class Service:
             return unusable_index()
         return result
 
+    @contextmanager
+    def index_errors_told(self) -> Iterator[None]:
+        """Errors of the index in this block go to the log, and the client gets Refusal 503."""
+        try:
+            yield
+        except Refusal:
+            raise
+        except (ScdhError, OSError) as error:
+            raise self._told(error) from error
+
     def _count_items(self) -> None:
         self._items = len(self.collection.now.index)
         self.measures.items.set(self._items)
 
     async def _on_searcher(self, function: Any) -> Any:
-        with self._searches.admit():
-            try:
-                return await asyncio.get_running_loop().run_in_executor(self._searcher, function)
-            except Refusal:
-                raise
-            except (CodesError, ConfigError, OSError) as error:
-                raise self._told(error) from error
+        with self._searches.admit(), self.index_errors_told():
+            return await asyncio.get_running_loop().run_in_executor(self._searcher, function)
 
     async def _follow_index(self) -> None:
         """Take up each new state of the index file."""

@@ -1,5 +1,6 @@
 """What is served, and how much of everything a client may ask for."""
 
+import re
 from dataclasses import dataclass, field
 
 from scdh.engine_names import Engine
@@ -91,3 +92,10 @@ class Settings:
             raise ConfigError(f"A token must have at least {LEAST_TOKEN} characters, got {len(self.token)}.")
         if self.token is not None and not (self.token.isascii() and self.token.isprintable() and " " not in self.token):
             raise ConfigError("A token may have only ASCII letters, digits and signs without spaces.")
+        # Both are compared with what browsers send, so what they never send would refuse everybody in silence.
+        for origin in self.origins:
+            if origin != "*" and not re.fullmatch(r"[a-z][a-z0-9+.-]*://[^/\s]+", origin):
+                raise ConfigError(f"--cors takes a site as https://example.org, with nothing after it, got {origin!r}.")
+        for name in self.hosts or ():
+            if "/" in name or name.count(":") == 1:
+                raise ConfigError(f"--allow-host takes a name as example.org, without http:// and port, got {name!r}.")

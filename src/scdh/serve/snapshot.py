@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -13,7 +14,7 @@ from scdh.data.row_names import RowNames
 from scdh.errors import CodesError
 from scdh.index import HammingIndex
 from scdh.printable import printable
-from scdh.serve.refusals import invalid, not_found
+from scdh.serve.refusals import Refusal, invalid, not_found
 
 if TYPE_CHECKING:
     from scdh.index.milvus import MilvusIndex
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 KEPT_FILTERS = 16
 # Hits that a search by radius may gather at once, before each list is cut to what was asked for.
 GATHERED_HITS = 4 << 20
+# From so many hits of a query on, those that are answered are searched for and the others only counted: to gather and
+# sort a million of them takes a quarter of a second, in which no other search is answered.
+MANY_HITS = 100_000
 
 
 Rank = Literal["bits", "outputs"]
@@ -73,6 +77,14 @@ class Found(NamedTuple):
     total: int | None
 
 
+class _Hits(NamedTuple):
+    """The hits of one query, nearest first; ``total`` as of :class:`Found`."""
+
+    ids: NDArray[np.int64]
+    distances: NDArray[Any]
+    total: int | None
+
+
 @dataclass(frozen=True, eq=False)
 class Snapshot:
     """An index that is never changed, and what is known of its items.
@@ -99,27 +111,44 @@ class Snapshot:
         if question.radius is None:
             more = any(item_id is not None for item_id in left_out)
             weights = None if outputs is None else np.abs(outputs)
-            hits: Iterable[Any] = self.index.search(codes, question.k + more, weights=weights, only=allowed)
+            found = self.index.search(codes, question.k + more, weights=weights, only=allowed)
+            hits: Iterable[_Hits] = (_Hits(one.ids, one.distances, None) for one in found)
         else:
-            hits = self._near(codes, question.radius, allowed)
+            hits = self._near(codes, question.radius, question.k, left_out, allowed)
         queries = zip(shown, hits, left_out, strict=True)
-        return [self._found(code, one, question, item_id) for code, one, item_id in queries]
+        return [self._found(code, one, question.k, item_id) for code, one, item_id in queries]
 
-    def _found(self, code: str, hits: Any, question: Question, left_out: int | None) -> Found:
-        ids, distances = hits.ids, hits.distances
+    def _found(self, code: str, hits: _Hits, k: int, left_out: int | None) -> Found:
+        ids, distances, total = hits
         if left_out is not None:
             others = ids != left_out
             ids, distances = ids[others], distances[others]
-        items = self.describe(ids[: question.k])
-        for item, distance in zip(items, distances[: question.k].tolist(), strict=True):
+            total = None if total is None else len(ids)
+        items = self.describe(ids[:k])
+        for item, distance in zip(items, distances[:k].tolist(), strict=True):
             item["distance"] = distance
-        return Found(code, items, None if question.radius is None else len(ids))
+        return Found(code, items, total)
 
-    def _near(self, codes: Codes, radius: int, allowed: NDArray[Any] | None) -> Iterator[Any]:
-        """The items within the radius of each query; everything may be, so few queries are searched at once."""
-        step = max(1, GATHERED_HITS // max(1, len(self.index)))
-        for start in range(0, len(codes), step):
-            yield from self.index.within(codes[start : start + step], radius, only=allowed)
+    def _near(
+        self, codes: Codes, radius: int, k: int, left_out: Sequence[int | None], allowed: NDArray[Any] | None
+    ) -> Iterator[_Hits]:
+        """The items within the radius of each query, or the first k of many; few at once, as all may be near."""
+        has_many, start, step = False, 0, 1
+        while start < len(codes):
+            part = codes[start : start + step]
+            # Of an item, the one that is left out must be told from the others, so all of them are gathered.
+            if has_many and left_out[start] is None and isinstance(self.index, HammingIndex):
+                part = codes[start : start + 1]
+                (first,) = self.index.search(part, k, only=allowed)
+                is_near = first.distances <= radius
+                (total,) = self.index.count_within(part, radius, only=allowed).tolist()
+                yield _Hits(first.ids[is_near], first.distances[is_near], total)
+            else:
+                near = self.index.within(part, radius, only=allowed)
+                has_many = int(near.counts.max()) >= MANY_HITS
+                yield from (_Hits(one.ids, one.distances, len(one.ids)) for one in near)
+            start += len(part)
+            step = max(1, GATHERED_HITS // max(1, len(self.index)))
 
     def code_of(self, item_id: int) -> Codes:
         """The code of an item; Refusal 404 if there is no such item."""
@@ -131,6 +160,13 @@ class Snapshot:
             if "holds no id" not in str(error):
                 raise
             raise not_found(f"The index holds no id {item_id}.") from None
+
+    def holds(self, item_id: int) -> bool:
+        """Whether there is such an item."""
+        try:
+            return len(self.code_of(item_id)) == 1
+        except Refusal:
+            return False
 
     def describe(self, ids: NDArray[np.int64]) -> list[dict[str, Any]]:
         """``{"id", "name", "labels"}`` of items; an empty name where none is known. Texts are safe to show."""
@@ -150,15 +186,25 @@ class Snapshot:
         return None if self.names is None or position is None else self.names.names[position]
 
     def label_counts(self) -> dict[str, int]:
-        """Number of items that have a name, by label as it is shown."""
+        """Number of items by label as it is shown; of a Milvus collection, of all that have a name."""
         if self.names is None:
             return {}
-        labels, count = self.names.labels, len(self.names.label_names)
+        labels, count = self._held_labels, len(self.names.label_names)
         counts = np.bincount(labels[labels >= 0], minlength=count) if labels.ndim == 1 else labels.sum(0, np.int64)
         shown: dict[str, int] = {}
         for label, number in zip(self.names.label_names, counts.tolist(), strict=True):
-            shown[printable(label)] = shown.get(printable(label), 0) + number
+            if number:
+                shown[printable(label)] = shown.get(printable(label), 0) + number
         return shown
+
+    @cached_property
+    def _held_labels(self) -> NDArray[Any]:
+        """Labels without those of items that were removed, whose names stay until their id is given again."""
+        assert self.names is not None
+        if not isinstance(self.index, HammingIndex):
+            return self.names.labels
+        ids = self.index.ids
+        return self.names.labels[slice(None) if np.array_equal(self.names.ids, ids) else np.isin(self.names.ids, ids)]
 
     def _filter(self, labels: tuple[str, ...]) -> NDArray[Any]:
         """What may be found: a mask over the ids of an index file, which is quickest; ids for Milvus."""

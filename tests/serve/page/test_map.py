@@ -169,3 +169,25 @@ def test_a_map_that_takes_long_is_waited_for(tab):
     tab.page.click("#to-map")
     tab.page.locator("#legend-list button").first.wait_for()
     assert tab.page.locator("#map-message").inner_text() == ""
+
+
+def test_a_map_that_was_left_while_it_was_made_is_whole_and_acts_once(tab, site):
+    """Its size was that of a hidden map, and every visit meanwhile added listeners of its own."""
+    held = []
+    tab.page.route("**/v1/map", lambda route: held.append(route))
+    tab.wait_for_results()
+    for link in ("#to-map", "#to-search", "#to-map", "#to-search"):
+        tab.page.click(link)
+    tab.wait_for_results()
+    for route in held:
+        route.continue_()
+    tab.page.locator("#legend-list button").first.wait_for(state="attached")
+    assert len(held) == 1
+    tab.page.click("#to-map")
+    opened = MapOfTab(tab, site.http.get("/v1/map").json())
+    entries = tab.page.evaluate("history.length")
+    point = opened.lonely_point()
+    tab.page.mouse.click(*opened.on_screen(point))
+    tab.wait_for_results("11 results")
+    assert tab.query() == f"?item={opened.ids[point]}"
+    assert tab.page.evaluate("history.length") == entries + 1

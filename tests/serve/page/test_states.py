@@ -1,11 +1,22 @@
 """What the page shows when something is wrong, and that it recovers."""
 
+from collections.abc import Callable
+
 from tests.serve.page.tab import Tab
 
 
 def refuse(tab: Tab, address: str, status: int, code: str, message: str, times: int | None = None) -> None:
     error = {"status": status, "json": {"error": {"code": code, "message": message}}}
     tab.page.route(address, lambda route: route.fulfill(**error), times=times)
+
+
+def wait_until(tab: Tab, is_so: Callable[[], object]) -> None:
+    """The page's policy forbids playwright's own way to wait for an expression."""
+    for _ in range(150):
+        if is_so():
+            return
+        tab.page.wait_for_timeout(100)
+    raise AssertionError("It never was.")
 
 
 def test_a_file_that_is_no_picture_is_refused_in_a_sentence(tab, tmp_path):
@@ -106,3 +117,44 @@ def test_a_search_that_is_overtaken_changes_nothing(tab):
     tab.page.wait_for_timeout(200)
     assert tab.ids() == before
     assert tab.message() == ""
+
+
+HOLD_PREVIEWS = """const real = createImageBitmap;
+window.createImageBitmap = (...given) => new Promise((resolve) => {
+  const done = () => { window.wentOn = true; };
+  window.goOn = () => real(...given).then((made) => { resolve(made); setTimeout(done, 200); });
+});"""
+
+
+def test_a_picture_that_is_read_slowly_does_not_return_after_another_search(open_tab, site, photo):
+    tab = open_tab(site.url, "/docs")
+    tab.page.add_init_script(HOLD_PREVIEWS)
+    tab.go("/")
+    tab.wait_for_results()
+    tab.give("drop", photo)
+    wait_until(tab, lambda: tab.page.evaluate("'goOn' in window"))
+    tab.page.evaluate("history.pushState(null, '', '?item=3'); dispatchEvent(new PopStateEvent('popstate'))")
+    tab.wait_for_results("11 results")
+    tab.page.evaluate("window.goOn()")
+    wait_until(tab, lambda: tab.page.evaluate("'wentOn' in window"))
+    assert tab.page.locator("#query .query-kind").inner_text().lower() == "similar to"
+    assert tab.query() == "?item=3"
+
+
+def test_trying_again_ends_when_something_else_is_asked_for(tab):
+    """The page asked whether the service is ready, and then repeated what nobody wanted any more."""
+    tab.wait_for_results()
+    held = []
+    tab.page.route("**/ready", lambda route: held.append(route))
+    refuse(tab, "**/v1/sample*", 503, "starting", "The model and the index are still being loaded.", times=1)
+    tab.page.click("#home")
+    tab.page.get_by_text("still being loaded").wait_for()
+    wait_until(tab, lambda: held)
+    tab.page.click("#by-code-title")
+    tab.page.fill("#code-text", "0000")
+    tab.page.press("#code-text", "Enter")
+    tab.wait_for_results("12 results")
+    held[0].continue_()
+    tab.page.wait_for_timeout(500)
+    assert tab.page.locator("#results-title").inner_text() == "12 results"
+    assert tab.query() == "?code=0000"

@@ -31,8 +31,10 @@ def open_client(file: Path, seconds: float) -> Any:
     from pymilvus import MilvusClient
     from pymilvus.exceptions import MilvusException
 
-    give_up = time.monotonic() + seconds
+    give_up, file = time.monotonic() + seconds, file.resolve()
     with _lock, _no_logging():
+        if not _users[file] and str(file) in server_manager_instance._servers:
+            _users[file] += 1  # a client of pymilvus that this program made itself, which nobody here may end
         while True:
             cause: Exception | None = None
             if _users[file] or not _is_used_elsewhere(file):
@@ -55,6 +57,7 @@ def release(file: Path) -> None:
     """Stop the process in which milvus-lite serves a file; until then no other program can open it."""
     from milvus_lite.server_manager import server_manager_instance
 
+    file = file.resolve()  # as milvus-lite does: a link and what it leads to are one file with one server
     with _lock:
         _users[file] -= 1
         if _users[file] <= 0:
@@ -66,7 +69,8 @@ def _is_used_elsewhere(file: Path) -> bool:
     """Whether another program holds the lock of milvus-lite on this file.
 
     Asked before milvus-lite tries, because after a refusal it removes the lock file of the other program, and the
-    next try would open the same file a second time.
+    next try would open the same file a second time. Never asked while this program has the file: to close the lock file
+    would give up its lock.
     """
     import fcntl  # missing on Windows, where there is no milvus-lite either
 

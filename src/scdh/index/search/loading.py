@@ -16,6 +16,10 @@ _lock = Lock()
 _THREAD = "scdh-load"
 
 
+class _NoThreadError(Exception):
+    """For those who wait for a load that could not begin."""
+
+
 def is_loaded(kernel: Kernel) -> bool:
     """Whether a call of this kernel would not wait for a compiler."""
     load = _loads.get(kernel)
@@ -37,11 +41,16 @@ def load(kernel: Kernel, rehearse: Callable[[], object], patience: float | None)
         known = kernel in _loads
         future = _loads.setdefault(kernel, Future())
     if not known:
-        # Not a daemon: to end the process while the compiler runs would crash it, so the end waits for it.
-        Thread(target=_run, args=(rehearse, future), name=_THREAD).start()
+        try:
+            # Not a daemon: to end the process while the compiler runs would crash it, so the end waits for it.
+            Thread(target=_run, args=(rehearse, future), name=_THREAD).start()
+        except RuntimeError:  # the system has no room for a thread now; a later search tries again
+            del _loads[kernel]
+            future.set_exception(_NoThreadError())
+            return False
     if not future.done():
         wait([future], patience)
-    if not future.done():
+    if not future.done() or isinstance(future.exception(), _NoThreadError):
         return False
     future.result()
     return True

@@ -86,6 +86,13 @@ class Planner:
         if words.shape[1] >= tables.FEWEST_ROWS:
             self._state(words, bits).build()
 
+    def copy(self) -> "Planner":
+        """Another planner with the same tables, which drops its own alone."""
+        other = Planner()
+        with self._lock:
+            other._states = dict(self._states)
+        return other
+
     def keep_only(self, words: list[NDArray[Any]]) -> None:
         """Drop the tables of all other segments."""
         current = {id(array) for array in words}

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from scdh.codes import Codes
 from scdh.index.hits import Hits, RaggedHits
+from scdh.index.kernels.distances import BLOCK_PAIRS, hamming, largest_distance
 from scdh.index.search import rounds, scan
 from scdh.index.search.planner import TRIAL, Planner
 from scdh.index.search.tables import FEWEST_ROWS
@@ -117,6 +118,19 @@ def within(
             distances.append(part_distances)
             start = part.stop
     return RaggedHits(np.concatenate(counts), np.concatenate(ids), np.concatenate(distances))
+
+
+def count_within(segments: Sequence[Segment], queries: NDArray[Any], radius: int) -> NDArray[np.int64]:
+    """How many items are at most ``radius`` from each query, block by block, so that memory stays small."""
+    counts = np.zeros(queries.shape[1], np.int64)
+    for segment in segments:
+        _check_words(segment, "scan")
+        bits, step = largest_distance(segment.words), max(1, BLOCK_PAIRS // max(1, queries.shape[1]))
+        for start in range(0, segment.rows, step):
+            rows = slice(start, start + step)
+            words = segment.words[:, rows] if segment.alive is None else segment.words[:, rows][:, segment.alive[rows]]
+            counts += np.count_nonzero(hamming(queries, words, bits) <= radius, axis=1)
+    return counts
 
 
 def _check_words(segment: Segment, by: str) -> None:

@@ -23,7 +23,7 @@ _NUMPY_PAIRS_A_SECOND = 3e8
 _PATIENT = 16
 # Queries of one task: many, so that the database is read rarely, but few enough for their candidates to stay in cache.
 _QUERIES = 256
-_CANDIDATE_BYTES = 1 << 26
+CANDIDATE_BYTES = 1 << 26
 # With fewer queries than this per thread, threads share the rows instead: one query is limited by reading memory.
 _FEW_QUERIES = 32
 # Waking another thread can take 0.3 ms; this many words are compared in less.
@@ -90,7 +90,7 @@ def nearest(
     if width == 0 or count == 0:
         return rows, distances
     query_rows, mask = np.ascontiguousarray(queries.T), row_mask(allowed)
-    groups, spans = divide(words, count, min(_QUERIES, _CANDIDATE_BYTES // (48 * width)))
+    groups, spans = divide(words, count, min(_QUERIES, CANDIDATE_BYTES // (48 * width)))
     tasks = [
         partial(_nearest_task, words, query_rows[group], span, width, mask, -(-bits // 8))
         for group in groups

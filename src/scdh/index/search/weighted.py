@@ -80,7 +80,7 @@ def _by_numpy(words: NDArray[Any], tables: Floats, k: int) -> Ranking:
 
 def _by_kernel(words: NDArray[Any], tables: Floats, k: int, allowed: NDArray[np.bool_] | None) -> Ranking:
     mask = scan.row_mask(allowed)
-    groups, spans = scan.divide(words, len(tables), _QUERIES)
+    groups, spans = scan.divide(words, len(tables), min(_QUERIES, scan.CANDIDATE_BYTES // (48 * k)))
     results = run([partial(_task, words, tables[group], span, k, mask) for group in groups for span in spans])
     rows, distances = np.empty((len(tables), k), np.int64), np.empty((len(tables), k))
     for group in groups:

@@ -1,5 +1,6 @@
 """Answers: JSON of plain values, and errors in one form whatever raised them."""
 
+import asyncio
 import json
 from collections.abc import Mapping
 from typing import Any
@@ -21,7 +22,22 @@ class Json(Response):
     media_type = "application/json"
 
     def render(self, content: Any) -> bytes:
-        return json.dumps(content, allow_nan=False, separators=(",", ":")).encode("ascii")
+        return _to_json(content)
+
+
+async def search_answer(results: list[dict[str, Any]]) -> Response:
+    """``{"results": […]}``, made query by query: of 256 queries with 1,000 hits each it takes half a second, in which
+    other requests must be answered too."""
+    parts: list[bytes] = []
+    for result in results:
+        if parts:
+            await asyncio.sleep(0)
+        parts.append(_to_json(result))
+    return Response(b'{"results":[' + b",".join(parts) + b"]}", media_type=Json.media_type)
+
+
+def _to_json(content: Any) -> bytes:
+    return json.dumps(content, allow_nan=False, separators=(",", ":")).encode("ascii")
 
 
 def error_answer(refusal: Refusal, headers: Mapping[str, str] | None = None) -> Json:
@@ -46,6 +62,9 @@ async def answer_invalid(_: Request, error: Exception) -> Response:
     first = error.errors()[0]
     if first["type"] == "json_invalid":
         return error_answer(invalid("The body is not JSON."))
+    if first["loc"][:2] == ("body", "image"):
+        form = "Send images as files in the field 'image' of a form, as curl does with -F image=@photo.jpg."
+        return error_answer(invalid(form))
     place = ".".join(str(part) for part in first["loc"] if part not in ("body", "query", "path"))
     reason = str(first["msg"]).removeprefix("Value error, ")
     reason = reason[:1].lower() + reason[1:]

@@ -14,7 +14,7 @@ from starlette.datastructures import UploadFile
 from starlette.responses import Response
 
 from scdh.serve.collection import Addition
-from scdh.serve.http.answers import Json
+from scdh.serve.http.answers import Json, search_answer
 from scdh.serve.http.bodies import (
     LARGEST_ID,
     AddedItems,
@@ -54,11 +54,11 @@ async def similar(
     radius: Radius = None,
     label: LabelFilter = [],  # noqa: B006 - FastAPI copies it
     rank: RankBy = "bits",
-) -> Json:
+) -> Response:
     """The items nearest to an item, without itself."""
     service: Service = request.app.state.service
     question = make_question(k, radius, label, service.settings.limits.hits, rank, has_outputs=False)
-    return Json(await service.search_item(item_id, question))
+    return await search_answer(await service.search_item(item_id, question))
 
 
 @router.get(
@@ -155,8 +155,7 @@ async def remove_item(request: Request, item_id: ItemId) -> Json:
 
 
 async def _of_form(service: Service, request: Request) -> Addition:
-    most = service.settings.limits.images
-    async with request.form(max_files=most, max_fields=4 * most) as form:
+    async with request.form() as form:
         unknown = set(form) - {"image", "id", "name", "label"}
         if unknown:
             raise invalid("The form has the fields image, id, name and label only.")

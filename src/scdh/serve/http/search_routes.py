@@ -3,8 +3,9 @@
 from typing import Annotated
 
 from fastapi import APIRouter, File, Query, Request, UploadFile
+from starlette.responses import Response
 
-from scdh.serve.http.answers import Json
+from scdh.serve.http.answers import search_answer
 from scdh.serve.http.bodies import (
     RANK,
     CodesBody,
@@ -36,11 +37,11 @@ async def search_image(
     radius: Radius = None,
     label: LabelFilter = [],  # noqa: B006 - FastAPI copies it
     rank: RankBy = "bits",
-) -> Json:
+) -> Response:
     """The items nearest to each picture. A model of images is needed."""
     service: Service = request.app.state.service
     question = make_question(k, radius, label, service.settings.limits.hits, rank)
-    return Json(await service.search_images([upload.file for upload in image], question))
+    return await search_answer(await service.search_images([upload.file for upload in image], question))
 
 
 @router.post(
@@ -49,23 +50,23 @@ async def search_image(
     responses=errors(400, 408, 413, 415, 422),
     openapi_extra=json_body(VectorsBody),
 )
-async def search_vector(request: Request) -> Json:
+async def search_vector(request: Request) -> Response:
     """The items nearest to each embedding. A model of embeddings is needed."""
     service: Service = request.app.state.service
     body = await read_json(request, VectorsBody)
     _check_count(service, len(body.vectors))
-    return Json(await service.search_vectors(body.vectors, body.question(service.settings.limits.hits)))
+    return await search_answer(await service.search_vectors(body.vectors, body.question(service.settings.limits.hits)))
 
 
 @router.post(
     "/code", response_model=SearchAnswer, responses=errors(400, 408, 413, 415, 422), openapi_extra=json_body(CodesBody)
 )
-async def search_code(request: Request) -> Json:
+async def search_code(request: Request) -> Response:
     """The items nearest to each code."""
     service: Service = request.app.state.service
     body = await read_json(request, CodesBody)
     _check_count(service, len(body.codes))
-    return Json(await service.search_codes(body.codes, body.question(service.settings.limits.hits)))
+    return await search_answer(await service.search_codes(body.codes, body.question(service.settings.limits.hits)))
 
 
 def _check_count(service: Service, count: int) -> None:

@@ -94,8 +94,11 @@ function showError(error, again) {
 
 function retryWhenReady(again) {
   clearTimeout(retryTimer);
+  const { signal } = running;
   retryTimer = setTimeout(async () => {
-    if (await api.isReady()) again();
+    const isReady = await api.isReady();
+    if (signal.aborted) return; // something else was asked for meanwhile
+    if (isReady) again();
     else retryWhenReady(again);
   }, RETRY_MILLISECONDS);
 }
@@ -183,6 +186,7 @@ function searchPicture(file) {
     title("Searching …");
     results.showWaiting();
     const { address, pixels } = await preview(file);
+    signal.throwIfAborted(); // reading a picture cannot be ended, so another search may have begun
     const name = file.name || "Pasted picture";
     showQuery({ kind: "Your picture", name, picture: address, code: null }, results.bits);
     const sent = await fileToSend(file, pixels, info.limits);

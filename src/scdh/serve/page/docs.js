@@ -17,7 +17,7 @@ function example(content, schema) {
 }
 
 function curl(path, method, kind, given) {
-  const address = `${location.origin}${path.replace("{id}", "0")}`;
+  const address = new URL(path.slice(1).replace("{id}", "0"), location.href).href; // also below a path of a proxy
   const parts = ["curl"];
   if (method !== "get") parts.push("-X", method.toUpperCase());
   if (kind === "multipart/form-data") parts.push("-F image=@photo.jpg");
@@ -55,7 +55,7 @@ function showOperation(document_, parent, path, method, operation) {
 async function show() {
   const parent = document.getElementById("routes");
   try {
-    const document_ = await (await fetch("/openapi.json")).json();
+    const document_ = await (await fetch("openapi.json")).json();
     for (const [path, methods] of Object.entries(document_.paths)) {
       for (const [method, operation] of Object.entries(methods)) {
         showOperation(document_, parent, path, method, operation);

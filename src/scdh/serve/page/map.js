@@ -27,6 +27,12 @@ export class CollectionMap {
   async show(state) {
     this.state = state;
     if (this.points) return this.resize();
+    // One request, however often the map is left and visited again meanwhile.
+    this.loading ??= this.load().finally(() => { this.loading = null; });
+    await this.loading;
+  }
+
+  async load() {
     byId("map-message").replaceChildren(panel("Drawing the map", "The first time this takes some seconds."));
     try {
       this.points = new Points(await api.map());
@@ -79,6 +85,7 @@ export class CollectionMap {
 
   fit() {
     const { clientWidth, clientHeight } = this.canvas;
+    if (!clientWidth || !clientHeight) return; // while it is not shown; resize() does it later
     this.view = { x: 0.5, y: 0.5, side: Math.max(80, Math.min(clientWidth, clientHeight) * 0.92) };
     this.least = this.view.side * 0.5;
     this.fitted = this.view.side;
@@ -102,6 +109,7 @@ export class CollectionMap {
 
   resize() {
     if (!this.canvas.clientWidth || !this.canvas.clientHeight) return; // while it is not shown
+    if (!this.fitted) return this.fit();
     const ratio = Math.min(2, devicePixelRatio || 1);
     const width = Math.round(this.canvas.clientWidth * ratio);
     const height = Math.round(this.canvas.clientHeight * ratio);
@@ -111,7 +119,7 @@ export class CollectionMap {
   }
 
   redraw() {
-    if (!this.drawing || this.frame) return;
+    if (!this.drawing || !this.fitted || this.frame) return;
     this.frame = requestAnimationFrame(() => {
       this.frame = 0;
       if (!this.canvas.width || !this.canvas.height) return;
