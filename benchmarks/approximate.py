@@ -6,6 +6,7 @@ installed. Recall counts distances: an item found is right if it is no farther t
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache, partial
 from importlib.util import find_spec
 from typing import Any
@@ -15,34 +16,48 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.made_up import clustered, uniform
+from benchmarks.report import SECTIONS
 from benchmarks.timing import Row, Table, print_row, take_turns
 from scdh.codes import Codes
-from scdh.index import HammingIndex
+from scdh.index import HammingIndex, set_threads
 
-HEADING = "When exact is not enough: approximate indexes"
+HEADING = SECTIONS["approximate"]
 Distances = NDArray[Any]
 
 
-def measure(items: int, queries: int, k: int, turns: int, threads: int) -> Table:
-    rows: list[Row] = []
+@dataclass(frozen=True)
+class Plan:
+    items: int = 1_000_000
+    queries: int = 500
+    k: int = 10
+    turns: int = 25
+
+
+QUICK = Plan(items=100_000, queries=200, turns=3)
+
+
+def measure(plan: Plan, threads: int) -> list[Table]:
+    faiss.omp_set_num_threads(threads)
+    set_threads(threads)
+    items, rows = plan.items, list[Row]()
     for name in ("uniform", "clustered"):
-        database, asked = _codes(name, items, queries)
+        database, asked = _codes(name, items, plan.queries)
         ours = HammingIndex(database)
         for rival, build in _rivals(database, items, threads).items():
-            rows.append({"codes": name, "items": items, "rival": rival, **_compare(ours, asked, k, turns, build)})
+            rows.append({"codes": name, "items": items, "rival": rival, **_compare(ours, asked, plan, build)})
             print_row("search", rows[-1])
     missing = "" if find_spec("usearch") else " usearch is not installed here."
-    return Table(
+    table = Table(
         HEADING,
-        "64-bit codes, as in the tables above. Recall: the share of the items found that are no farther than the true "
-        f"k-th nearest; building is not counted as search. Below 1 time faster, the rival is faster.{missing}",
+        "64-bit codes, as in the tables of exact search. Recall: the share of the items found that are no farther than "
+        f"the true k-th nearest; building is not counted as search. Below 1 time faster, the rival is faster.{missing}",
         rows,
     )
+    return [table]
 
 
-def _compare(
-    ours: HammingIndex, asked: Codes, k: int, turns: int, build: Callable[[], Callable[..., Distances]]
-) -> Row:
+def _compare(ours: HammingIndex, asked: Codes, plan: Plan, build: Callable[[], Callable[..., Distances]]) -> Row:
+    k = plan.k
     start = time.perf_counter()
     search = build()
     built = time.perf_counter() - start  # next to nothing where the rival before it has the same index
@@ -52,7 +67,7 @@ def _compare(
             "rival": lambda _turn: search(asked.packed, k),
             "scdh": lambda _turn: ours.search(asked, k, by="scan"),
         },
-        most=turns,
+        most=plan.turns,
     )
     return {
         "queries": len(asked),

@@ -16,6 +16,7 @@ from scdh.files import replacing
 # In the order of the report; the keys are the values of ``--only``.
 SECTIONS = {
     "search": "Exact search against faiss",
+    "approximate": "When exact is not enough: approximate indexes",
     "radius": "Near neighbours: tables against the scan and against faiss",
     "evaluation": "Evaluation against the argsort way",
     "cost": "The unary loss against pairs and triplets",
@@ -76,6 +77,9 @@ def keep(folder: Path, section: str, tables: list[Table], threads: int, quick: b
     """Replace one section of this processor by a new run, and write the file."""
     results = load(folder)
     about = machine()
+    for runs in results.values():  # a table that had its place in another section
+        earlier = runs.get(processor(about), {"tables": []})
+        earlier["tables"] = [old for old in earlier["tables"] if old["heading"] not in {new.heading for new in tables}]
     results.setdefault(section, {})[processor(about)] = {
         "when": date.today().isoformat(),
         "machine": about,

@@ -54,6 +54,10 @@ def measure(section: str, options: argparse.Namespace, threads: int) -> list[Tab
         from benchmarks import search
 
         return search.measure(search.QUICK if options.quick else search.Plan(), threads)
+    if section == "approximate":
+        from benchmarks import approximate
+
+        return approximate.measure(approximate.QUICK if options.quick else approximate.Plan(), threads)
     if section == "radius":
         from benchmarks import radius
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from benchmarks import approximate, faiss_rival, first_search, outputs
+from benchmarks import faiss_rival, first_search, outputs
 from benchmarks.agreement import in_order, same_nearest, true_distances
 from benchmarks.made_up import clustered, uniform
 from benchmarks.report import BATCH, SINGLE
@@ -30,7 +30,6 @@ class Plan:
     turns: int = 25
     warm: bool = True
     first_seconds: float = 120.0  # most that first searches are asked for
-    approximate: int = 1_000_000  # items for indexes that do not look at every code
 
 
 QUICK = Plan(
@@ -39,7 +38,6 @@ QUICK = Plan(
     ks=(1, 100),
     queries=200,
     turns=3,
-    approximate=100_000,
 )
 
 
@@ -164,7 +162,6 @@ def measure(plan: Plan, threads: int) -> list[Table]:
         ),
         outputs.measure(plan.middle, (12, 48, 64, 128), plan.queries, k, plan.turns),
         first_search.measure(plan.middle, plan.queries, threads, plan.first_seconds),
-        approximate.measure(plan.approximate, plan.queries, min(10, plan.approximate), plan.turns, threads),
     ]
 
 

@@ -30,7 +30,7 @@ from scdh.index import HammingIndex, Hits, RaggedHits, set_threads
 
 SEARCH = search.Plan(
     sizes=(300, 600), bits=((12, 16), (12, 32), (64, 64)), ks=(1, 10), middle=600, queries=6, singles=2, turns=1,
-    warm=False, first_seconds=0.2, approximate=600,
+    warm=False, first_seconds=0.2,
 )  # fmt: skip
 RADIUS = radius.Plan(sizes=(2000,), try_settings_up_to=2000, batches=2, queries=10, scanned=4, warm=False)
 EVALUATION = evaluation.Plan(
@@ -63,6 +63,7 @@ def measured(module, plan):
 @pytest.mark.slow
 def test_sections_give_rows_a_report_and_pictures(tmp_path):
     tables_of = {"search": measured(search, SEARCH), "radius": measured(radius, RADIUS)}
+    tables_of["approximate"] = measured(approximate, approximate.Plan(items=600, queries=6, turns=1))
     tables_of["evaluation"], tables_of["cost"] = measured(evaluation, EVALUATION), measured(cost, COST)
     # By size, by other k, by other bits, clustered; single queries by size and with one thread.
     assert len(tables_of["search"][report.BATCH].rows) == 2 + 1 + 2 + 1
@@ -71,7 +72,7 @@ def test_sections_give_rows_a_report_and_pictures(tmp_path):
     first = tables_of["search"][first_search.HEADING].rows
     assert [row["queries a call"] for row in first] == [1, 1, 6, 6]
     assert all(row["slowest call, ms"] >= row["first call, ms"] > 0 for row in first)
-    recalls = [row["recall"] for row in tables_of["search"][approximate.HEADING].rows]
+    recalls = [row["recall"] for row in tables_of["approximate"][approximate.HEADING].rows]
     assert len(recalls) >= 6
     assert all(0 < recall <= 1 for recall in recalls)
     assert {"faiss, ms", "scdh, ms", "times faster"} <= set(tables_of["search"][report.BATCH].rows[0])
@@ -91,6 +92,9 @@ def test_sections_give_rows_a_report_and_pictures(tmp_path):
     for section, tables in tables_of.items():
         results = report.keep(tmp_path, section, list(tables.values()), 1, quick=True)
     assert {path.name for path in curves.draw(results, tmp_path)} == set(report.FIGURES.values())
+    moved = [table for tables in tables_of.values() for table in tables.values()]
+    kept = report.keep(tmp_path, "search", [*tables_of["search"].values(), moved[-1]], 1, quick=True)
+    assert [run["tables"] for run in kept["serve"].values()] == [[]]  # a table is in one section only
     text = report.write(tmp_path, results, tmp_path)
     assert all(table.about in text for tables in tables_of.values() for table in tables.values())
     assert "](search_speed.png)" in text
