@@ -177,3 +177,17 @@ def test_names_that_no_browser_sends_are_refused(given, message):
 def test_names_that_browsers_send_are_taken():
     origins = ("https://shop.example", "http://localhost:3000", "*")
     assert Settings("model", "index", hosts=("shop.example", "::1", "10.0.0.1"), origins=origins).origins == origins
+
+
+def test_full_collections_leave_out_what_is_loaded_at_the_start():
+    import gc
+
+    from scdh.serve.server import keep_what_is_loaded
+
+    loaded = [[] for _ in range(1000)]
+    try:
+        keep_what_is_loaded()
+        assert gc.get_freeze_count() > len(loaded)
+        assert not any(each is loaded[0] for each in gc.get_objects(2))
+    finally:
+        gc.unfreeze()
