@@ -28,7 +28,9 @@ INTRODUCTION = """# Every method, side by side
 Made by `python -m benchmarks.all_methods` of finished comparisons (`scdh compare`). What is equal and what is not is
 told in [compare.md](compare.md), what each method is in [methods.md](methods.md). Nothing was chosen on queries:
 settings come from trials on validation rows, as many for each method, and queries were scored once, after all runs
-were trained.
+were trained. One advantage of SCDH is left: its weight α for frozen photos, 0.3, was once taken from grids on
+validation rows of these photos, where others keep their published weights; `--tune grid` gives every method the same
+trials.
 """
 STEPS_NOTE = (
     "ms a step: with nothing else running on the machine. Seconds of training, and to a validation MAP, are steps of "
