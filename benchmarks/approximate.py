@@ -98,8 +98,9 @@ def _rivals(database: Codes, items: int, threads: int) -> dict[str, Callable[[],
     for width in (64, 256):
         rivals[f"faiss HNSW, 32 links, efSearch {width}"] = lambda width=width: partial(graph(), width=width)
     if find_spec("usearch"):
-        rivals["usearch exact"] = lambda: _usearch_exact(database, threads)
-        rivals["usearch graph"] = lambda: _usearch_graph(database, threads)
+        other = cache(lambda: _usearch(database, threads))
+        rivals["usearch exact"] = lambda: partial(other(), exact=True)
+        rivals["usearch graph"] = lambda: partial(other(), exact=False)
     return rivals
 
 
@@ -129,17 +130,14 @@ def _hnsw(database: Codes) -> Callable[..., Distances]:
     return search
 
 
-def _usearch_exact(database: Codes, threads: int) -> Callable[..., Distances]:
-    from usearch.index import MetricKind, search
-
-    return lambda queries, k: (
-        search(database.packed, queries, k, MetricKind.Hamming, exact=True, threads=threads).distances
-    )
-
-
-def _usearch_graph(database: Codes, threads: int) -> Callable[..., Distances]:
+def _usearch(database: Codes, threads: int) -> Callable[..., Distances]:
+    """Its exact search over the items of a graph is twice as fast as the one over an array (usearch.index.search)."""
     from usearch.index import Index
 
     index = Index(ndim=64, metric="hamming", dtype="b1")
     index.add(np.arange(len(database)), database.packed, threads=threads)
-    return lambda queries, k: index.search(queries, k, threads=threads).distances
+
+    def search(queries: NDArray[np.uint8], k: int, exact: bool) -> Distances:
+        return index.search(queries, k, exact=exact, threads=threads).distances
+
+    return search
