@@ -42,4 +42,6 @@ def test_balance_is_put_on_and_taken_off_again() -> None:
 def test_the_settings_of_every_variant_exist(variant: tuple) -> None:
     method, rate, _, _, settings = variant
     config = load_config(overrides={"method.name": method, "method.bits": 32, "train.lr_head": rate, **settings})
-    make_method(method, config.method.own, 32, 14, False)  # refuses settings that the method does not have
+    made = make_method(method, config.method.own, 32, 14, False)  # refuses settings that the method does not have
+    own = {key.removeprefix("method."): value for key, value in settings.items() if key.startswith("method.")}
+    assert {key: getattr(made.settings, key) for key in own} == own
