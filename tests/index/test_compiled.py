@@ -150,7 +150,7 @@ def test_the_files_of_kernels_are_found_where_they_are(module, imported):
     files = _source_files(name, file)
     assert {f"scdh.{one}" for one in imported} | {name} <= set(files)
     assert all(path.is_file() and path.is_relative_to(PACKAGE) for path in files.values())
-    assert len(files) < 12
+    assert len(files) < 20  # the whole package has over 200
     assert source_digest(name, file) == source_digest(name, file)
 
 

@@ -17,17 +17,20 @@ import sys
 import numpy as np
 from scdh.index.kernels import processor
 forced = sys.argv[1]
-if forced != "as it is":
+if forced == str(processor.SLICED):
+    processor.way_for_many = lambda context: processor.SLICED
+elif forced != "as it is":
     processor.way_to_count = lambda context: int(forced)
 from scdh.codes import Codes
 from scdh.index import HammingIndex
-from scdh.index.kernels import scanning
+from scdh.index.kernels import scanning, slice_scanning
 from scdh.index.search import scan
+slice_scanning._ROWS_BEFORE, slice_scanning._ROWS_BEFORE_A_HIT, slice_scanning._FEWEST_ROWS = 70, 0, 1
 rng = np.random.default_rng(0)
 for bits in (1, 7, 8, 12, 13, 48, 63, 64, 65, 128, 255, 256, 257, 1000):  # words of 8, 16 and 64 bits
     centre = rng.random(bits) < 0.5
-    base, u = centre ^ (rng.random((700, bits)) < 0.1), rng.normal(size=(5, bits))
-    near = Codes.from_bits((centre ^ (rng.random((5, bits)) < 0.1)).astype(np.uint8))
+    base, u = centre ^ (rng.random((700, bits)) < 0.1), rng.normal(size=(25, bits))
+    near = Codes.from_bits((centre ^ (rng.random((25, bits)) < 0.1)).astype(np.uint8))
     index, queries = HammingIndex(Codes.from_bits(base.astype(np.uint8))), Codes.from_signs(u)
     results = []
     for worth in (10**15, 0):
@@ -40,6 +43,7 @@ for bits in (1, 7, 8, 12, 13, 48, 63, 64, 65, 128, 255, 256, 257, 1000):  # word
     for numpy_array, kernel_array in zip(results[0] + results[1], results[2] + results[3]):
         assert np.array_equal(numpy_array, kernel_array), bits
 (code, *_) = scanning.nearest.inspect_asm().values()
+assert bool(slice_scanning.nearest_of_more.signatures) == slice_scanning.is_fastest()
 print("vpshufb" in code and "ymm" in code, "vpopcntq" in code)
 """
 
@@ -65,6 +69,8 @@ def has(feature):
         ("x86-64", "as it is", "sse2", ["False", "False"]),
         ("haswell", str(processor.BYTES), "avx2", None),  # the way of ARM, with other instructions
         ("haswell", str(processor.WORDS), "avx2", None),  # the way of AVX-512
+        ("haswell", str(processor.SLICED), "avx2", None),  # the same
+        ("skylake-avx512", "as it is", "avx512bw", None),
     ],
 )
 def test_kernels_for_other_processors_give_the_same_hits(tmp_path, name, forced, needed, instructions):
@@ -87,22 +93,23 @@ class Context:
 
 
 @pytest.mark.parametrize(
-    ("target", "count", "look_up"),
+    ("target", "count", "many", "look_up"),
     [
-        (("x86_64-unknown-linux-gnu", "haswell", ""), processor.SHUFFLES, processor.AVX2),
-        (("x86_64-unknown-linux-gnu", "znver3", ""), processor.SHUFFLES, processor.AVX2),
-        (("x86_64-unknown-linux-gnu", "skylake-avx512", ""), processor.SHUFFLES, processor.AVX2),
-        (("x86_64-unknown-linux-gnu", "icelake-server", ""), processor.BYTES, processor.AVX2),
-        (("x86_64-unknown-linux-gnu", "znver4", ""), processor.BYTES, processor.AVX2),
-        (("x86_64-unknown-linux-gnu", "knm", ""), processor.WORDS, processor.AVX2),
-        (("x86_64-unknown-linux-gnu", "x86-64", ""), processor.WORDS, processor.PLAIN),
-        (("x86_64-unknown-linux-gnu", "nehalem", ""), processor.WORDS, processor.PLAIN),
-        (("aarch64-unknown-linux-gnu", "neoverse-n1", ""), processor.BYTES, processor.NEON),
-        (("arm64-apple-darwin", "apple-m1", ""), processor.BYTES, processor.NEON),
+        (("x86_64-unknown-linux-gnu", "haswell", ""), processor.SHUFFLES, processor.SHUFFLES, processor.AVX2),
+        (("x86_64-unknown-linux-gnu", "znver3", ""), processor.SHUFFLES, processor.SHUFFLES, processor.AVX2),
+        (("x86_64-unknown-linux-gnu", "skylake-avx512", ""), processor.SHUFFLES, processor.SLICED, processor.AVX2),
+        (("x86_64-unknown-linux-gnu", "icelake-server", ""), processor.BYTES, processor.SLICED, processor.AVX2),
+        (("x86_64-unknown-linux-gnu", "znver4", ""), processor.BYTES, processor.SLICED, processor.AVX2),
+        (("x86_64-unknown-linux-gnu", "knm", ""), processor.WORDS, processor.SLICED, processor.AVX2),
+        (("x86_64-unknown-linux-gnu", "x86-64", ""), processor.WORDS, processor.WORDS, processor.PLAIN),
+        (("x86_64-unknown-linux-gnu", "nehalem", ""), processor.WORDS, processor.WORDS, processor.PLAIN),
+        (("aarch64-unknown-linux-gnu", "neoverse-n1", ""), processor.BYTES, processor.BYTES, processor.NEON),
+        (("arm64-apple-darwin", "apple-m1", ""), processor.BYTES, processor.BYTES, processor.NEON),
     ],
 )
-def test_the_way_is_chosen_by_the_instructions_there_are(target, count, look_up):
+def test_the_way_is_chosen_by_the_instructions_there_are(target, count, many, look_up):
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
     assert processor.way_to_count(Context(*target)) == count
+    assert processor.way_for_many(Context(*target)) == many
     assert processor.way_to_look_up(Context(*target)) == look_up

@@ -16,16 +16,18 @@ _LINE_BYTES = 64
 
 @compiled
 def empty_planes(base: Any, nibbles: bool) -> Any:
-    """Room for the planes of a block, uint8 [chunks, planes of a code, 256], where a cache line begins.
-
-    A vector of 64 bytes that lies across two lines is read twice.
-    """
+    """Room for the planes of a block, uint8 [chunks, planes of a code, 256]."""
     count = base.shape[0] * base.itemsize * (2 if nibbles else 1)
     chunks = max(1, _BLOCK_BYTES // (count * CHUNK))
-    size = chunks * count * CHUNK
+    return aligned_bytes(chunks * count * CHUNK).reshape((chunks, count, CHUNK))
+
+
+@compiled
+def aligned_bytes(size: int) -> Any:
+    """Room that begins where a cache line does: a vector of 64 bytes that lies across two lines is read twice."""
     room = np.empty(size + _LINE_BYTES, np.uint8)
     skipped = -room.ctypes.data % _LINE_BYTES
-    return room[skipped : skipped + size].reshape((chunks, count, CHUNK))
+    return room[skipped : skipped + size]
 
 
 @compiled

@@ -49,7 +49,7 @@ def split_group(
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         size = signature.args[0].dtype.bitwidth // 8
-        codes, (next_word, _) = _start(context, builder, signature.args[0], args[0])
+        codes, (next_word, _) = address(context, builder, signature.args[0], args[0])
         codes = builder.add(codes, builder.add(builder.mul(args[1], next_word), builder.mul(args[2], _I64(size))))
         vectors = []
         for i in range(size):
@@ -58,7 +58,7 @@ def split_group(
         for _ in range(4 if size > 1 else 0):
             pairs = zip(vectors[: size // 2], vectors[size // 2 :], strict=True)
             vectors = [_interleaved(builder, *pair, first) for pair in pairs for first in (0, 8)]
-        start, (next_chunk, next_plane, _) = _start(context, builder, signature.args[3], args[3])
+        start, (next_chunk, next_plane, _) = address(context, builder, signature.args[3], args[3])
         start = builder.add(start, builder.add(builder.mul(args[4], next_chunk), builder.mul(args[5], _I64(GROUP))))
 
         def put(vector: Any, plane: Any) -> None:
@@ -104,7 +104,7 @@ def which_bytes_below(_typing: Any, distances: Any, start: Any, limit: Any) -> A
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         kind = ir.VectorType(_I8, 64)
-        place = builder.add(_start(context, builder, signature.args[0], args[0])[0], args[1])
+        place = builder.add(address(context, builder, signature.args[0], args[0])[0], args[1])
         limit_byte = _splat(builder, builder.trunc(args[2], _I8), 64)
         return builder.bitcast(builder.icmp_unsigned("<", _load(builder, place, kind), limit_byte), _I64)
 
@@ -115,32 +115,37 @@ def _compare(context: Any, builder: Any, signature: Any, args: Any, *, weighted:
     by_bytes = not weighted and way_to_count(context) == BYTES
     look_up, width = (_popcount, _WIDE) if by_bytes else (_look_up(way_to_look_up(context)), GROUP)
     kind = ir.VectorType(_I8, width)
-    codes, (next_chunk, next_plane, _) = _start(context, builder, signature.args[0], args[0])
+    codes, (next_chunk, next_plane, _) = address(context, builder, signature.args[0], args[0])
     codes = builder.add(codes, builder.mul(args[1], next_chunk))
-    tables, (next_query, next_table, _) = _start(context, builder, signature.args[2], args[2])
+    tables, (next_query, next_table, _) = address(context, builder, signature.args[2], args[2])
     tables = builder.add(tables, builder.mul(args[3], next_query))
     shape = context.make_array(signature.args[2])(context, builder, args[2]).shape
     count = cgutils.unpack_tuple(builder, shape)[1]
 
-    def add_plane(place: Any, sums: list[Any], saturate: bool) -> list[Any]:
-        table = _load(builder, builder.add(tables, builder.mul(place, next_table)), _HALF)
-        start = builder.add(codes, builder.mul(place, next_plane))
-        totals = []
-        for i, total in enumerate(sums):
-            found = look_up(builder, table, _load(builder, builder.add(start, _I64(width * i)), kind))
-            totals.append(_call(builder, "llvm.uadd.sat", total, found) if saturate else builder.add(total, found))
-        return totals
-
-    # The first planes cannot exceed a byte, and adding without that care takes less time. Tables of four bits come in
-    # pairs, as codes are whole bytes.
+    # Tables of four bits come in pairs, as codes are whole bytes.
     step, most = (1, 31) if by_bytes else (2, 62)
+
+    def add_planes(place: Any, sums: list[Any], saturate: bool) -> list[Any]:
+        for nth in range(step):
+            plane = builder.add(place, _I64(nth))
+            table = _load(builder, builder.add(tables, builder.mul(plane, next_table)), _HALF)
+            start = builder.add(codes, builder.mul(plane, next_plane))
+            found = [
+                look_up(builder, table, _load(builder, builder.add(start, _I64(width * i)), kind))
+                for i in range(len(sums))
+            ]
+            pairs = zip(sums, found, strict=True)
+            sums = [_call(builder, "llvm.uadd.sat", *pair) if saturate else builder.add(*pair) for pair in pairs]
+        return sums
+
+    # The first planes cannot exceed a byte, and adding without that care takes less time.
     most = 0 if weighted else most
     totals = [_constant(0, width)] * (CHUNK // width)
     if not weighted:
         is_short = builder.icmp_signed("<", count, _I64(most))
         stop = builder.select(is_short, count, _I64(most))
-        totals = _loop(builder, _I64(0), stop, step, totals, partial(add_plane, saturate=False))
-    totals = _loop(builder, _I64(most), count, step, totals, partial(add_plane, saturate=True))
+        totals = loop(builder, _I64(0), stop, step, totals, partial(add_planes, saturate=False))
+    totals = loop(builder, _I64(most), count, step, totals, partial(add_planes, saturate=True))
     smallest = totals
     while len(smallest) > 1:
         pairs = zip(smallest[::2], smallest[1::2], strict=True)
@@ -149,30 +154,28 @@ def _compare(context: Any, builder: Any, signature: Any, args: Any, *, weighted:
     mask = ir.IntType(width)
     any_below = builder.icmp_unsigned("!=", builder.bitcast(is_below, mask), mask(0))
     with builder.if_then(any_below, likely=False):
-        out = _start(context, builder, signature.args[5], args[5])[0]
+        out = address(context, builder, signature.args[5], args[5])[0]
         for i, vector in enumerate(totals):
             place = builder.inttoptr(builder.add(out, _I64(width * i)), kind.as_pointer())
             builder.store(vector, place, align=1)
     return any_below
 
 
-def _loop(builder: Any, start: Any, stop: Any, step: int, values: list[Any], turn: Any) -> list[Any]:
+def loop(builder: Any, start: Any, stop: Any, step: int, values: list[Any], turn: Any) -> list[Any]:
     """The values after ``turn(place, values)`` for start, start + step … below ``stop``, which may be none."""
     before = builder.block
-    loop, done = builder.append_basic_block("planes"), builder.append_basic_block("all_planes")
-    builder.cbranch(builder.icmp_signed("<", start, stop), loop, done)
-    builder.position_at_end(loop)
+    turns, done = builder.append_basic_block("turns"), builder.append_basic_block("all_turns")
+    builder.cbranch(builder.icmp_signed("<", start, stop), turns, done)
+    builder.position_at_end(turns)
     place = builder.phi(_I64)
     olds = [builder.phi(value.type) for value in values]
-    news = olds
-    for nth in range(step):
-        news = turn(builder.add(place, _I64(nth)), news)
+    news = turn(place, olds)
     following = builder.add(place, _I64(step))
     for phi, first, later in zip([place, *olds], [start, *values], [following, *news], strict=True):
         phi.add_incoming(first, before)
         phi.add_incoming(later, builder.block)
     inside = builder.block
-    builder.cbranch(builder.icmp_signed("<", following, stop), loop, done)
+    builder.cbranch(builder.icmp_signed("<", following, stop), turns, done)
     builder.position_at_end(done)
     results = [builder.phi(value.type) for value in values]
     for phi, first, later in zip(results, values, news, strict=True):
@@ -212,7 +215,7 @@ def _look_up_anywhere(builder: Any, table: Any, values: Any) -> Any:
     return found
 
 
-def _start(context: Any, builder: Any, kind: Any, value: Any) -> tuple[Any, list[Any]]:
+def address(context: Any, builder: Any, kind: Any, value: Any) -> tuple[Any, list[Any]]:
     """The address of an array, and its strides."""
     array = context.make_array(kind)(context, builder, value)
     return builder.ptrtoint(array.data, _I64), cgutils.unpack_tuple(builder, array.strides)

@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from scdh.index.kernels.compiled import compiled, inlined
+from scdh.index.kernels.candidates import LIMIT, no_candidates, offer, take_best
+from scdh.index.kernels.compiled import compiled
 from scdh.index.kernels.cutting import cut_block, distance_tables, empty_planes
 from scdh.index.kernels.planes import CHUNK as CUT_CHUNK
 from scdh.index.kernels.planes import chunk_below, way, which_bytes_below
@@ -24,8 +25,6 @@ from scdh.index.kernels.vectors import CHUNK, any_below, any_word_below, lowest_
 _BLOCK_BYTES = 16384
 # With fewer queries, cutting codes into planes costs more than it saves.
 _FEWEST_QUERIES = 4
-# Places in the state of a query.
-_COUNT, _NEARER, _LIMIT = range(3)
 
 
 @compiled
@@ -53,26 +52,15 @@ def nearest(
     limit, a later row is a candidate only at a distance strictly below it.
     """
     count = queries.shape[0]
-    found = (
-        np.empty((count, 4 * k + CHUNK), np.int64),  # rows and distances of candidates
-        np.empty((count, 4 * k + CHUNK), np.int32),
-        np.zeros((count, bits + 1), np.int64),  # how many of those below the limit are at each distance
-        np.zeros((count, 3), np.int64),  # how many candidates, how many of them below the limit, and the limit
-    )
-    states = found[3]
-    states[:, _LIMIT] = bits + 1
+    found = no_candidates(count, k, bits)
     if way() != WORDS and count >= _FEWEST_QUERIES and last - first >= CUT_CHUNK:
         _nearest_in_planes(base, queries, first, last, k, code_bytes, allowed, found)
     else:
         step = block_rows(base) if count > 1 else max(1, last - first)
         for start in range(first, last, step):
             for i in range(count):
-                _nearest_in_words(base, queries, i, start, min(last, start + step), k, allowed, found)
-    for i in range(count):
-        if states[i, _COUNT] > k:
-            _keep_best(found[0][i], found[1][i], k, states[i])
-        _by_distance(found[0][i], found[1][i], states[i, _COUNT], bits, rows[i], distances[i])
-    return states[:, _COUNT]
+                nearest_in_words(base, queries, i, start, min(last, start + step), k, allowed, found)
+    return take_best(found, k, bits, rows, distances)
 
 
 @compiled
@@ -88,12 +76,14 @@ def _nearest_in_planes(
         stop = min(last, start + step)
         cut_block(base, start, stop, planes, nibbles)
         for i in range(queries.shape[0]):
-            limit = states[i, _LIMIT]
+            limit = states[i, LIMIT]
             for chunk in range((stop - start + CUT_CHUNK - 1) // CUT_CHUNK):
                 column = start + chunk * CUT_CHUNK
+                if limit == 0:
+                    break
                 if limit > 255:
-                    _nearest_in_words(base, queries, i, column, min(stop, column + CUT_CHUNK), k, allowed, found)
-                    limit = states[i, _LIMIT]
+                    nearest_in_words(base, queries, i, column, min(stop, column + CUT_CHUNK), k, allowed, found)
+                    limit = states[i, LIMIT]
                     continue
                 if not chunk_below(planes, chunk, tables, i, limit, near):
                     continue
@@ -102,7 +92,7 @@ def _nearest_in_planes(
                     if column + part + 64 > stop:
                         mask &= ~(~np.uint64(0) << np.uint64(stop - column - part))
                     if mask:
-                        limit = _offer(
+                        limit = offer(
                             mask,
                             near[part:],
                             column + part,
@@ -116,10 +106,10 @@ def _nearest_in_planes(
 
 
 @compiled
-def _nearest_in_words(base: Any, queries: Any, i: int, start: int, stop: int, k: int, allowed: Any, found: Any) -> None:
+def nearest_in_words(base: Any, queries: Any, i: int, start: int, stop: int, k: int, allowed: Any, found: Any) -> None:
     rows, distances, at_distance, states = found
     near = np.empty(CHUNK, np.int32)
-    limit = states[i, _LIMIT]
+    limit = states[i, LIMIT]
     column = start
     while column < stop and limit > 0:
         # Loops of their own, short enough for the compiler to keep all that they need in registers.
@@ -143,71 +133,8 @@ def _nearest_in_words(base: Any, queries: Any, i: int, start: int, stop: int, k:
                 place = lowest_bit(rest)
                 rest &= rest - np.uint64(1)
                 near[place] = distance(base, column + place, queries, i)
-            limit = _offer(mask, near, column, k, allowed, rows[i], distances[i], at_distance[i], states[i])
+            limit = offer(mask, near, column, k, allowed, rows[i], distances[i], at_distance[i], states[i])
         column += size
-
-
-@inlined
-def _offer(
-    mask: Any, near: Any, column: int, k: int, allowed: Any, rows: Any, distances: Any, at_distance: Any, state: Any
-) -> int:
-    """Take the rows of a mask, all below the limit, as candidates of one query, and return the new limit.
-
-    ``near`` has their distances. The limit is lowered as far as k candidates allow, but only once for all of these
-    rows: to look at it after each one is a branch that no processor predicts, and took five times as long. Candidates
-    that are no longer below it by then do no harm.
-    """
-    count, nearer, limit = state[_COUNT], state[_NEARER], state[_LIMIT]
-    if count + CHUNK > len(rows):
-        count = _keep_best(rows, distances, k, state)
-    first = count
-    while mask:
-        place = lowest_bit(mask)
-        mask &= mask - np.uint64(1)
-        if allowed.size and not allowed[column + place]:
-            continue
-        d = np.int64(near[place])
-        rows[count] = column + place
-        distances[count] = d
-        at_distance[d] += 1
-        count += 1
-    nearer += count - first
-    while nearer >= k:
-        limit -= 1
-        nearer -= at_distance[limit]
-    state[_COUNT], state[_NEARER], state[_LIMIT] = count, nearer, limit
-    return limit  # type: ignore[no-any-return]
-
-
-@compiled
-def _keep_best(rows: Any, distances: Any, k: int, state: Any) -> int:
-    """Move the k best candidates of a query to the front: all below the limit, and the first ones at it."""
-    limit, at_limit = state[_LIMIT], k - state[_NEARER]
-    count = 0
-    for i in range(state[_COUNT]):
-        # Without branches, as none could be predicted; the first ``count`` have been read already.
-        row, d = rows[i], distances[i]
-        is_last = np.int64(d == limit) & np.int64(at_limit > 0)
-        rows[count], distances[count] = row, d
-        at_limit -= is_last
-        count += np.int64(d < limit) | is_last  # type: ignore[assignment]
-    state[_COUNT] = count
-    return count
-
-
-@compiled
-def _by_distance(rows: Any, distances: Any, count: int, bits: int, out_rows: Any, out_distances: Any) -> None:
-    """A counting sort: rows are in ascending order and stay so within a distance."""
-    places = np.zeros(bits + 2, np.int64)
-    for i in range(count):
-        places[distances[i] + 1] += 1
-    for d in range(1, bits + 1):
-        places[d] += places[d - 1]
-    for i in range(count):
-        place = places[distances[i]]
-        places[distances[i]] += 1
-        out_rows[place] = rows[i]
-        out_distances[place] = distances[i]
 
 
 @compiled

@@ -17,6 +17,8 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from scdh.index.kernels.ternary import Ternary
+
 GROUP = 512
 LANES = 8
 # Planes are added in bunches of this many, so the adders keep four digits.
@@ -51,7 +53,8 @@ def count_group(
         query_bits = builder.add(query_bits, builder.mul(args[3], query_strides[0]))
         mask_at, counts_at = start(4)[0], start(6)[0]
         bunches = builder.udiv(shape[1], _I64(BUNCH))
-        low, high = _add_planes(builder, base, query_bits, bunches, len(signature.args[5]))
+        ternary = Ternary(context, builder)
+        low, high = _add_planes(builder, ternary, base, query_bits, bunches, len(signature.args[5]))
         leaves = _nibbles(builder, low, _load(builder, mask_at, _I64(0)))
         with cgutils.for_range(builder, builder.add(bunches, _I64(1))) as loop:
             _count_nibble(builder, leaves, loop.index, high, counts_at)
@@ -61,7 +64,9 @@ def count_group(
     return types.void(*arguments), generate
 
 
-def _add_planes(builder: Any, base: Any, query_bits: Any, bunches: Any, highs: int) -> tuple[list[Any], list[Any]]:
+def _add_planes(
+    builder: Any, ternary: Ternary, base: Any, query_bits: Any, bunches: Any, highs: int
+) -> tuple[list[Any], list[Any]]:
     """The sums' digits of weight 1, 2, 4, 8, and those of weight 16 and more."""
     low, high = ([cgutils.alloca_once(builder, _PLANE) for _ in range(count)] for count in (4, highs))
     for digit in (*low, *high):
@@ -72,11 +77,11 @@ def _add_planes(builder: Any, base: Any, query_bits: Any, bunches: Any, highs: i
         for i in range(BUNCH):
             place = builder.add(first, _I64(i))
             word = builder.inttoptr(builder.add(query_bits, builder.mul(place, _I64(8))), _I64.as_pointer())
-            incoming.append(builder.xor(_load(builder, base, place), _splat(builder, builder.load(word))))
+            incoming.append(builder.xor(_load(builder, base, place), splat(builder, builder.load(word))))
         for digit in low:
             total, carries = builder.load(digit), []
             for one, other in zip(incoming[::2], incoming[1::2], strict=True):
-                total, carry = _full_adder(builder, total, one, other)
+                total, carry = ternary.add(total, one, other)
                 carries.append(carry)
             builder.store(total, digit)
             incoming = carries
@@ -86,12 +91,6 @@ def _add_planes(builder: Any, base: Any, query_bits: Any, bunches: Any, highs: i
             builder.store(builder.xor(old, carry), digit)
             carry = builder.and_(old, carry)
     return [builder.load(digit) for digit in low], [builder.load(digit) for digit in high]
-
-
-def _full_adder(builder: Any, a: Any, b: Any, c: Any) -> tuple[Any, Any]:
-    total = builder.xor(builder.xor(a, b), c)
-    carry = builder.or_(builder.and_(a, builder.or_(b, c)), builder.and_(b, c))
-    return total, carry
 
 
 def _nibbles(builder: Any, low: list[Any], mask: Any) -> list[Any]:
@@ -108,7 +107,7 @@ def _count_nibble(builder: Any, leaves: list[Any], value: Any, high: list[Any], 
     chosen = None
     for i, digit in enumerate(high):
         bit = builder.and_(builder.lshr(value, _I64(i)), _I64(1))
-        same = builder.xor(digit, _splat(builder, builder.sub(bit, _I64(1))))
+        same = builder.xor(digit, splat(builder, builder.sub(bit, _I64(1))))
         chosen = same if chosen is None else builder.and_(chosen, same)
     nonzero_lanes = builder.bitcast(builder.icmp_unsigned("!=", chosen, _ZERO), ir.IntType(LANES))
     with builder.if_then(builder.icmp_unsigned("!=", nonzero_lanes, ir.IntType(LANES)(0))):
@@ -133,7 +132,8 @@ def _plane_pointer(builder: Any, start: Any, place: Any) -> Any:
     return builder.inttoptr(builder.add(start, builder.mul(place, _I64(_PLANE_BYTES))), _PLANE.as_pointer())
 
 
-def _splat(builder: Any, value: Any) -> Any:
+def splat(builder: Any, value: Any) -> Any:
+    """A plane whose lanes all have one word."""
     empty = ir.Constant(_PLANE, ir.Undefined)
     one = builder.insert_element(empty, value, _I32(0))
     return builder.shuffle_vector(one, empty, ir.Constant(ir.VectorType(_I32, LANES), [0] * LANES))

@@ -42,6 +42,24 @@ def lowest_bit(_typing: Any, word: Any) -> Any:
 
 
 @intrinsic
+def prefetch(_typing: Any, base: Any, word: Any, column: Any) -> Any:
+    """Begin to read the cache line of a word of a code, into the second cache."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        array = context.make_array(signature.args[0])(context, builder, args[0])
+        place = builder.ptrtoint(array.data, _I64)
+        for number, stride in zip(args[1:], cgutils.unpack_tuple(builder, array.strides), strict=True):
+            place = builder.add(place, builder.mul(number, stride))
+        pointer = builder.inttoptr(place, ir.IntType(8).as_pointer())
+        kinds = ir.FunctionType(ir.VoidType(), [pointer.type, _I32, _I32, _I32])
+        function = cgutils.get_or_insert_function(builder.module, kinds, "llvm.prefetch.p0")
+        builder.call(function, [pointer, _I32(0), _I32(2), _I32(1)])
+        return context.get_dummy_value()
+
+    return types.void(base, types.int64, types.int64), generate
+
+
+@intrinsic
 def any_below(_typing: Any, base: Any, column: Any, queries: Any, query: Any, limit: Any) -> Any:
     """Whether one of the chunk's distances is below the limit.
 

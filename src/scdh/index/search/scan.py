@@ -24,6 +24,10 @@ _PATIENT = 16
 # Queries of one task: many, so that the database is read rarely, but few enough for their candidates to stay in cache.
 _QUERIES = 256
 CANDIDATE_BYTES = 1 << 26
+# With fewer queries, the tables of the kernel for many cost more than they save. It is loaded once this part of the
+# pairs is worth it: it saves a quarter of the time of kernels, and kernels nearly all of that of numpy.
+_MANY_QUERIES = 24
+_SAVED_BY_SLICES = 16
 # With fewer queries than this per thread, threads share the rows instead: one query is limited by reading memory.
 _FEW_QUERIES = 32
 # Waking another thread can take 0.3 ms; this many words are compared in less.
@@ -79,20 +83,24 @@ def nearest(
     ``bits`` are those of a code; bytes of its words beyond them need not be compared.
     """
     total, count = words.shape[1], queries.shape[1]
-    rehearse = partial(_rehearse_nearest, few_rows(words))
-    if not (choose_kernel("nearest", words, total * count, rehearse) or is_copied(total, allowed)):
+    few, pairs = few_rows(words), total * count
+    by_kernel = choose_kernel("nearest", words, pairs, partial(_rehearse_nearest, few))
+    by_slices = count >= _MANY_QUERIES and choose_kernel(
+        "slices", words, pairs // _SAVED_BY_SLICES, partial(_rehearse_slices, few)
+    )
+    if not (by_kernel or is_copied(total, allowed)):
         return on_allowed_rows(words, allowed, lambda part: _nearest_by_numpy(part, queries, k))
-    if allowed is not None and (few := np.count_nonzero(allowed)) * 8 < total:
+    if allowed is not None and (rest := np.count_nonzero(allowed)) * 8 < total:
         # Copying few rows and comparing only these is faster than skipping the others.
         return on_allowed_rows(words, allowed, lambda part: nearest(part, queries, k, None, bits))
-    width = min(k, total if allowed is None else int(few))
+    width = min(k, total if allowed is None else int(rest))
     rows, distances = np.empty((count, width), np.int64), np.empty((count, width), np.int32)
     if width == 0 or count == 0:
         return rows, distances
     query_rows, mask = np.ascontiguousarray(queries.T), row_mask(allowed)
     groups, spans = divide(words, count, min(_QUERIES, CANDIDATE_BYTES // (48 * width)))
     tasks = [
-        partial(_nearest_task, words, query_rows[group], span, width, mask, -(-bits // 8))
+        partial(_nearest_task, words, query_rows[group], span, width, mask, -(-bits // 8), by_slices)
         for group in groups
         for span in spans
     ]
@@ -104,20 +112,36 @@ def nearest(
 
 
 def _nearest_task(
-    words: NDArray[Any], query_rows: NDArray[Any], span: range, k: int, mask: NDArray[np.bool_], code_bytes: int
-) -> tuple[Rows, Distances]:
-    from scdh.index.kernels import scanning
+    words: NDArray[Any], query_rows: NDArray[Any], span: range, k: int, mask: NDArray[np.bool_], code_bytes: int,
+    by_slices: bool,
+) -> tuple[Rows, Distances]:  # fmt: skip
+    from scdh.index.kernels import scanning, slice_scanning
 
-    bits = largest_distance(words)
+    bits, middle = largest_distance(words), span.stop
+    if by_slices and len(query_rows) >= _MANY_QUERIES and slice_scanning.is_fastest():
+        middle = slice_scanning.first_row(span, k)
     # A span may have fewer than k rows; the rest keeps a distance beyond all others.
     rows = np.zeros((len(query_rows), k), np.int64)
     distances = np.full((len(query_rows), k), bits + 1, np.int32)
-    scanning.nearest(words, query_rows, span.start, span.stop, k, bits, code_bytes, mask, rows, distances)
+    counts = scanning.nearest(words, query_rows, span.start, middle, k, bits, code_bytes, mask, rows, distances)
+    if middle < span.stop:
+        slice_scanning.nearest_of_more(
+            words, query_rows, middle, span.stop, bits, code_bytes, mask, rows, distances, counts
+        )
     return rows, distances
 
 
 def _rehearse_nearest(words: NDArray[Any]) -> None:
-    _nearest_task(words, words[:, :1].T.copy(), range(words.shape[1]), 1, row_mask(None), 1)
+    _nearest_task(words, words[:, :1].T.copy(), range(words.shape[1]), 1, row_mask(None), 1, by_slices=False)
+
+
+def _rehearse_slices(words: NDArray[Any]) -> None:
+    from scdh.index.kernels import slice_scanning
+
+    if slice_scanning.is_fastest():
+        query_rows, mask, bits = words[:, :1].T.copy(), row_mask(None), largest_distance(words)
+        rows, distances, counts = np.zeros((1, 1), np.int64), np.zeros((1, 1), np.int32), np.zeros(1, np.int64)
+        slice_scanning.nearest_of_more(words, query_rows, 0, 0, bits, 1, mask, rows, distances, counts)
 
 
 def merge(parts: list[tuple[Rows, NDArray[Any]]], k: int) -> tuple[Rows, NDArray[Any]]:

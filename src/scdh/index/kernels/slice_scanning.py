@@ -1,0 +1,91 @@
+"""The nearest codes of many queries by the tables of ``triples``, after the first rows.
+
+The first rows are compared as ``scanning`` does: most of them are candidates at first, and each lowers the limit of its
+query. Later, hardly one of a block is, so blocks that have one are noted for all queries, and looked at afterwards.
+"""
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numba.core.registry import cpu_target
+
+from scdh.index.kernels import processor
+from scdh.index.kernels.candidates import LIMIT, candidates_so_far, offer, take_best
+from scdh.index.kernels.compiled import compiled
+from scdh.index.kernels.scanning import nearest_in_words
+from scdh.index.kernels.sliced import GROUP as ROWS
+from scdh.index.kernels.sliced import LANES
+from scdh.index.kernels.slicing import aligned_rows, empty_slices, slice_blocks, start_digits, table_offsets
+from scdh.index.kernels.transposing import chunks_with_zeros, rows_of_chunk
+from scdh.index.kernels.triples import MOST_LIMIT, find_below
+from scdh.index.kernels.vectors import CHUNK, lowest_bit, popcount, prefetch
+
+# Rows that are compared otherwise, at least and for each hit, and rows that must be left.
+_ROWS_BEFORE, _ROWS_BEFORE_A_HIT, _FEWEST_ROWS = 4096, 64, 8192
+
+
+@cache
+def is_fastest() -> bool:
+    """Whether this is the fastest way on the processor that kernels are compiled for."""
+    return processor.way_for_many(cpu_target.target_context) == processor.SLICED
+
+
+def first_row(rows: range, k: int) -> int:
+    """The first of the rows that are compared in this way; their end if none is."""
+    first = rows.start + max(_ROWS_BEFORE, _ROWS_BEFORE_A_HIT * k)
+    return first if rows.stop - first >= _FEWEST_ROWS else rows.stop
+
+
+@compiled
+def nearest_of_more(
+    base: Any, queries: Any, first: int, last: int, bits: int, code_bytes: int, allowed: Any, best_rows: Any,
+    best_distances: Any, counts: Any,
+) -> None:  # fmt: skip
+    """Compare rows first … last − 1, after ``nearest`` has found the best of those before, as many as ``counts``."""
+    k = best_rows.shape[1]
+    found = candidates_so_far(best_rows, best_distances, counts, bits)
+    rows, distances, at_distance, states = found
+    room, offsets, starts = empty_slices(base, code_bytes), table_offsets(queries, code_bytes), start_digits()
+    most_blocks = room[0].shape[0]
+    line_rows = 64 // base.itemsize
+    lines_a_query = (most_blocks * ROWS // line_rows * base.shape[0] + queries.shape[0] - 1) // queries.shape[0]
+    masks, near = aligned_rows(most_blocks * queries.shape[0] + 1, 2 * LANES), np.empty(CHUNK, np.int32)
+    for start in range(first, last, most_blocks * ROWS):
+        stop = min(last, start + most_blocks * ROWS)
+        slice_blocks(base, start, stop, room)
+        blocks, count = (stop - start + ROWS - 1) // ROWS, 0
+        word, column = 0, stop
+        for i in range(queries.shape[0]):
+            for _ in range(lines_a_query):
+                prefetch(base, word, column)
+                column += line_rows
+                if column >= stop + most_blocks * ROWS:
+                    word, column = min(word + 1, base.shape[0] - 1), stop
+            limit = states[i, LIMIT]
+            if limit > MOST_LIMIT:
+                nearest_in_words(base, queries, i, start, stop, k, allowed, found)
+            elif limit > 0:
+                count = find_below(room[0], blocks, offsets, i, starts, limit, masks, count)
+        for nth in range(count):
+            i, block_at = int(masks[nth, LANES]), start + np.int64(masks[nth, LANES + 1]) * ROWS
+            chunks = chunks_with_zeros(masks[nth])
+            while chunks:
+                chunk = lowest_bit(chunks)
+                chunks &= chunks - np.uint64(1)
+                at, mask = block_at + CHUNK * chunk, np.uint64(0)
+                rest = ~rows_of_chunk(masks[nth], chunk)
+                if at + CHUNK > stop:
+                    rest &= ~(~np.uint64(0) << np.uint64(max(0, stop - at)))
+                while rest:
+                    place = lowest_bit(rest)
+                    rest &= rest - np.uint64(1)
+                    d = np.int64(0)
+                    for w in range(base.shape[0]):
+                        d += np.int64(popcount(base[w, at + place] ^ queries[i, w]))
+                    near[place] = d
+                    # The limit may be lower by now than it was when the block was compared.
+                    mask |= np.uint64(d < states[i, LIMIT]) << np.uint64(place)
+                if mask:
+                    offer(mask, near, at, k, allowed, rows[i], distances[i], at_distance[i], states[i])
+    take_best(found, k, bits, best_rows, best_distances)
