@@ -6,7 +6,7 @@ Torch is not imported. A test checks that the page is up to date. Methods of oth
 from pathlib import Path
 from typing import Any
 
-from scdh.cli.methods import GROUPS, by_group, describe_all
+from scdh.cli.methods import GROUPS, by_group, describe_all, suited_text
 from scdh.experiments.pages.markdown import escape_markdown, markdown_table
 from scdh.methods.declared import names_of_this_folder
 
@@ -16,9 +16,15 @@ INTRODUCTION = """# Methods
 Made by `python docs/make_methods.py` from what each method's file says. `scdh methods` lists them, `scdh methods NAME`
 shows one; `scdh train --method NAME` takes one, and [compare.md](compare.md) says how to compare several.
 
-**Faithful**: as published. **Variant**: a departure changes results. **Reconstruction**: the formulas are not known for
-certain. In equations u are the real outputs of the network, b or sgn(u) the code; in costs B is the batch, C classes,
-r bits and n training rows. *To tune* are the values of `scdh compare --tune grid`, nine combinations a method."""
+**Faithful**: as published, but for small things that are named. **Variant**: a departure changes results.
+**Reconstruction**: the formulas are not known for certain. § marks what a publication leaves open, and what is done
+here.
+
+In equations u are the real outputs of the network for an item (r numbers), b or sgn(u) is its code, y its label or Y
+its labels; s = 1 where two items share a label, else 0; l_1 is the softmax cross-entropy of class scores, σ the
+sigmoid. In costs B is the batch, C the number of classes, r that of bits and n that of training rows. *To tune* are the
+values of `scdh compare --tune grid`, nine combinations a method. *Suited* values are taken in place of the defaults
+where neither a preset nor a file of settings is given ([defaults.md](defaults.md))."""
 
 
 def render() -> str:
@@ -45,7 +51,7 @@ def render() -> str:
 def describe_method(method: dict[str, Any]) -> list[str]:
     """The parts of one method's section."""
     sentence = method["sentence"] or method["title"]
-    differs = f": {method['differs']}" if method["differs"] else ""
+    differs = f". What differs: {method['differs']}" if method["differs"] else ""
     return [
         f"### {method['name']}",
         _text(f"{method['title']}: {sentence}"),
@@ -59,6 +65,7 @@ def describe_method(method: dict[str, Any]) -> list[str]:
                 f"- **Cost**: {escape_markdown(method['cost'])}{_way(method)}.",
                 f"- **Labels**: {_labels(method)}.",
                 f"- **To tune**: {_tuned(method)}.",
+                *([f"- **Suited**: {escape_markdown(suited_text(method['suited']))}."] if method["suited"] else []),
             ]
         ),
         _settings_table(method["settings"]),

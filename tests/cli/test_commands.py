@@ -104,7 +104,13 @@ def test_methods() -> None:
     assert "method.alpha" in must("methods scdh")
     assert "min  SCUL(u, y; C, λ) + μ l_1(fc8, y) + α l_q(u)" in must("methods scdh")  # the equation
     assert "Use it when rows have labels" in must("methods scdh")
-    assert "Fidelity: variant: the first epochs compare within batches." in must("methods dpsh")
+    shown = " ".join(must("methods dpsh").split())
+    assert "Fidelity: variant. What differs: the first epochs compare within batches." in shown
+    assert "Labels: one or several a row." in shown
+    assert "§ marks" not in shown
+    shown = " ".join(must("methods dtsh").split())
+    assert "Without a preset or file, on embeddings: method.margin 5.0, method.eta 0.05; frozen images:" in shown
+    assert "§ marks what the publication leaves open" in shown
     assert "Rows without label are learned from too" in must("methods mt_scdh")
     assert json.loads(must("methods itq --json"))["trained"] is False
 

@@ -4,6 +4,8 @@ import math
 
 import torch
 
+from scdh.losses import batch_likelihood_loss
+from scdh.losses.sign_distance import log_cosh_loss
 from tests.methods.harness import build, draw_batch
 from tests.reference.slow_methods import dot, labelled_rows, mean, share_a_label, sigmoid
 
@@ -38,3 +40,14 @@ def test_both_rows_of_a_pair_get_its_gradient():
             return type("Outputs", (), {"u": u})
 
     assert torch.autograd.gradcheck(lambda u: method.step(Fixed(), batch)["loss"] + 0 * u.sum(), (u,), atol=1e-6)
+
+
+def test_gradients_are_those_of_the_authors_layers():
+    """Theirs: 2/B² Σ_j (σ(θ_ij) − s_ij) h_j of the pairs, and λ/B sgn(h) tanh(|h| − 1) of the corners."""
+    generator = torch.Generator().manual_seed(0)
+    h = (2 * torch.rand(6, 5, generator=generator, dtype=torch.float64) - 1).requires_grad_()
+    y = torch.randint(0, 3, (6,), generator=generator)
+    (batch_likelihood_loss(h, y, with_itself=True) + 0.3 * log_cosh_loss(h, y)).backward()
+    same, fixed = (y.unsqueeze(1) == y).double(), h.detach()
+    theirs = 2 / 36 * ((fixed @ fixed.T).sigmoid() - same) @ fixed + 0.3 / 6 * fixed.sign() * (fixed.abs() - 1).tanh()
+    torch.testing.assert_close(h.grad, theirs)

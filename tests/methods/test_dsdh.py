@@ -4,7 +4,9 @@ import pytest
 import torch
 
 from scdh.errors import TrainingError
+from scdh.losses import pair_likelihood_loss
 from scdh.methods.base import Moment
+from scdh.methods.dsdh import DsdhSettings
 from scdh.nets.discrete import coordinate_descent, ridge_weights
 from tests.methods.harness import CLASSES, build, draw_batch, has_label, prepare
 from tests.methods.test_dpsh import slow_pairs
@@ -78,6 +80,33 @@ def test_each_sweep_lowers_the_objective_to_where_no_bit_would_change():
             one = best.clone()
             one[i] = flipped[i]
             assert value(one) >= value(best) - 1e-9
+
+
+def test_coordinate_descent_goes_on_from_its_start():
+    generator = torch.Generator().manual_seed(1)
+    linear, root = (torch.randn(*shape, generator=generator, dtype=torch.float64) for shape in ((200, 9), (9, 9)))
+    gram = root @ root.T
+    from_nothing = coordinate_descent(linear, gram, 50)
+    start = torch.where(torch.randn(200, 9, generator=generator, dtype=torch.float64) >= 0, 1.0, -1.0).double()
+    first = start.clone()
+    assert torch.equal(coordinate_descent(linear, gram, 50, from_nothing), from_nothing)
+    assert not torch.equal(coordinate_descent(linear, gram, 50, start), from_nothing)  # another local optimum
+    assert torch.equal(start, first)
+
+
+def test_its_default_weights_the_terms_as_the_authors_gradient_does():
+    """Theirs is (S − A) U − 2 · 55 (u − b) of a batch, for the ascent, where A = σ(θ) and U are all stored outputs."""
+    generator = torch.Generator().manual_seed(3)
+    count, n = 6, 40
+    u = torch.randn(count, 8, generator=generator, dtype=torch.float64, requires_grad=True)
+    stored = torch.randn(n, 8, generator=generator, dtype=torch.float64)
+    y, stored_y = (torch.randint(0, 3, (rows,), generator=generator) for rows in (count, n))
+    codes = torch.randn(count, 8, generator=generator, dtype=torch.float64).sign()
+    eta = DsdhSettings().eta * 5000 / n  # the default is for 5,000 rows
+    (pair_likelihood_loss(u, y, stored, stored_y) + eta * (codes - u).square().sum(1).mean()).backward()
+    same = (y.unsqueeze(1) == stored_y).double()
+    theirs = (same - (u.detach() @ stored.T / 2).sigmoid()) @ stored - 2 * 55 * (u.detach() - codes)
+    torch.testing.assert_close(-2 * count * n * u.grad, theirs)
 
 
 def test_ridge_weights_have_no_better_neighbour():

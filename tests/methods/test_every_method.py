@@ -16,7 +16,7 @@ from scdh.hasher import Hasher
 from scdh.methods import declared as declarations
 from scdh.methods.base import HAMMING, Method
 from scdh.methods.declared import declared, method_settings
-from scdh.methods.registry import method_class
+from scdh.methods.registry import make_method, method_class
 from scdh.training import defaults, loop
 from tests.methods import harness
 from tests.methods.harness import BITS, CASES, FITTED, METHODS, TRAINED
@@ -24,6 +24,7 @@ from tests.methods.harness import BITS, CASES, FITTED, METHODS, TRAINED
 TRAINED_LABEL_KINDS = [pair for name in TRAINED for pair in harness.label_kinds(name)]
 MULTI_LABEL = [name for name in METHODS if "multi" in declared(name).about.labels]
 DATA_KINDS = {"embeddings", "frozen images", "tuned images", "many labels", "many classes"}
+DEFAULTS_BY_FORM = {("csq", "corner_weight"): 1e-4}  # none stands for the value of the form, here the paper's
 RESUMED_EPOCHS = 2  # at the end of the short run, done again from a copy of its checkpoint
 
 
@@ -75,6 +76,26 @@ def test_its_settings_to_tune_are_as_many_trials_as_every_other_methods(name):
     for key, values in tuned.items():
         for value in values:
             load_config(overrides={"method.name": name, key if "." in key else f"method.{key}": value})
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_its_settings_to_tune_include_its_defaults(name):
+    """Else trials could be worse than the publication's values, which the defaults are."""
+    for key, values in declared(name).tuned_settings.items():
+        if "." not in key:
+            assert DEFAULTS_BY_FORM.get((name, key), getattr(declared(name).Settings(), key)) in values
+
+
+@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("kind", harness.LABEL_KINDS)
+def test_labels_that_it_cannot_learn_from_are_refused_in_a_sentence(name, kind):
+    about, bits = declared(name).about, harness.suited_bits(name, 8)
+    if kind in about.labels:
+        assert make_method(name, {}, bits, 5, harness.LABEL_KINDS[kind]).multi_label == harness.LABEL_KINDS[kind]
+        return
+    sentence = f"{about.title} learns from {about.labels[0]}-label data only, not {kind}-label data."
+    with pytest.raises(ConfigError, match=f"^{re.escape(sentence)}$"):
+        make_method(name, {}, bits, 5, harness.LABEL_KINDS[kind])
 
 
 @pytest.mark.parametrize("name", METHODS)

@@ -8,7 +8,7 @@ import pytest
 from scdh import Codes, HammingIndex
 from scdh.codes import HAMMING
 from scdh.config import load_config
-from scdh.errors import CodesError
+from scdh.errors import CodesError, ConfigError
 from scdh.hasher import Hasher
 from scdh.methods.declared import declared
 from scdh.serve import service as service_module
@@ -60,12 +60,22 @@ def test_it_separates_classes_that_lie_apart(
     codes = loaded.encode(vectors)
     assert codes == hasher.encode(vectors)
     if hasher.method.ranking != HAMMING:
-        with pytest.raises(CodesError, match="ranked by"):
-            HammingIndex(codes)
+        check_own_ranking(tmp_path, loaded, codes, vectors, np.load(blobs)["y"])
         return
     expected = HammingIndex(codes).search(codes[:3], 5)
     assert (expected.distances[:, 0] == 0).all()
     check_service(tmp_path, loaded, codes, vectors, expected.ids, monkeypatch)
+
+
+def check_own_ranking(folder: Path, hasher: Hasher, codes: Codes, vectors: np.ndarray, labels: np.ndarray) -> None:
+    """The model ranks by its own distances, which an index and the service refuse in a sentence."""
+    distances = hasher.method.distances(hasher.network, hasher.hash_outputs(vectors), codes)
+    assert (labels[distances.argmin(1)] == labels).mean() > 0.9
+    with pytest.raises(CodesError, match="ranked by"):
+        HammingIndex(codes)
+    sentence = r"^The method \w+ ranks by .*, which an index of Hamming distances cannot serve\.$"
+    with pytest.raises(ConfigError, match=sentence), hosted(Settings(model=folder / "model", index="none.index")):
+        pass
 
 
 def check_service(

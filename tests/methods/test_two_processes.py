@@ -1,5 +1,5 @@
-"""Every trained method runs in two processes: their weights stay the same and, where rows count one by one, so do the
-losses of one process. All methods run in one pair of processes, as each start takes seconds.
+"""Every method runs in two processes: their weights and tables stay the same and, where rows count one by one, the
+losses are those of one process. All methods run in one pair of processes, as each start takes seconds.
 """
 
 import csv
@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.methods.harness import TRAINED
+from tests.methods.harness import FITTED, METHODS, TRAINED
 
 # Rows count one by one: neither pairs of a batch, nor batch-norm, nor (in these settings) noise.
 SAME_LOSSES = {
@@ -27,7 +27,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
     for name, start in (("one", []), ("two", launcher)):
         (folder / name).mkdir()
-        command = [sys.executable, *start, "-m", "tests.methods.train_every_method", str(folder / name), *TRAINED]
+        command = [sys.executable, *start, "-m", "tests.methods.train_every_method", str(folder / name), *METHODS]
         environment = {**os.environ, "OMP_NUM_THREADS": "1"}
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
@@ -41,12 +41,21 @@ def losses(run: Path) -> list[float]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", TRAINED)
-def test_both_processes_have_the_same_weights(name: str, runs: Path) -> None:
+def test_both_processes_have_the_same_weights_and_tables(name: str, runs: Path) -> None:
     first, second = (json.loads((runs / "two" / f"weights-{rank}.json").read_text()) for rank in (0, 1))
     assert first[name] == second[name]
     curve = losses(runs / "two" / name)
     assert len(curve) == 15
     assert np.isfinite(curve).all()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FITTED)
+def test_what_is_fitted_is_the_same_everywhere(name: str, runs: Path) -> None:
+    files = [("one", 0), ("two", 0), ("two", 1)]
+    fitted = [json.loads((runs / folder / f"weights-{rank}.json").read_text())[name] for folder, rank in files]
+    assert len(set(fitted)) == 1
+    assert (runs / "two" / name / "model").is_dir()
 
 
 @pytest.mark.slow

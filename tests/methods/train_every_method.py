@@ -1,7 +1,7 @@
 """Trains methods one after the other in this process, or in all processes of ``torchrun``: run by test_two_processes.
 
 ``python -m tests.methods.train_every_method OUT METHOD …`` leaves a run folder for each method in OUT and, for each
-process, ``weights-RANK.json`` with a digest of the weights that it ended with.
+process, ``weights-RANK.json`` with a digest of what it ended with: weights, and tables that methods keep.
 """
 
 import hashlib
@@ -18,10 +18,14 @@ from tests.methods.harness import digits
 
 # Few rows, and no dropout, whose draws differ between processes.
 SETTINGS = {"data.train_per_class": 20, "train.batch_size": 40, "train.epoch_steps": 5, "method.bits": 16}
+# What begins later in longer runs, tables of all rows above all, begins after the first epoch.
 OWN_SETTINGS = {
     "cnnbh": {"method.dropout": 0.0},
     "dish": {"method.code_dropout": 0.0},
+    "dpsh": {"method.batch_epochs": 1},
+    "dsdh": {"method.batch_epochs": 1},
     "ftde": {"method.triplets": 20},
+    "mdsh": {"method.pair_epoch": 1},
 }
 
 
@@ -29,22 +33,26 @@ def main(out: Path, names: list[str]) -> None:
     digests: dict[str, str] = {}
     train_epochs = training_run.train_epochs
 
-    def watched(net, *arguments, **options):  # the weights of every process, of which only the first writes a model
-        trained = train_epochs(net, *arguments, **options)
-        digests[name] = digest_of(net)
+    def watched(net, method, *arguments, **options):  # of every process; only the first writes a model
+        trained = train_epochs(net, method, *arguments, **options)
+        digests[name] = digest_of(net, method)
         return trained
 
     training_run.train_epochs = watched
     for name in names:
         config = digits(name, 3, **{**SETTINGS, "net.dropout": 0.0, **OWN_SETTINGS.get(name, {})})
-        Hasher.train(config, out / name, quiet=True)
+        hasher = Hasher.train(config, out / name, quiet=True)
+        digests.setdefault(name, digest_of(hasher.network, hasher.method))  # of a method that is fitted
     (out / f"weights-{os.environ.get('RANK', '0')}.json").write_text(json.dumps(digests))
 
 
-def digest_of(net: torch.nn.Module) -> str:
+def digest_of(*modules: torch.nn.Module) -> str:
+    """Of all parameters, tables of codes and codebooks; not of batch-norm, whose statistics are each process's own."""
     digest = hashlib.sha256()
-    for tensor in net.parameters():
-        digest.update(tensor.detach().contiguous().numpy().tobytes())
+    for module in modules:
+        for name, tensor in module.state_dict().items():
+            if not name.endswith(("running_mean", "running_var", "num_batches_tracked")):
+                digest.update(tensor.detach().contiguous().numpy().tobytes())
     return digest.hexdigest()
 
 

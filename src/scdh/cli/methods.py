@@ -87,6 +87,10 @@ def describe(name: str) -> dict[str, Any]:
         "tuned": {
             key if "." in key else f"method.{key}": list(values) for key, values in method.tuned_settings.items()
         },
+        "suited": {
+            kind: {f"method.{key}": value for key, value in settings.items()}
+            for kind, settings in method.suited_settings.items()
+        },
     }
 
 
@@ -121,6 +125,8 @@ def _sort_key(description: dict[str, Any]) -> tuple[int, str, bool, bool, int, s
 
 def _print_list(descriptions: list[dict[str, Any]]) -> None:
     name_width = max(len(description["name"]) for description in descriptions)
+    _print_text("Name, year, how near to the publication it is, and what differs from it:")
+    print_line()
     for group, members in by_group(descriptions).items():
         meaning = f" ({GROUPS[group]})" if group in GROUPS else ""
         _print_text(f"{group[0].upper()}{group[1:]}{meaning}", hanging=2)
@@ -129,8 +135,9 @@ def _print_list(descriptions: list[dict[str, Any]]) -> None:
             _print_text(start + _remarks(member), hanging=len(start))
         print_line()
     _print_text(
-        "faithful: as published; variant: a departure changes results; reconstruction: the formulas are not known for "
-        "certain. Methods take rows with one label or with several, if nothing else is said."
+        "faithful: as published, but for small things that are named; variant: a departure changes results; "
+        "reconstruction: the formulas are not known for certain. Methods take rows with one label or with several, if "
+        "nothing else is said."
     )
     _print_text(
         "`scdh methods NAME` shows equation, use and settings of one; `scdh compare` puts several side by side."
@@ -156,8 +163,15 @@ def _print_text(text: str, hanging: int = 0) -> None:
     print_line(textwrap.fill(text, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False))
 
 
-def _fidelity(description: dict[str, Any]) -> str:
-    return ": ".join(part for part in (description["fidelity"], description["differs"]) if part)
+def suited_text(suited: dict[str, dict[str, Any]]) -> str:
+    """Values that go before the defaults on some kinds of data.
+
+    >>> suited_text({"embeddings": {"method.alpha": 0.5}, "many labels": {"method.mu": 0.1, "method.lam": 0.001}})
+    'embeddings: method.alpha 0.5; many labels: method.mu 0.1, method.lam 0.001'
+    """
+    return "; ".join(
+        f"{kind}: {', '.join(f'{key} {value}' for key, value in settings.items())}" for kind, settings in suited.items()
+    )
 
 
 def _print_description(description: dict[str, Any]) -> None:
@@ -169,9 +183,15 @@ def _print_description(description: dict[str, Any]) -> None:
         _print_text(paragraph)
     way = "trained step by step" if description["trained"] else "fitted to features at once"
     _print_text(f"Use it when {description['use_when'] or 'nothing else is known'}. It is {way}.")
-    _print_text(f"Fidelity: {_fidelity(description)}.")
-    labels = ", ".join(description["labels"]) if description["needs_labels"] else "none needed"
+    differs = f" What differs: {description['differs']}." if description["differs"] else ""
+    _print_text(f"Fidelity: {description['fidelity']}.{differs}")
+    kinds = " or ".join({"single": "one", "multi": "several"}[kind] for kind in description["labels"])
+    labels = f"{kinds} a row" if description["needs_labels"] else "none needed"
     _print_text(f"Labels: {labels}. {_without_label(description)}. Cost: {description['cost']}.")
+    if description["suited"]:
+        _print_text(f"Without a preset or file, on {suited_text(description['suited'])}.")
+    if any("§" in paragraph for paragraph in description["paragraphs"]):
+        _print_text("§ marks what the publication leaves open, and what is done here.")
     if description["tuned"]:
         tuned = "; ".join(f"{key} {', '.join(map(str, values))}" for key, values in description["tuned"].items())
         _print_text(f"Worth tuning (`scdh compare --tune grid`): {tuned}.")

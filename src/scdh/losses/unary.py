@@ -37,7 +37,7 @@ def softmax_loss(scores: Tensor, y: Tensor) -> Tensor:
     y = labels_of(y, outputs(scores, "scores"))
     with torch.autocast(scores.device.type, enabled=False):
         scores = full_precision(scores)
-        return mean_over_labelled(_mean_over_labels(-scores.log_softmax(1), y), has_label(y))
+        return mean_over_labelled(_mean_log_loss(scores, y), has_label(y))
 
 
 def own_softmax_loss(scores: Tensor, y: Tensor) -> Tensor:
@@ -76,7 +76,7 @@ def scul(u: Tensor, y: Tensor, centres: Tensor, lam: float) -> Tensor:
     """
     y = labels_of(y, outputs_beside(u, centres, "centres"))
     distances = euclidean_distances(u, centres)
-    cluster = _mean_over_labels(-(-distances).log_softmax(1), y)
+    cluster = _mean_log_loss(-distances, y)
     return mean_over_labelled(cluster + lam * sum_over_labels(distances, y), has_label(y))
 
 
@@ -141,10 +141,15 @@ def _mean_over_labels(values: Tensor, y: Tensor) -> Tensor:
     return sums if y.ndim == 1 else sums / (y > 0).sum(1).clamp(min=1)
 
 
+def _mean_log_loss(scores: Tensor, y: Tensor) -> Tensor:
+    """1/|Y| Σ_{s∈Y} −log softmax_s(scores) of each row [B]; the sign comes last, as [B, C] numbers may be many."""
+    return -_mean_over_labels(scores.log_softmax(1), y)
+
+
 def _own_label_losses(scores: Tensor, y: Tensor) -> Tensor:
     """:func:`own_softmax_loss` of each row [B]."""
     if y.ndim == 1:
-        return _mean_over_labels(-scores.log_softmax(1), y)
+        return _mean_log_loss(scores, y)
     mask = label_mask(y, scores.shape[1])
     has_others = ~mask.all(1, keepdim=True)
     # A row of −inf would have a gradient of NaN; what stands in its place is not used.

@@ -56,8 +56,9 @@ class ClsLsh(Method):
         reference="Sablayrolles et al., How should we evaluate supervised hashing?, ICASSP 2017",
         cost="O(B·C·r)",
         fidelity="variant",
-        differs="thresholds are medians over training labels, the authors' also over the other database rows; labelled "
-        "database rows are encoded like others, the authors' by their label; many labels are not in the paper",
+        differs="the classifier reads the run's network, the authors' kernel features; thresholds are medians over "
+        "training labels, the authors' also over the other database rows; labelled database rows are encoded like "
+        "others, the authors' by their label; many labels are not in the paper",
         use_when="a comparison should show what classification alone gives",
     )
     Settings = ClsLshSettings

@@ -27,7 +27,8 @@ class ClsOnehot(Method):
         reference="Sablayrolles et al., How should we evaluate supervised hashing?, ICASSP 2017",
         cost="O(B·C)",
         fidelity="variant",
-        differs="labelled database rows are encoded like others, the authors' by their label",
+        differs="the classifier reads the run's network, the authors' kernel features; labelled database rows are "
+        "encoded like others, the authors' by their label",
         use_when="a comparison should show what predicted classes alone give",
         labels=("single",),
     )

@@ -2,8 +2,8 @@
 
     min  Σ_ij [ log(1 + e^{θ_ij}) − s_ij θ_ij ] + λ Σ_i Σ_k log cosh(|h_ik| − 1),     h = tanh(u), θ_ij = h_i · h_j
 
-Both terms are means, over the pairs and over the rows of a batch, as in the authors' Caffe layer, whose weights the
-defaults are. Its pairs are all of a batch, those of a row with itself among them.
+Both terms are means, over the pairs and over the rows of a batch, as in the gradients of the authors' Caffe layers.
+Their pairs are all of a batch, those of a row with itself among them.
 
 Pairs are formed within a process's share of the batch: with several processes there are fewer of them.
 """
@@ -19,8 +19,10 @@ from scdh.nets.network import Network
 
 
 class DhnSettings(Settings):
-    """λ is the authors' for NUS-WIDE; the layer's gradient sums over bits and takes the mean over rows, as here."""
+    """λ is a public port's; the authors' two releases for NUS-WIDE have 0.3 and 0.2."""
 
+    # Where few pairs are similar their λ outweighs the pairs, and all codes become one: validation MAP of digits with
+    # 12 bits is 0.79 with 0.1, 0.70 with 0.2 and 0.10 with 0.3.
     lam: float = Field(0.1, ge=0, description="λ, weight of log cosh(|h| − 1), summed over bits, mean over rows")
 
 
@@ -32,12 +34,13 @@ class Dhn(Method):
         reference="Zhu et al., Deep Hashing Network for Efficient Similarity Retrieval, AAAI 2016",
         cost="O(B²·r)",
         fidelity="faithful",
-        differs="any backbone below; scores with the paper's own setting were not compared",
+        differs="λ = 0.1 of a public port: with 0.2 or 0.3, the authors' for NUS-WIDE, codes collapse where few pairs "
+        "are similar; scores with the paper's own setting were not compared",
         use_when="a pairwise baseline without a table of all rows is wanted",
     )
     Settings = DhnSettings
     settings: DhnSettings
-    tuned_settings = {"lam": (0.01, 0.1, 0.5), "train.weight_decay": (0.0, 5e-4, 5e-3)}  # noqa: RUF012
+    tuned_settings = {"lam": (0.03, 0.1, 0.3), "train.weight_decay": (0.0, 5e-4, 5e-3)}  # noqa: RUF012
 
     def step(self, net: Network, batch: Batch, moment: Moment = START) -> dict[str, Tensor]:
         h = full_precision(net(batch.inputs).u).tanh()  # has the sign of u, so codes are read from u

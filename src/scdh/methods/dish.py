@@ -56,7 +56,8 @@ class Dish(Method):
         reference="Zhang et al., Scalable Discrete Supervised Multimedia Hash Learning with Clustering, TCSVT 2018",
         cost="O(B·C·(r + d)), d the width below the head; O(n·r·(r + C)) between rounds",
         fidelity="variant",
-        differs="rounds share one learning-rate schedule",
+        differs="rounds share one learning-rate schedule; the weight decay of the hash layer is that of the others, in "
+        "the release 50 to 250 times as much",
         use_when="codes of all training rows should be solved for together",
     )
     Settings = DishSettings

@@ -36,7 +36,8 @@ class Dpn(Method):
         " 2020",
         cost="O(B·C·r)",
         fidelity="faithful",
-        differs="targets stay as drawn, as in the authors' default; the paper can also update them",
+        differs="targets stay as drawn, as in the authors' default, where the paper can also update them; a mean over "
+        "bits, not a sum",
         use_when="the shortest loss with fixed targets is wanted",
     )
     Settings = DpnSettings

@@ -62,8 +62,9 @@ class Drlih(Method):
         year=2020,
         reference="Peng et al., Deep Reinforcement Learning for Image Hashing, IEEE TMM 2020",
         cost="O(B²·(r + log B) + B·r·d²), d the width below the head",
-        fidelity="faithful",
-        differs="follows the authors' release, not the paper: no drawn actions and no action groups",
+        fidelity="variant",
+        differs="the authors' release, not their paper: no drawn actions, no action groups, no reward a step; all "
+        "triplets of a batch count",
         use_when="to compare with bits that are made one after the other; slower than all others",
     )
     Settings = DrlihSettings

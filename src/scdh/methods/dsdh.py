@@ -26,10 +26,11 @@ from scdh.nets.stored import StoredOutputs
 
 
 class DsdhSettings(Settings):
-    """μ = 1, ν = 0.1 and η = 55 are the usual values for CIFAR-10, with sums in place of means."""
+    """μ = 1, ν = 0.1 and η = 55 are the authors' for CIFAR-10, with sums in place of means."""
 
-    # 55 / n with means over pairs and rows, as for DPSH: 0.011 for the 5,000 training images of CIFAR-10.
-    eta: float = Field(0.011, ge=0, description="η, weight of ‖b − u‖², mean over rows")
+    # The authors' gradient is that of a sum over ordered pairs, in which a row is i once and j once; here it is i only.
+    # So their 55 is 55 / 2n with means over pairs and rows: 0.0055 for the 5,000 training images of CIFAR-10.
+    eta: float = Field(0.0055, ge=0, description="η, weight of ‖b − u‖², mean over rows")
     label_weight: float = Field(1 / 55, ge=0, description="μ/η, weight of the labels against the outputs in b's step")
     nu: float = Field(0.1, gt=0, description="ν, weight of ‖W‖² in the ridge regression")
     sweeps: int = Field(10, ge=1, description="passes of coordinate descent over the bits")
@@ -51,7 +52,7 @@ class Dsdh(Method):
     )
     Settings = DsdhSettings
     settings: DsdhSettings
-    tuned_settings = {"eta": (0.003, 0.011, 0.03), "label_weight": (1 / 55, 1.0, 10.0)}  # noqa: RUF012
+    tuned_settings = {"eta": (0.002, 0.0055, 0.011), "label_weight": (1 / 55, 1.0, 10.0)}  # noqa: RUF012
     timing_settings = {"batch_epochs": 0}  # noqa: RUF012
     stored: StoredOutputs
     stored_labels: Tensor

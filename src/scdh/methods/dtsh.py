@@ -35,7 +35,7 @@ class Dtsh(Method):
         reference="Wang et al., Deep Supervised Hashing with Triplet Labels, ACCV 2016",
         cost="O(B²·r + B³/C)",
         fidelity="variant",
-        differs="triplets of the batch, not of stored outputs",
+        differs="triplets of the batch, not of stored outputs, so that all three rows get gradients",
         use_when="a triplet method whose outputs grow beyond ±1 is wanted",
     )
     Settings = DtshSettings

@@ -4,6 +4,9 @@
 
 w_ij is |S|/|S₁| for similar and |S|/|S₀| for dissimilar pairs, so both kinds weigh the same in total; s = 1 iff i and j
 share a label. t is the share of the run that is done. Pairs are formed within a process's share of the batch.
+
+With several labels the paper also weighs a pair by the share of labels in common. That is left out, as in the authors'
+PyTorch code, where one number that the user gives is the weight of all similar pairs.
 """
 
 import math
@@ -20,7 +23,7 @@ STAGES = 50  # in which β grows
 
 
 class HashnetSettings(Settings):
-    """Defaults are those of the authors' release."""
+    """Defaults are those of the authors' PyTorch code."""
 
     scale: float | None = Field(None, gt=0, description="a; none: 10 / bits")
     # The release has β = √(1 + 0.005 i) at iteration i, raised every 200 of 10,000 iterations: √51 at the end. As a
@@ -36,7 +39,8 @@ class Hashnet(Method):
         reference="Cao et al., HashNet: Deep Learning to Hash by Continuation, ICCV 2017",
         cost="O(B²·(r + C))",
         fidelity="faithful",
-        differs="β follows the share of the run that is done, not the number of iterations",
+        differs="β follows the share of the run that is done, not the number of iterations; with several labels a pair "
+        "does not count by how many it shares",
         use_when="few pairs are similar and a pairwise method is wanted",
     )
     Settings = HashnetSettings
@@ -48,7 +52,7 @@ class Hashnet(Method):
         u, s = full_precision(net(batch.inputs).u), self.settings
         beta = hardness(moment.epochs_done / moment.epochs, s.growth)
         scale = 10 / self.bits if s.scale is None else s.scale
-        # § |S|, |S₁| and |S₀| are those of the batch, as in the release.
+        # § |S|, |S₁| and |S₀| are those of the batch; the paper does not say of what.
         pairs = 2 * batch_likelihood_loss((beta * u).tanh(), batch.labels, scale, balanced=True)
         return {"loss": pairs, "beta": pairs.new_tensor(beta)}
 

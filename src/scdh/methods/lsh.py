@@ -19,6 +19,7 @@ class Lsh(Method):
         reference="Charikar, Similarity estimation techniques from rounding algorithms, STOC 2002",
         cost="none",
         fidelity="faithful",
+        differs="the mean of the training rows is taken off first, which the paper does not do",
         use_when="there is nothing to learn from, or as the floor of a comparison",
     )
     Settings = LshSettings

@@ -47,7 +47,8 @@ class MtScdh(Method):
         reference="Zhang et al., Semantic Cluster Unary Loss for Efficient Deep Hashing, IEEE TIP 2019",
         cost="O(B·C·r), two passes",
         fidelity="faithful",
-        differs="the teacher drops no units",
+        differs="what the paper leaves open is Mean Teacher's (decay, ramp-up, mean over classes), but the teacher "
+        "drops no units",
         use_when="few rows have labels and many have none",
     )
     Settings = MtScdhSettings

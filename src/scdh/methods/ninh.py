@@ -41,7 +41,8 @@ class Ninh(Method):
         reference="Lai et al., Simultaneous Feature Learning and Hash Coding with Deep Neural Networks, CVPR 2015",
         cost="O(B²·(r + log B))",
         fidelity="faithful",
-        differs="any backbone below; all triplets of a batch count",
+        differs="any backbone below; the margin of a public port, and no piecewise threshold, as there; all triplets "
+        "of a batch count",
         use_when="a triplet baseline is wanted",
     )
     Settings = NinhSettings

@@ -1,9 +1,12 @@
 """SCDH: Semantic Cluster Deep Hashing (paper, "Semantic Cluster Deep Hashing").
 
     min  SCUL(u, y; C, λ) + μ l_1(fc8, y) + α l_q(u)
+    SCUL = −log softmax_y(−d) + λ d_y,   d_j = ‖u − c_j‖;     l_q = 1 − Σ_k |u_k| / (‖1‖_q ‖u‖_p),   1/p + 1/q = 1
 
-l_1 speeds up convergence, l_q pulls u towards the corners. With many classes the first epochs keep every centre at
-norm s ("warm-up"), else u and C shrink to 0 together.
+c_j, the centre of class j, is learned with the network: items are drawn to their own centre and away from the others,
+so a step costs what a classifier does, not what pairs do. l_1 (of class scores fc8 beside the hash layer) speeds up
+convergence, l_q pulls all |u_k| to one size, so that signs lose little. With many classes the first epochs keep every
+centre at norm s ("warm-up"), else u and C shrink to 0 together.
 
 With several labels an item the paper's softmax lets own labels compete with each other. ``form="own"`` does not:
 l_c = 1/|Y| Σ_{s∈Y} −log[ e^{−d_s} / (e^{−d_s} + Σ_{t∉Y} e^{−d_t}) ], the same for one label.
@@ -69,6 +72,7 @@ class Scdh(Method):
         reference="Zhang et al., Semantic Cluster Unary Loss for Efficient Deep Hashing, IEEE TIP 2019",
         cost="O(B·C·r)",
         fidelity="faithful",
+        differs="with several labels l_1 has the weight 1/|Y| of the cluster loss, where the paper writes a sum",
         use_when="rows have labels: the first choice",
     )
     Settings = ScdhSettings

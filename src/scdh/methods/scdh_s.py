@@ -44,6 +44,7 @@ class ScdhS(Method):
         reference="Zhang et al., Semantic Cluster Unary Loss for Efficient Deep Hashing, IEEE TIP 2019 (ablation)",
         cost="O(B·C·r)",
         fidelity="faithful",
+        differs="with several labels, which the paper does not write down, each has the weight 1/|Y|",
         use_when="to see what centres gain over a softmax on the codes",
     )
     Settings = ScdhSSettings

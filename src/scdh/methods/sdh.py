@@ -3,8 +3,9 @@
     min  ‖Y − B W‖² + λ ‖W‖² + ν ‖B − Φ P‖²,     B ∈ {−1, 1}^{n×r},   code = sgn(P^T φ(x))
 
 φ are radial basis functions around anchors, which are training rows drawn by seed. In turns: B bit by bit with W and P
-fixed (``coordinate_descent``), then W and P by ridge regression. It is fitted to the features as they are: no network
-learns. Steps and values are those of the authors' demonstration; its scores on CIFAR-10 were not tried.
+fixed (``coordinate_descent``, which starts from the B before), then W and P by ridge regression. It is fitted to the
+features as they are: no network learns. Steps and values are those of the authors' demonstration; its scores on
+CIFAR-10 were not tried.
 """
 
 import numpy as np
@@ -71,7 +72,7 @@ class Sdh(Method):
         weights, functions = ridge_weights(codes, classes, s.lam), ridge_weights(basis, codes, s.ridge)
         for _ in range(s.iterations):
             linear = classes @ weights.T + s.nu * basis @ functions
-            codes = coordinate_descent(linear, weights @ weights.T, s.sweeps)
+            codes = coordinate_descent(linear, weights @ weights.T, s.sweeps, start=codes)
             weights, functions = ridge_weights(codes, classes, s.lam), ridge_weights(basis, codes, s.ridge)
         projection = np.zeros((values.shape[1], net.bits))
         projection[used] = functions.numpy()

@@ -3,8 +3,8 @@
     min  l(W h + b, y) − β/2 · 1/r ‖h − ½‖² + γ/2 (mean_k h_k − ½)²,     h = σ(u)
 
 l is the softmax loss with one label a row, and a squared hinge for each class with several. The second term moves bits
-away from ½, the third wants half of them on. In the released code both are divided by the batch size once more, so
-that they hardly count (and the third is taken of the whole batch); here they are means over rows.
+away from ½, the third wants half of them on. All three are means over rows, as in the authors' Caffe layers, whose loss
+weights of 1 are the defaults.
 """
 
 from pydantic import Field
@@ -33,9 +33,8 @@ class Ssdh(Method):
         reference="Yang et al., Supervised Learning of Semantics-Preserving Hash via Deep Convolutional Neural "
         "Networks, IEEE TPAMI 2018",
         cost="O(B·C·r)",
-        fidelity="variant",
-        differs="the terms on bits are means over rows, the release divides them by the batch size again; the "
-        "classifier learns at the rate of the other new layers, not ten times as fast",
+        fidelity="faithful",
+        differs="the classifier learns at the rate of the hash layer, in the release ten times as fast",
         use_when="bits should also be features that a classifier can use",
     )
     Settings = SsdhSettings

@@ -21,23 +21,24 @@ def ridge_weights(codes: Tensor, targets: Tensor, weight: float) -> Tensor:
     return torch.linalg.solve(gram, codes.T @ targets)
 
 
-def coordinate_descent(linear: Tensor, gram: Tensor, sweeps: int = 10) -> Tensor:
+def coordinate_descent(linear: Tensor, gram: Tensor, sweeps: int = 10, start: Tensor | None = None) -> Tensor:
     """Codes B that minimise Σ_i [ b_iᵀ G b_i − 2 q_iᵀ b_i ], each bit in turn with the others fixed (DCC):
 
         b_k = sgn( q_k − Σ_{l≠k} G_kl b_l )
 
-    Bits that have no value yet count as 0, so the first sweep needs no start.
+    Without a start, bits that have no value yet count as 0.
 
     Args:
         linear: Q, float tensor [n, r].
         gram: G, symmetric float tensor [r, r].
         sweeps: passes over all bits; fewer where a pass changes none.
+        start: B before the first pass (SDH), float tensor [n, r] of ±1; None: no bit has a value yet (DSDH).
 
     Returns:
         B, float tensor [n, r] of ±1.
     """
     others = gram - torch.diag(gram.diagonal())
-    codes = torch.zeros_like(linear)
+    codes = torch.zeros_like(linear) if start is None else start.clone()
     for _ in range(sweeps):
         before = codes.clone()
         for k in range(linear.shape[1]):
