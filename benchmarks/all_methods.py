@@ -1,10 +1,11 @@
 """Every method on one page: ``python -m benchmarks.all_methods TITLE=FOLDER …`` writes docs/all_methods.md.
 
-Each FOLDER holds a finished `scdh compare`, whose tables are taken as it made them. Runs that share a machine with
+Each FOLDER holds a finished `scdh compare`, whose tables are taken as it made them; the page keeps its other parts as
+they stand, so that one comparison can be made anew without the folders of the others. Runs that share a machine with
 other work say nothing about time, so `--times FOLDER` names a short comparison that ran alone: its milliseconds a step,
-times the steps that each run needed, are the seconds of the page. CIFAR-10 is put beside published scores
-(published.json), with the agreement of the two orders. What is written by hand, why an order differs, is read from
-all_methods_notes.md.
+times the steps that each run needed, are the seconds of the page, and a table of their own. CIFAR-10 is put beside
+published scores (published.json), with the agreement of the two orders. What is written by hand, why an order differs,
+is read from all_methods_notes.md.
 """
 
 import argparse
@@ -28,10 +29,10 @@ INTRODUCTION = """# Every method, side by side
 Made by `python -m benchmarks.all_methods` of finished comparisons (`scdh compare`). What is equal and what is not is
 told in [compare.md](compare.md), what each method is in [methods.md](methods.md). Nothing was chosen on queries:
 settings come from trials on validation rows, as many for each method, and queries were scored once, after all runs
-were trained. One advantage of SCDH is left: its weight α for frozen photos, 0.3, was once taken from grids on
-validation rows of these photos, where others keep their published weights; `--tune grid` gives every method the same
-trials.
+were trained. One advantage of SCDH is left on frozen photos: its weight α, 0.3, was once taken from grids on validation
+rows of these photos, where others keep their published weights; `--tune grid` gives every method the same trials.
 """
+STEPS_TITLE = "Time of a step"
 STEPS_NOTE = (
     "ms a step: with nothing else running on the machine. Seconds of training, and to a validation MAP, are steps of "
     "the runs above times that, as the runs themselves shared the machine."
@@ -69,6 +70,17 @@ def time_table(results: ComparisonResults, seconds_of_step: dict[str, float]) ->
     return markdown_table(["method", "ms a step", "training, s", f"to {target:.2f}, s"], rows)
 
 
+def step_section(times: ComparisonResults) -> str:
+    """What a step of each method costs, as a part of its own: the comparisons shared the machine with other work."""
+    seconds, bits, rows = step_times(times), max(times.bits), []
+    titles = {row.method: row.title for row in times.rows if not row.student}
+    fastest = min(seconds.values())
+    for method, step in sorted(seconds.items(), key=lambda item: item[1]):
+        rows.append([titles[method], f"{1000 * step:.1f}", f"{step / fastest:.2f}"])
+    about = f"Short runs with nothing else on the machine: {times.data.name}, {bits} bits, frozen features."
+    return f"## {STEPS_TITLE}\n\n{about}\n\n{markdown_table(['method', 'ms a step', 'times the fastest'], rows)}"
+
+
 def published_table(results: ComparisonResults, published: dict[str, Any]) -> str:
     """Ours beside what others report, and how far the two orders agree."""
     by_method = {row["method"]: row for row in published["rows"]}
@@ -96,7 +108,7 @@ def published_table(results: ComparisonResults, published: dict[str, Any]) -> st
 
 
 def read_notes(path: Path) -> dict[str, str]:
-    """Text below each ``## name`` of the file of notes."""
+    """Text below each ``## name`` of a Markdown file."""
     if not path.exists():
         return {}
     parts = re.split(r"^## (.+)$", path.read_text(encoding="utf-8"), flags=re.M)
@@ -124,7 +136,7 @@ def section(title: str, results: ComparisonResults, notes: dict[str, str], times
         parts += [f"### {table.title}", markdown_table(columns, lines)]
     if times is not None:
         parts += ["### Time", STEPS_NOTE, time_table(results, step_times(times))]
-    if "cifar10" in results.data.name and not results.data.multi_label:
+    if "cifar10" in results.data.name and not results.data.multi_label and results.network.get("freeze"):
         published = json.loads((HERE / "published.json").read_text(encoding="utf-8"))
         parts += ["### Beside published scores", published_table(results, published)]
     told = conditions(results)
@@ -135,18 +147,20 @@ def section(title: str, results: ComparisonResults, notes: dict[str, str], times
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("folders", nargs="+", metavar="TITLE=FOLDER", help="a heading, and the folder of a comparison")
+    parser.add_argument("folders", nargs="*", metavar="TITLE=FOLDER", help="a heading, and the folder of a comparison")
     parser.add_argument("--times", type=Path, help="folder of a short comparison that ran with nothing else")
     options = parser.parse_args()
     notes = read_notes(HERE / "all_methods_notes.md")
     times = None if options.times is None else ComparisonResults.read(options.times)
-    parts = [INTRODUCTION.strip()]
+    sections = {title: f"## {title}\n\n{text}" for title, text in read_notes(PAGE).items()}
     for text in options.folders:
         title, _, folder = text.partition("=")
-        parts.append(section(title, ComparisonResults.read(Path(folder)), notes, times))
+        sections[title] = section(title, ComparisonResults.read(Path(folder)), notes, times)
+    if times is not None:
+        sections[STEPS_TITLE] = step_section(times)
     with replacing(PAGE) as temporary:
-        temporary.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
-    print(f"{PAGE.name} has {len(options.folders)} comparisons.")
+        temporary.write_text("\n\n".join([INTRODUCTION.strip(), *sections.values()]) + "\n", encoding="utf-8")
+    print(f"{PAGE.name} has {len(sections)} comparisons, {len(options.folders)} of them made anew.")
 
 
 if __name__ == "__main__":

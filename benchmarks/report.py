@@ -54,6 +54,9 @@ def machine() -> str:
         pass  # other systems have no such file; the short name is enough
     vectors = "AVX-512" if "avx512f" in flags else "AVX2" if "avx2" in flags else "neither AVX-512 nor AVX2 seen"
     vectors += " with vector popcount" if "avx512_vpopcntdq" in flags else ""
+    if other := os.environ.get("NUMBA_CPU_NAME"):  # stands in for a processor that is not at hand
+        level = os.environ.get("FAISS_SIMD_LEVEL")
+        vectors += f", our kernels compiled for {other}" + (f", faiss held to {level}" if level else "")
     packages = ("numpy", "numba", "faiss-cpu", "torch", "openvino", "scdh")
     versions = ", ".join(f"{name} {_version(name)}" for name in packages)
     return f"{model}, {os.cpu_count()} cores, {vectors}; Python {platform.python_version()}, {versions}"

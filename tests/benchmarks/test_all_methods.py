@@ -27,13 +27,17 @@ def test_the_page_has_tables_times_and_published_scores(tmp_path: Path, monkeypa
     notes.write_text("## Digits\nA remark.\n")
     published = (all_methods.HERE / "published.json").read_text(encoding="utf-8")
     (tmp_path / "published.json").write_text(published, encoding="utf-8")
+    page.write_text("# Old\n\n## Digits\n\nold tables\n\n## Others\n\n### MAP\n\nkept tables\n", encoding="utf-8")
     monkeypatch.setattr(all_methods, "PAGE", page)
     monkeypatch.setattr(all_methods, "HERE", tmp_path)
     monkeypatch.setattr("sys.argv", ["all_methods", f"Digits={out}", "--times", str(out)])
     all_methods.main()
     text = page.read_text(encoding="utf-8")
     assert "A remark." in text
+    assert "old tables" not in text
+    assert "kept tables" in text.partition("## Others\n")[2]  # its comparison was not given
     assert "### Time" in text
+    assert "| method | ms a step | times the fastest |" in text.partition("## Time of a step\n")[2]
     assert "learned weights" in text
     assert "Beside published" not in text  # these are of CIFAR-10
     results = all_methods.ComparisonResults.read(out)

@@ -48,6 +48,24 @@ def test_the_same_command_again_does_nothing_anew(compared: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("other", "said"),
+    [
+        ("--set train.momentum=0.5", "train.momentum (0.9, not 0.5)"),
+        ("--set dpsh:train.lr_head=0.05", "dpsh-16-0' has another train.lr_head"),
+        ("--set scdh:method.mu=0.3", "scdh-16-0' has another method.mu"),
+    ],
+)
+def test_other_settings_are_refused_before_any_trial(compared: Path, other: str, said: str) -> None:
+    before = modification_times(compared)
+    code, _, message = run(f"{SMALL} {other} --out {compared}")
+    assert code == 2
+    assert said in message
+    assert "give the same settings, or choose another folder" in message
+    assert modification_times(compared) == before
+
+
+@pytest.mark.slow
 def test_the_floats_are_a_line_of_every_table_of_map(compared: Path) -> None:
     source = open_source("digits")
     protocol = RunFolder(compared / "cells" / "scdh-16-0").protocol(source)

@@ -84,9 +84,9 @@ def compare(
     tune: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="grid|KEY=V,V...",
-            help="Tune every method on validation rows: as many trials for each over its own ranges (grid), or these "
-            "values for all; the latter is repeatable.",
+            metavar="grid|rates|KEY=V,V...",
+            help="Tune every method on validation rows: as many trials for each over its own ranges (grid), three "
+            "short ones of both learning rates of a whole network (rates), or these values for all (repeatable).",
         ),
     ] = None,
     trials: Annotated[
@@ -186,12 +186,14 @@ def _check_ranges(seconds: float | None, topk: int | None, target: float | None)
         raise ConfigError(f"--target is a MAP, so more than 0 and at most 1, not {target}.")
 
 
-def _tuned(texts: list[str]) -> "dict[str, list[Any]] | Literal['grid']":
-    if "grid" not in texts:
-        return read_tuned_values(texts)
-    if len(texts) > 1:
-        raise ConfigError("--tune grid tries each method's own values; give either it or values of your own.")
-    return "grid"
+def _tuned(texts: list[str]) -> "dict[str, list[Any]] | Literal['grid', 'rates']":
+    words: tuple[Literal["grid", "rates"], ...] = ("grid", "rates")
+    for word in words:
+        if word in texts:
+            if len(texts) > 1:
+                raise ConfigError(f"--tune {word} goes by itself: give either it or values of your own.")
+            return word
+    return read_tuned_values(texts)
 
 
 def _check_settings(settings: dict[str, Any], seconds: float | None) -> None:

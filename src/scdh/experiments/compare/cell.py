@@ -101,6 +101,21 @@ class CellRunner:
                     )
         return run is not None
 
+    def validation_map(self, cell: Cell) -> float | None:
+        """Of the model that would be taken, without a look at queries; None for a run that failed or was not scored."""
+        run = self.run_of(cell)
+        if run.failure.exists():
+            return None
+        if declared(cell.method).learns_by_gradient:
+            scores = [score for _, score in read_training_log(run)[1]]
+            return max(scores[-1:] if cell.config.train.keep == "last" else scores, default=None)
+        # A method that is fitted has no epochs that were validated.
+        outputs = self.features.hash_outputs
+        with self._claimed(cell, wait=True):
+            if not run.scores("validation").exists():
+                score_run(run, "validation", self.options, source=self.source, hash_outputs=outputs)
+        return float(run.saved_scores("validation")["map"])
+
     @contextmanager
     def _claimed(self, cell: Cell, wait: bool) -> Iterator[RunFolder | None]:
         """The folder of a cell for this process alone; None if another one has it."""

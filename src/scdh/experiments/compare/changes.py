@@ -12,7 +12,7 @@ from typing import Any
 
 from scdh.checksums import CHECKSUM
 from scdh.config import RunConfig
-from scdh.errors import ConfigError, DataError
+from scdh.errors import ConfigError, DataError, TrainingError
 from scdh.experiments.compare.cell import CellRunner
 from scdh.experiments.compare.grid import Cell, Grid
 from scdh.experiments.compare.results import TuningResult
@@ -173,6 +173,27 @@ def refuse_other_runs(cells: Iterable[Cell], runner: CellRunner, tuned: Mapping[
         run = runner.run_of(cell)
         if run.config_file.exists() and not _changed_by_tuning(run, cell, tuned):
             run.claim(cell.config, resume=True, write=False)
+
+
+def refuse_before_trials(cells: Iterable[Cell], runner: CellRunner, to_choose: Mapping[str, set[str]]) -> None:
+    """Refuse other settings before trials are run, which take long and take the place of those that are kept.
+
+    Args:
+        cells: the runs as given, before settings are chosen by trials.
+        runner: knows their folders.
+        to_choose: method → keys of settings that trials will choose; these may be others than a run there has.
+    """
+    for cell in cells:
+        run = runner.run_of(cell)
+        if not run.config_file.exists():
+            continue
+        before, after = _flat(run.config()), _flat(cell.config)
+        for key in sorted((before.keys() | after.keys()) - to_choose.get(cell.method, set())):
+            if before.get(key) != after.get(key):
+                raise TrainingError(
+                    f"The run in {str(run)!r} has another {key} ({before.get(key)}, not {after.get(key)}); give the "
+                    "same settings, or choose another folder."
+                )
 
 
 def _changed_by_tuning(run: RunFolder, cell: Cell, tuned: Mapping[str, set[str]]) -> set[str]:

@@ -43,7 +43,7 @@ def own_rates(
     bits, seed = grid.middle_bits, grid.seeds[0]
     method_settings = {name: dict(settings) for name, settings in (grid.method_settings or {}).items()}
     results: dict[str, TuningResult] = {}
-    names = [name for name in grid.methods if _has_no_rate(grid, name)]
+    names = [name for name in grid.methods if has_no_rate(grid, name)]
     for name in track(names, len(names), "learning rates", "methods"):
         cell = grid.cell(source, name, bits, seed)
         protocol = protocol_of(cell.config, source)
@@ -77,7 +77,8 @@ def own_rates(
     return replace(grid, method_settings=method_settings), results
 
 
-def _has_no_rate(grid: Grid, name: str) -> bool:
+def has_no_rate(grid: Grid, name: str) -> bool:
+    """Whether a method is trained and its learning rate was not given."""
     in_file = {} if grid.file is None else flat_settings(read_settings_file(grid.file))
     given: tuple[Mapping[str, Any], ...] = (in_file, grid.settings or {}, (grid.method_settings or {}).get(name, {}))
     return declared(name).learns_by_gradient and not any(RATE in settings for settings in given)

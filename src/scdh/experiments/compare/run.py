@@ -22,18 +22,21 @@ from scdh.experiments.compare.changes import (
     first_scored,
     keep_scored,
     move_runs_tuned_anew,
+    refuse_before_trials,
     refuse_other_runs,
 )
 from scdh.experiments.compare.floats import float_row
 from scdh.experiments.compare.grid import Cell, Grid
-from scdh.experiments.compare.rates import own_rates
+from scdh.experiments.compare.rates import has_no_rate, own_rates
 from scdh.experiments.compare.results import Budget, CellResult, ComparedData, ComparisonResults, TuningResult
 from scdh.experiments.compare.summary import shared_target, summarise
-from scdh.experiments.compare.tuning import OWN_VALUES, tune, values_to_try
+from scdh.experiments.compare.tuning import OWN_VALUES, Values, tune, values_to_try
+from scdh.experiments.compare.whole_rates import WHOLE_RATES, rates_of_whole_networks
 from scdh.methods.declared import declared
 from scdh.progress import track
 from scdh.runs.protocol import protocol_of
 from scdh.training.search import RATE
+from scdh.training.trials import TRUNK_RATE
 from scdh.versions import versions
 
 FEW_STEPS = 100
@@ -46,7 +49,7 @@ def compare_methods(
     *,
     topk: int | None = None,
     seconds: float | None = None,
-    tuned: Mapping[str, Sequence[Any]] | Literal["grid"] | None = None,
+    tuned: Mapping[str, Sequence[Any]] | Literal["grid", "rates"] | None = None,
     target: float | None = None,
     cache: Path | None = None,
     find_rates: bool = True,
@@ -60,7 +63,8 @@ def compare_methods(
         out: folder of the comparison.
         topk: items that count for MAP; None takes the usual number for this data (mostly all).
         seconds: training time for every run, instead of equal epochs.
-        tuned: setting → values to try for every method; or "grid": as many combinations of each method's own.
+        tuned: setting → values to try for every method; "grid": as many combinations of each method's own; "rates":
+            three pairs of learning rates for each, of a network that learns as a whole.
         target: validation MAP whose training time is reported; None takes that of :func:`shared_target`.
         cache: folder for the features of a frozen network, also of other comparisons; None takes ``out/features``.
         find_rates: find a learning rate for every method by trials, where none is given.
@@ -80,16 +84,22 @@ def compare_methods(
         raise ConfigError("The data have no queries to compare with; set data.query_per_class (not data.split=all).")
     if target is not None and not len(protocol.validation):
         raise ConfigError("The time to a validation MAP needs validation rows: add --set data.validation_per_class=20.")
-    values = values_to_try(tuned, grid) if tuned else {}
-    if values and not len(protocol.validation):
+    values = values_to_try(tuned, grid) if tuned and tuned != WHOLE_RATES else {}
+    if tuned and not len(protocol.validation):
         raise ConfigError("Tuning needs validation rows: add --set data.validation_per_class=20, or another number.")
     given, tuning = grid, dict[str, TuningResult]()
-    if find_rates and (tuned == OWN_VALUES or RATE not in (tuned or {})):
+    runner = CellRunner(source, out, topk, cache)
+    if seconds is None:  # else epochs are not known yet
+        finds_rates = find_rates or tuned == WHOLE_RATES
+        refuse_before_trials(grid.cells(source), runner, _keys_to_choose(grid, values, finds_rates))
+    if tuned == WHOLE_RATES:
+        grid, tuning = rates_of_whole_networks(grid, source, out, cache, notify)
+    elif find_rates and (tuned == OWN_VALUES or RATE not in (tuned or {})):
         grid, tuning = own_rates(grid, source, out, cache, notify)
     if values:
         grid, tuning = tune(grid, source, out, values, cache, notify, tuning)
     cells = grid.cells(source, None if seconds is None else epochs_within(grid, source, out, seconds, cache))
-    runner, tuned_keys = CellRunner(source, out, topk, cache), _tuned_keys(given, grid)
+    tuned_keys = _tuned_keys(given, grid)
     refuse_other_runs(cells, runner, tuned_keys)
     now = compared_now(grid, cells, topk, tuning)
     changed = changes_since(first_scored(out), now)
@@ -162,6 +172,12 @@ def _score_cells(cells: Sequence[Cell], runner: CellRunner, notify: Callable[[st
             runner.score(cell)
     if missing := [cell.name for cell in cells if not runner.is_scored(cell)]:
         notify(f"Another process is still scoring {', '.join(missing)}; the same command shows them once it is ready.")
+
+
+def _keys_to_choose(grid: Grid, values: Mapping[str, Values], finds_rates: bool) -> dict[str, set[str]]:
+    """Method → settings that trials are going to choose for it."""
+    rates = {name: {RATE, TRUNK_RATE} for name in grid.methods if finds_rates and has_no_rate(grid, name)}
+    return {name: rates.get(name, set()) | set(values.get(name, ())) for name in grid.methods}
 
 
 def _tuned_keys(given: Grid, tuned: Grid) -> dict[str, set[str]]:

@@ -132,7 +132,8 @@ def conditions_table(results: ComparisonResults) -> Table:
     for method in rows_by_method(results.rows):
         row = method.longest()
         is_trained = row is not None and row.epochs is not None
-        trials = f"{results.trials(method.method):,}" if is_trained else "–"
+        tried = results.trials(method.method)
+        trials = f"{tried:,}" if is_trained or tried else "–"
         lines.append([method.title, *_weights(row), trials, _best_epoch(row), _format(row, "seconds")])
         lines[-1] += [] if results.target is None else [_format(row, "seconds_to_target")]
         lines[-1] += [results.fidelity.get(method.method, "").partition(":")[0]]

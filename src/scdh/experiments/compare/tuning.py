@@ -1,5 +1,5 @@
 """Values tried for every method, the same ones or as many of its own; the best is chosen by MAP of validation rows,
-never by queries.
+never by queries. A method that is fitted takes part where it has settings to tune (SDH).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -11,12 +11,11 @@ from typing import Any, Literal
 
 from scdh.data.source import Source
 from scdh.errors import ConfigError
-from scdh.experiments.compare.cell import CellRunner, read_training_log
+from scdh.experiments.compare.cell import CellRunner
 from scdh.experiments.compare.grid import Cell, Grid, check_not_shared
 from scdh.experiments.compare.results import Trial, TuningResult
 from scdh.methods.declared import declared
 from scdh.progress import track
-from scdh.runs.folder import RunFolder
 
 Values = Mapping[str, Sequence[Any]]  # setting by dotted key → values to try
 OWN_VALUES: Literal["grid"] = "grid"  # as many combinations for each method, of the values that it declares
@@ -31,7 +30,7 @@ def tune(
     notify: Callable[[str], None],
     found: Mapping[str, TuningResult] | None = None,
 ) -> tuple[Grid, dict[str, TuningResult]]:
-    """Choose settings for each method that is trained.
+    """Choose settings for each method that has values to try.
 
     Args:
         grid: the comparison; the middle one of its lengths of codes and the first of its seeds decide for all.
@@ -52,19 +51,11 @@ def tune(
             tried = dict(zip(of_method, combination, strict=True))
             trials.append((_trial_cell(grid, source, method, bits, seed, tried), tried))
 
-    runner = CellRunner(source, out / "tuning", cache=cache)
-    for cell, _ in track(trials, len(trials), "tuning", "runs"):
-        runner.train(cell)
-    by_method: dict[str, list[Trial]] = {}
-    for cell, tried in trials:
-        runner.train(cell, wait=True)  # those that another process has begun
-        trial = Trial(values=tried, validation_map=_validation_map(runner.run_of(cell), cell))
-        by_method.setdefault(cell.method, []).append(trial)
-
+    by_method = run_trials(trials, CellRunner(source, out / "tuning", cache=cache), "tuning")
     method_settings = {name: dict(settings) for name, settings in (grid.method_settings or {}).items()}
     results: dict[str, TuningResult] = {}
     for method, tried_here in by_method.items():
-        best = max(tried_here, key=lambda trial: -1.0 if trial.validation_map is None else trial.validation_map)
+        best = best_of(tried_here)
         method_settings[method] = {**method_settings.get(method, {}), **best.values}
         before = (found or {}).get(method)
         results[method] = TuningResult(
@@ -79,6 +70,29 @@ def tune(
     return replace(grid, method_settings=method_settings), results
 
 
+def run_trials(trials: Sequence[tuple[Cell, dict[str, Any]]], runner: CellRunner, title: str) -> dict[str, list[Trial]]:
+    """Train every trial and score it on validation rows: method → its trials, in the order given.
+
+    Args:
+        trials: the run of each, and the values that it tries.
+        runner: trains them, together with other processes that have the same comparison.
+        title: of the progress bar.
+    """
+    for cell, _ in track(trials, len(trials), title, "runs"):
+        runner.train(cell)
+    by_method: dict[str, list[Trial]] = {}
+    for cell, tried in trials:
+        runner.train(cell, wait=True)  # those that another process has begun
+        trial = Trial(values=tried, validation_map=runner.validation_map(cell))
+        by_method.setdefault(cell.method, []).append(trial)
+    return by_method
+
+
+def best_of(trials: Sequence[Trial]) -> Trial:
+    """The one with the highest validation MAP; of equal ones, and where all diverged, the first."""
+    return max(trials, key=lambda trial: -1.0 if trial.validation_map is None else trial.validation_map)
+
+
 def _trial_cell(grid: Grid, source: Source, method: str, bits: int, seed: int, tried: dict[str, Any]) -> Cell:
     settings = {method: {**(grid.method_settings or {}).get(method, {}), **tried}}
     text = ",".join(f"{key}={value}" for key, value in tried.items())
@@ -86,33 +100,26 @@ def _trial_cell(grid: Grid, source: Source, method: str, bits: int, seed: int, t
     return replace(cell, tried=text.replace("/", "_"))
 
 
-def _validation_map(run: RunFolder, cell: Cell) -> float | None:
-    """Of the epoch whose model would be taken; None for a run that diverged."""
-    if run.failure.exists():
-        return None
-    scores = [score for _, score in read_training_log(run)[1]]
-    return max(scores[-1:] if cell.config.train.keep == "last" else scores, default=None)
-
-
 def values_to_try(values: Values | Literal["grid"], grid: Grid) -> dict[str, Values]:
-    """Method → setting → values to try, for every method that is trained; what cannot be tried is refused.
+    """Method → setting → values to try, for every method that has some; what cannot be tried is refused.
 
     Args:
         values: setting → values, tried for every method that has the setting; or "grid": each method's own.
         grid: the comparison.
     """
-    trained = [name for name in grid.methods if declared(name).learns_by_gradient]
-    if not trained:
-        raise ConfigError("There is nothing to tune: none of the methods is trained step by step.")
+    tunable = [name for name in grid.methods if declared(name).learns_by_gradient or declared(name).tuned_settings]
+    if not tunable:
+        raise ConfigError("There is nothing to tune: none of the methods is trained, or has values to try.")
     if values == OWN_VALUES:
-        by_method: dict[str, Values] = {name: _own_values(name) for name in trained}
+        by_method: dict[str, Values] = {name: _own_values(name) for name in tunable}
         _refuse_unequal(by_method)
     else:
         assert not isinstance(values, str)
-        by_method = {name: {key: values[key] for key in values if _has_setting(name, key)} for name in trained}
+        by_method = {name: {key: values[key] for key in values if _has_setting(name, key)} for name in tunable}
+        by_method = {name: own for name, own in by_method.items() if own or declared(name).learns_by_gradient}
         for key in values:
             if not any(key in of_method for of_method in by_method.values()):
-                raise ConfigError(f"None of the methods that are trained has the setting {key} to tune.")
+                raise ConfigError(f"None of the methods has the setting {key} to tune.")
     for method, of_method in by_method.items():
         check_not_shared(of_method)
         for key, tried in of_method.items():
@@ -143,5 +150,7 @@ def _refuse_unequal(by_method: Mapping[str, Values]) -> None:
 
 
 def _has_setting(method: str, key: str) -> bool:
-    """Whether a setting is one of this method's, or of every run."""
-    return not key.startswith("method.") or key.removeprefix("method.") in declared(method).Settings.model_fields
+    """Whether a setting is one of this method's, or of every run that is trained."""
+    if not key.startswith("method."):
+        return declared(method).learns_by_gradient
+    return key.removeprefix("method.") in declared(method).Settings.model_fields
