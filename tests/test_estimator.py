@@ -121,7 +121,7 @@ def test_the_score_is_that_of_held_out_rows_against_the_training_rows(digits, na
     with pytest.raises(ValueError, match="a label for each of 100 rows, got 3"):
         estimator.score(X[200:], y[:3])
     with pytest.raises(ValueError, match="a label for each of 100 rows, got none"):
-        estimator.score(X[200:], None)
+        estimator.score(X[200:])
     with pytest.raises(ValueError, match="Labels must be names, or numbers, as those that were learned from"):
         estimator.score(X[200:], digits[1][200:300] if names else np.full(100, "new"))
 

@@ -176,13 +176,13 @@ class HashTransformer(TransformerMixin, BaseEstimator):
         """Packed codes of ``X``, float [n, d]: uint8 [n, ceil(bits/8)]."""
         return self.codes(X).packed
 
-    def score(self, X: Any, y: Any) -> float:
+    def score(self, X: Any, y: Any = None) -> float:
         """MAP of held-out rows as queries against the training rows, which ``GridSearchCV`` takes to choose settings
         by. Codes that were learned without labels are scored among the rows of ``X``, each left out of its own ranking.
 
         Args:
             X: embeddings, float [n, d].
-            y: their labels, of the same kind as those of ``fit``; rows without a label are left out.
+            y: their labels, of the same kind as those of ``fit``, and not None; rows without a label are left out.
         """
         from scdh.runs.ranking import score_ranking
 

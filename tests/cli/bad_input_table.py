@@ -126,7 +126,7 @@ CASES = (
     Case(
         "word of the split without a meaning",
         f"train --data {{d}}/split.npz {QUICK} --out {{d}}/x",
-        ("holdout (2 rows)", "train (8 rows)", "--set data.query=holdout"),
+        ("holdout (2 rows)", "train (8 rows)", "--set data.validation=holdout"),
     ),
     Case(
         "part that is not there",

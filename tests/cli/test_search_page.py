@@ -87,6 +87,7 @@ def test_queries_may_be_codes_or_photos(shop, tmp_path):
     photo = f"{shop}/photos/apple/0 <i>.png"
     must(["search", f"{shop}/all.index", "--model", f"{shop}/run", photo, "-k", "2", "--html", str(page)])
     assert len(Checked(page.read_text("utf-8")).pictures) == 3
+    assert "photos/<wbr>apple/<wbr>0 &lt;i&gt;.png</strong>" in page.read_text("utf-8")  # lines end after a folder
 
 
 def test_items_without_pictures_are_shown_by_name(shop, tied, tmp_path, work):

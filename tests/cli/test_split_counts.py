@@ -54,7 +54,7 @@ def test_datasets(vectors: Path) -> None:
     assert run_json(f"datasets {asked} --json")["split_counts"] is None
     code, _, err = run(f"train --data {asked} --out {vectors.parent}/x")
     assert code == 2
-    assert "--set data.query=odd" in err
+    assert "--set data.validation=odd" in err  # train and test are there
 
 
 def test_a_run_without_queries_is_not_sent_to_be_evaluated(tmp_path: Path) -> None:

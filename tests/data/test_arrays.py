@@ -1,6 +1,7 @@
 """Embeddings, arrays, the built-in data sets, and what open_source refuses."""
 
 import importlib.util
+import os
 from pathlib import Path
 
 import numpy as np
@@ -165,6 +166,8 @@ def test_what_open_source_refuses(tmp_path: Path) -> None:
     for missing in ("nothing.parquet", "no/such/folder", str(tmp_path / "*.parquet")):
         with pytest.raises(DataError, match="There is no file or folder"):
             open_source(missing)
+    with pytest.raises(DataError, match=f"no/such.csv below {os.getcwd()}"):  # a run may be looked at from elsewhere
+        open_source("no/such.csv")
     (tmp_path / "a.txt").write_text("x")
     with pytest.raises(DataError, match="not a known kind of data"):
         open_source(str(tmp_path / "a.txt"))

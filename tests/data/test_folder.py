@@ -77,6 +77,35 @@ def test_parts_with_longer_names_and_below_a_wrapping_folder(tmp_path: Path, roo
     assert {names[i]: str(source.split[i]) for i in range(3)} == {"1.png": "train", "2.png": "train", "3.png": "test"}
 
 
+def test_parts_below_several_wrapping_folders(tmp_path: Path) -> None:
+    write_pictures(tmp_path, ["data/v1/train/cat/1.png", "data/v1/train/dog/2.png", "data/v1/test/cat/3.png"])
+    source = open_source(str(tmp_path))
+    assert source.label_names == ["cat", "dog"]
+    assert parts_of(tmp_path) == {"1.png": "train", "2.png": "train", "3.png": "test"}
+
+
+def test_one_class_whose_folders_look_like_classes_is_told(tmp_path: Path) -> None:
+    write_pictures(tmp_path, ["wrap/flowers/rose/1.png", "wrap/flowers/tulip/2.png"])
+    source = open_source(str(tmp_path))
+    assert source.label_names == ["wrap"]
+    assert f"--data {tmp_path / 'wrap/flowers'} has 2 sub-folders as classes" in source.split_note
+    write_pictures(tmp_path / "one", ["rose/1.png", "rose/2.png"])
+    assert open_source(str(tmp_path / "one")).split_note == ""
+
+
+def test_what_macos_leaves_in_archives_is_no_class(tmp_path: Path) -> None:
+    write_pictures(tmp_path, ["cat/1.png", "dog/2.png"])
+    (tmp_path / "__MACOSX" / "cat").mkdir(parents=True)
+    (tmp_path / "__MACOSX" / "cat" / "._1.png").write_bytes(b"not an image")
+    assert open_source(str(tmp_path)).label_names == ["cat", "dog"]
+
+
+def test_images_without_classes_are_told_how_to_get_labels(tmp_path: Path) -> None:
+    write_pictures(tmp_path, ["1.png", "2.png"])
+    with pytest.raises(DataError, match="give every class a folder of its own"):  # --label-column is for tables
+        protocol_of(load_config(), open_source(str(tmp_path)))
+
+
 def test_one_class_that_is_divided_itself_is_a_class(tmp_path: Path) -> None:
     write_pictures(tmp_path, ["cat/train/1.png", "cat/test/2.png"])
     source = open_source(str(tmp_path))

@@ -290,6 +290,15 @@ def test_csv_single_label(tmp_path: Path) -> None:
     assert np.array_equal(np.asarray(source.image(2)), np.asarray(picture(2)))
 
 
+@pytest.mark.parametrize("mark", [";", "\t"])
+def test_csv_as_spreadsheets_write_it(tmp_path: Path, mark: str) -> None:
+    lines = [("filename", "tags", "split"), ("0.png", '"sea; sky"', "train"), ("1.png", "tree, old", "test")]
+    source = open_source(write_csv(tmp_path, "".join(mark.join(line) + "\n" for line in lines)))
+    assert source.label_names == ["sea", "sky", "tree, old"]
+    assert source.split is not None
+    assert source.split.tolist() == ["train", "test"]
+
+
 def test_csv_several_labels(tmp_path: Path) -> None:
     source = open_source(write_csv(tmp_path, "path,label\n0.png,sea; sky\n1.png,\n2.png,sky|tree\n3.png,sea\n"))
     assert source.label_names == ["sea", "sky", "tree"]

@@ -46,6 +46,8 @@ def test_a_run(made):
     assert "codes/query.codes" in facts["codes_of_this_model"]
     assert "codes/query_student.codes" in facts["codes_of_other_models"]
     assert any("report" in command for command in facts["next"])
+    for name in ("log.csv", "last.safetensors", "per_query.npz"):
+        assert describe(str(made / "run" / name)).title == described.title
     text = must(["info", f"{made}/run"])
     assert "train 350, validation 50, query 200, database 1,597" in text
     assert "drawn by seed 0" in text  # in words, not by the name of the split
@@ -89,7 +91,7 @@ def test_a_model_its_codes_and_their_index_know_each_other(made, monkeypatch):
         assert (facts["model_fingerprint"], facts["made_by"]) == (fingerprint, "run")
     assert (codes["kind"], index["kind"]) == ("codes", "index")
     assert codes["bytes_per_item"] == 4
-    assert any("--model run" in command for command in index["next"])
+    assert any("--model run VECTORS.npy" in command for command in index["next"])  # no image: it takes embeddings
     (names,) = Path().glob("all.index.items-*")
     assert describe(str(names)).kind == "index"
 

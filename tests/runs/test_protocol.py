@@ -147,7 +147,7 @@ def test_an_unknown_word_is_asked_about() -> None:
     data = source(("train", 40), ("test", 20), ("holdout", 7))
     sentence = (
         r"divided into holdout \(7 rows\), test \(20 rows\), train \(40 rows\), and 'holdout' has no known meaning; "
-        r".*--set data.query=holdout.*data.split=draw"
+        r".*--set data.validation=holdout.*data.split=draw"
     )
     for chosen in ("auto", "given"):
         with pytest.raises(DataError, match=sentence):

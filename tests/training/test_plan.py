@@ -19,6 +19,7 @@ from scdh.training.plan import Plan, plan_run, resumed_plan
 from scdh.training.run import train
 from scdh.training.search import ALPHA, EPOCHS, RATE
 from scdh.training.trials import TRUNK_RATE
+from tests.data.data_files import write_pictures
 
 GIVEN = {
     "data.source": "made-up",
@@ -192,6 +193,13 @@ def test_every_method_is_tried_as_it_is_trained(source, method, several):
     # Noise, and a dropout of the method's own, are drawn anew; without them nothing is random.
     exact = 0.05 if method in ("mt_scdh", "cnnbh") else 1e-6
     assert trained.info["validation_map"] == pytest.approx(chosen.validation_map, abs=exact)
+
+
+def test_no_hidden_layer_has_no_dropout(tmp_path):
+    """The dropout that is chosen for hidden layers was refused as a mistake of the user's."""
+    write_pictures(tmp_path, [f"{label}/{i}.png" for label in "ab" for i in range(6)])
+    config = plan_run({"data.source": str(tmp_path), "net.hidden": []}).config
+    assert (config.net.hidden, config.net.dropout) == ([], None)
 
 
 def test_a_method_without_alpha_is_tried_too(source):

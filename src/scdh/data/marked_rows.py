@@ -101,7 +101,7 @@ def read_marks(source: Source, settings: PartSettings) -> MarkedRows:
     known = {word for found in words.values() for word in found}
     unknown = [key for key in keys if not (key in known or is_part(key) or key == UNMARKED)]
     if unknown:
-        raise DataError(_question(source, unknown))
+        raise DataError(_question(source, unknown, _first_missing(words, keys)))
 
     def rows(found: Sequence[str]) -> np.ndarray:
         return np.array([key in found for key in keys])[numbers.reshape(-1)]
@@ -170,10 +170,16 @@ def list_parts(source: Source) -> str:
     return ", ".join(listed[:MOST_WORDS]) + more
 
 
-def _question(source: Source, unknown: list[str]) -> str:
+def _first_missing(words: dict[str, tuple[str, ...]], keys: Sequence[str]) -> str:
+    """The part that an unknown word most likely is: the first that no known word marks."""
+    return next((part for part in ("train", "query", "validation") if not set(words[part]) & set(keys)), "database")
+
+
+def _question(source: Source, unknown: list[str], likely: str) -> str:
     number = f"{len(unknown)} of these have" if len(unknown) > 1 else f"{unknown[0]!r} has"
+    others = ", ".join(f"data.{part}" for part in ("train", "query", "validation", "database") if part != likely)
     return (
         f"{source.name} is divided into {list_parts(source)}, and {number} no known meaning; say what it is, such as "
-        f"--set data.query={unknown[0]} (or data.train, data.validation, data.database; several words joined by "
-        "commas), or add --set data.split=draw to draw a new split."
+        f"--set data.{likely}={unknown[0]} (or {others}; several words joined by commas), or add --set data.split=draw "
+        "to draw a new split."
     )

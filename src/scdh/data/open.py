@@ -161,7 +161,7 @@ def _find_files(spec: str) -> list[Path]:
     if matches:
         return [Path(match) for match in matches]
     if path.suffix.lower() in (".parquet", ".csv", ".npy", ".npz") or "/" in spec:
-        raise DataError(f"There is no file or folder {spec}.")
+        raise DataError(f"There is no file or folder {spec}{'' if path.is_absolute() else f' below {os.getcwd()}'}.")
     raise DataError(f"Unknown data {spec!r}; expected {_expected()}.")
 
 

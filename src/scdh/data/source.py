@@ -52,6 +52,7 @@ class Source(ABC):
             word that a setting explains) where the data come divided, else None.
         split_origin: str, where the split was found, for messages.
         split_note: str, what in data without a split looks like one, for messages.
+        label_advice: str, how such data get labels, for messages.
     """
 
     name: str
@@ -61,6 +62,7 @@ class Source(ABC):
     split: np.ndarray | None = None
     split_origin: str = "the data's own split"
     split_note: str = ""
+    label_advice: str = "give labels with --label-column or --labels"
 
     def __len__(self) -> int:
         return len(self.labels)

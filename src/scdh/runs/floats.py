@@ -99,7 +99,13 @@ def why_no_floats(hasher: Hasher, items: int) -> str | None:
     return None
 
 
-def advice_below_floats(codes: RankingScores, floats: FloatScores, method: Method, labels: np.ndarray) -> str | None:
+def advice_below_floats(
+    codes: RankingScores,
+    floats: FloatScores,
+    method: Method,
+    labels: np.ndarray,
+    by_outputs: RankingScores | None = None,
+) -> str | None:
     """One sentence of what to try where codes score below their floats; None where they do not.
 
     Args:
@@ -107,6 +113,7 @@ def advice_below_floats(codes: RankingScores, floats: FloatScores, method: Metho
         floats: scores of the vectors behind them.
         method: what the codes were learned by.
         labels: int64 [n] or multi-hot [n, C] of the items that were searched.
+        by_outputs: scores of the same codes, ranked by the queries' real outputs.
     """
     if codes.map >= floats.scores.map:
         return None
@@ -118,6 +125,10 @@ def advice_below_floats(codes: RankingScores, floats: FloatScores, method: Metho
             advice = f"try more bits (--bits), as {few}"
     elif rows < FEW_ROWS:
         advice = f"{few}; try more bits (--bits), or --method itq, which learns without them"
+    elif by_outputs is not None and by_outputs.map >= floats.scores.map:
+        advice = (
+            f"--rank outputs of `scdh search` ranks them better (MAP {by_outputs.map:.3f}); or try more bits (--bits)"
+        )
     else:
         advice = "try more bits (--bits), more epochs (--epochs) or another learning rate (--set train.lr_head=…)"
     return f"These codes score below the {floats.name} they were made of: {advice}."

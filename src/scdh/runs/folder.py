@@ -135,8 +135,9 @@ class RunFolder:
             if may_be_longer and settings["train"]["epochs"] > earlier["train"]["epochs"]:
                 earlier["train"]["epochs"] = settings["train"]["epochs"]
             if resume and (difference := _first_difference(earlier, settings)):
+                but = ", or with more epochs" if may_be_longer else ""
                 raise TrainingError(
-                    f"The run in {str(self)!r} has another {difference}; resume with the same settings."
+                    f"The run in {str(self)!r} has another {difference}; resume with the same settings{but}."
                 )
         if write:
             self.path.mkdir(parents=True, exist_ok=True)

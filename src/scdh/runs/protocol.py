@@ -226,7 +226,7 @@ def _without_labels(config: RunConfig, source: Source) -> Protocol:
         others = [name for name in sorted(names_of_this_folder()) if not declared(name).needs_labels]
         raise DataError(
             f"{source.name} has no labels, and {method} learns from them; learn codes without labels with "
-            f"--method {' or '.join(others)}, or give labels with --label-column or --labels."
+            f"--method {' or '.join(others)}, or {source.label_advice}."
         )
     marked, unused = marked_queries(source, _part_settings(config.data))
     trains = searched = ~(marked | unused)

@@ -179,7 +179,7 @@ def _with_floats(
         leave_one_out=result.part == "validation",
         progress=True,
     )
-    advice = advice_below_floats(result.scores, floats, hasher.method, source.labels[database_rows])
+    advice = advice_below_floats(result.scores, floats, hasher.method, source.labels[database_rows], result.outputs)
     return replace(result, floats=floats, advice=advice)
 
 

@@ -97,6 +97,8 @@ def suited_choices(
                 reason = f"{searched[0]:,} of the {searched[1]:,} rows that queries search are training rows"
                 made.append(Choice("train.validation_database", "train", reason))
         made += _of_method(config, source, kind)
+    if given.get("net.hidden") == []:  # there is nothing to drop
+        made = [choice for choice in made if choice.setting != "net.dropout"]
     return [choice for choice in made if choice.setting not in given]
 
 

@@ -14,6 +14,8 @@ from scdh.data.split_words import DATABASE, TRAIN, UNLABELLED, UNMARKED, is_part
 from scdh.errors import DataError
 from scdh.label_arrays import NO_LABEL
 
+LEFTOVERS = ("__MACOSX",)  # macOS packs it into archives, beside the folders that were meant
+
 
 class FolderSource(Source):
     """Image files below a folder.
@@ -29,6 +31,7 @@ class FolderSource(Source):
     """
 
     kind: Literal["images", "features"] = "images"
+    label_advice = "give every class a folder of its own"
 
     def __init__(
         self,
@@ -104,19 +107,30 @@ def open_folder(root: Path, *, name: str | None = None, parts: frozenset[str] | 
     paths = [file.path for file in files]
     origin = f"sub-folders of {'the classes of ' if divided_classes else ''}{name}"
     source = FolderSource(root, paths, labels, label_names, name=name, split=split, split_origin=origin)
-    source.split_note = "" if divided else _note_on_classes(folders)
+    source.split_note = "" if divided else _note_on_classes(folders) or _note_on_wrapping(root)
     return source
 
 
 def _below_wrapping(root: Path) -> Path:
-    """The folder with the parts, where one folder wraps them, as archives do (``photos/photos/train/cat``)."""
-    folders = _sub_folders(root)
-    if len(folders) != 1 or any(_is_image(entry.name) for entry in os.scandir(root)):
-        return root
-    inner = root / folders[0]
-    parts = _sub_folders(inner)
-    # Without classes below the parts, the one folder is a class that is divided itself.
-    return inner if _are_parts(inner, parts) and any(_sub_folders(inner / part) for part in parts) else root
+    """The folder with the parts, where one folder or several in each other wrap them, as archives do
+    (``photos/photos/train/cat``).
+    """
+    inner = _only_folder(root)
+    while inner is not None:
+        parts = _sub_folders(inner)
+        # Without classes below the parts, the one folder is a class that is divided itself.
+        if _are_parts(inner, parts) and any(_sub_folders(inner / part) for part in parts):
+            return inner
+        inner = _only_folder(inner)
+    return root
+
+
+def _only_folder(folder: Path) -> Path | None:
+    """The one sub-folder of a folder that holds nothing else to read."""
+    folders = _sub_folders(folder)
+    if len(folders) != 1 or any(_is_image(entry.name) for entry in os.scandir(folder)):
+        return None
+    return folder / folders[0]
 
 
 def _part_of_folder(folder: str) -> str:
@@ -176,11 +190,26 @@ def _note_on_classes(folders: list[str]) -> str:
     return f"{' and '.join(alike)} {read_as}, {'as there is no train' if other is None else f'like {other}'}"
 
 
+def _note_on_wrapping(root: Path) -> str:
+    """A sentence where all images are of one class, whose sub-folders may have been meant as the classes."""
+    inner = _only_folder(root)
+    while inner is not None and (below := _only_folder(inner)) is not None:
+        inner = below
+    if inner is None or any(_is_image(entry.name) for entry in os.scandir(inner)):
+        return ""
+    count = sum(bool(images_below(inner, folder)) for folder in _sub_folders(inner))
+    if count < 2:
+        return ""
+    return (
+        f"all images are in {_sub_folders(root)[0]}, the only class; --data {inner} has {count} sub-folders as classes"
+    )
+
+
 def images_below(root: Path, folder: str = "") -> list[str]:
     """Image files at any depth below root/folder, sorted, relative to root; hidden ones are left out."""
     paths = []
     for directory, sub_folders, files in os.walk(root / folder):
-        sub_folders[:] = [name for name in sub_folders if not name.startswith(".")]
+        sub_folders[:] = [name for name in sub_folders if not _is_hidden(name)]
         base = os.path.relpath(directory, root)
         paths += [os.path.normpath(os.path.join(base, file)) for file in files if _is_image(file)]
     return sorted(paths)
@@ -211,4 +240,8 @@ def _class_files(root: Path, folder: str, part: str) -> list[_ImageFile]:
 
 
 def _sub_folders(folder: Path) -> list[str]:
-    return sorted(entry.name for entry in os.scandir(folder) if entry.is_dir() and not entry.name.startswith("."))
+    return sorted(entry.name for entry in os.scandir(folder) if entry.is_dir() and not _is_hidden(entry.name))
+
+
+def _is_hidden(folder: str) -> bool:
+    return folder.startswith(".") or folder in LEFTOVERS

@@ -71,10 +71,13 @@ def open_csv(file: Path, *, folder: Path | None = None, vector_column: str | Non
     refuse_unreadable(file)
     try:
         with open(file, newline="", encoding="utf-8-sig") as handle:
-            header = next(csv.reader(handle), [])
+            delimiter = _delimiter(handle.readline())
+            handle.seek(0)
+            header = next(csv.reader(handle, delimiter=delimiter), [])
         # Everything as text: guessing types would turn "007" into 7 and an empty cell into something else.
         all_text = pa.csv.ConvertOptions(column_types={name: pa.string() for name in header})
-        table = pa.csv.read_csv(file, convert_options=all_text)
+        parsed = pa.csv.ParseOptions(delimiter=delimiter)
+        table = pa.csv.read_csv(file, parse_options=parsed, convert_options=all_text)
     except (pa.ArrowException, OSError, UnicodeDecodeError, csv.Error) as error:
         raise DataError(f"{file} cannot be read as CSV: {_first_line(error)}.") from error
     if len(set(header)) != len(header):
@@ -87,6 +90,11 @@ def open_csv(file: Path, *, folder: Path | None = None, vector_column: str | Non
     return open_table(
         table, name=file.name, folder=folder or file.parent, vector_column=vector_column, is_text=True, **columns
     )
+
+
+def _delimiter(first_line: str) -> str:
+    """What separates the names of columns: a semicolon or tab, as spreadsheets write them, where there is no comma."""
+    return next((mark for mark in (",", ";", "\t") if mark in first_line), ",")
 
 
 def _is_bracketed(cells: pa.ChunkedArray) -> bool:

@@ -10,7 +10,7 @@ from scdh.data.protocol import Protocol
 from scdh.data.row_names import RowNames
 from scdh.errors import CodesError
 from scdh.experiments.info.described import Described, counts_text, read_json, some
-from scdh.experiments.info.models import find_maker
+from scdh.experiments.info.models import find_maker, takes_images
 from scdh.index import HammingIndex
 from scdh.runs.folder import RunFolder
 
@@ -49,7 +49,8 @@ def describe_index(path: Path) -> Described:
     if len(index):
         described.suggest("search", path, "--row", int(index.ids[0]))
     if maker is not None:
-        described.suggest("search", path, "--model", maker, "IMAGE.jpg", "--html", "hits.html")
+        query = "IMAGE.jpg" if takes_images(maker) else "VECTORS.npy"
+        described.suggest("search", path, "--model", maker, query, "--html", "hits.html")
     return described
 
 

@@ -72,6 +72,9 @@ def _file(path: Path, name: str) -> Described:
         return describe_codes(path)
     if path.suffix == ".json":
         return _json(path)
+    run = RunFolder(path.parent)
+    if path in (run.checkpoint, run.log, run.steps, run.per_query()) and is_run(run.path):
+        return describe_run(run.path)
     return _data(name)
 
 

@@ -177,6 +177,11 @@ def model_of_file(file: Path) -> str | None:
         return None
 
 
+def takes_images(folder: Path) -> bool:
+    """Whether the model in a run or model folder encodes images, not embeddings."""
+    return read_model(folder / MODEL_OF_RUN if is_model(folder / MODEL_OF_RUN) else folder).get("feature_width") is None
+
+
 def find_maker(fingerprint: str, near: Path) -> Path | None:
     """The run or model folder nearby that has this fingerprint."""
     here = near.resolve().parent

@@ -19,7 +19,8 @@ def load_template(name: str, **filters: Any) -> Any:
 
     Args:
         name: file name, such as ``"report.html"``.
-        filters: functions that the template may use as ``{{ value | name }}``, besides ``count`` (1,234).
+        filters: functions that the template may use as ``{{ value | name }}``, besides ``count`` (1,234) and
+            ``path`` (the name of a file, which is broken after a folder where it is too long for a line).
 
     Returns:
         A jinja2 ``Template``. Every value is escaped unless the template marks it as safe, which only SVG drawn by
@@ -35,5 +36,11 @@ def load_template(name: str, **filters: Any) -> Any:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"count": lambda value: f"{value:,}", **filters}
+    environment.filters |= {"count": lambda value: f"{value:,}", "path": _breakable, **filters}
     return environment.get_template(name)
+
+
+def _breakable(path: str) -> Any:
+    from markupsafe import Markup, escape
+
+    return escape(path).replace("/", Markup("/<wbr>"))
