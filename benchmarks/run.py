@@ -1,9 +1,12 @@
 """``make bench``: run the benchmarks, store their rows in results.json, and write RESULTS.md and the figures from it.
 
-Sections that are not run keep their older rows. ``--quick`` stores nothing unless --out names a folder.
+Sections that are not run keep their older rows. ``--quick`` stores nothing unless --out names a folder. Search as on a
+processor that is not at hand, here one with AVX2 and no AVX-512, is a section of its own:
+``NUMBA_CPU_NAME=znver3 NUMBA_CPU_FEATURES= FAISS_SIMD_LEVEL=AVX2 python -m benchmarks.run --only search``.
 """
 
 import argparse
+import os
 import sys
 import tempfile
 import time
@@ -32,6 +35,9 @@ def main(arguments: list[str] | None = None) -> None:
     data.add_argument("--images", type=int, help="default: 640, quick 128")
     data.add_argument("--repeats", type=int, help="default: 5, quick 1")
     options = parser.parse_args(arguments)
+    if "NUMBA_CPU_NAME" in os.environ and "NUMBA_CPU_FEATURES" not in os.environ:
+        # numba would compile for that processor with the instructions of this one.
+        parser.error("NUMBA_CPU_NAME needs NUMBA_CPU_FEATURES beside it; empty: what a processor of that name has.")
     threads = options.threads or thread_count()
 
     with tempfile.TemporaryDirectory() as scratch:
