@@ -5,10 +5,12 @@ from typing import Any
 
 import pytest
 
+from scdh import progress
 from scdh.data.open import open_source
 from scdh.errors import ConfigError
 from scdh.experiments.compare import tuning, whole_rates
 from scdh.experiments.compare.grid import Grid
+from scdh.experiments.compare.rates import own_rates
 from scdh.experiments.compare.run import compare_methods
 from scdh.experiments.compare.tables import conditions_table
 from scdh.experiments.compare.whole_rates import FACTORS
@@ -109,3 +111,19 @@ def test_rates_that_are_given_are_kept(tmp_path: Path) -> None:
     grid = Grid(("scdh",), (8,), (0,), settings={**VALIDATION, **WHOLE})
     with pytest.raises(ConfigError, match="each is given"):
         whole_rates.rates_of_whole_networks(grid, open_source("digits-images"), tmp_path, tmp_path, quiet)
+
+
+@pytest.mark.slow
+def test_a_log_file_tells_of_features_and_trials_before_the_first_method_is_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(progress, "FIRST_LINE", 0.0)
+    monkeypatch.setattr(progress, "FIRST_GAP", 0.0)
+    settings = {**WHOLE, **VALIDATION, "net.freeze": True, "train.epochs": 1}
+    settings = {key: value for key, value in settings.items() if not key.startswith("train.lr_")}
+    grid, source = Grid(("scdh",), (8,), (0,), settings=settings), open_source("digits-images")
+    own_rates(grid, source, tmp_path, tmp_path / "features", quiet)
+    lines = capsys.readouterr().err.splitlines()
+    assert any(line.startswith("features of the frozen trunk 1/") and "images/s" in line for line in lines)
+    assert any(line.startswith("trying settings: 1 trials") for line in lines)
+    assert not any(line.startswith("epoch ") for line in lines)

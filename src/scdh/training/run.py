@@ -35,6 +35,7 @@ def train(
     resume: bool = False,
     feature_cache: Path | None = None,
     quiet: bool = False,
+    shows_epochs: bool = True,
     source: Source | None = None,
     keep_last: bool = True,
 ) -> Hasher:
@@ -47,6 +48,7 @@ def train(
         resume: go on with the run in ``folder``.
         feature_cache: folder that keeps a frozen trunk's features for other runs (default: the run's own folder).
         quiet: no progress bars.
+        shows_epochs: a bar and a line for every epoch; else only the features of a frozen trunk have a bar.
         source: the data that ``config.data`` describes, where they are open already.
         keep_last: where another epoch's model is taken, also leave the last one's in the folder.
     """
@@ -74,7 +76,7 @@ def train(
     cache = feature_cache if run is None or source.kind == "features" else run.feature_folder(feature_cache)
     if hasher.method.learns_by_gradient:
         data = TrainingData(config, hasher, source, protocol, accelerator, bad_images, cache, quiet)
-        result = _train(hasher, data, run, resume=resume, quiet=quiet, keep_last=keep_last)
+        result = _train(hasher, data, run, resume=resume, quiet=quiet or not shows_epochs, keep_last=keep_last)
     else:
         hasher.network.channels_last(accelerator.device)
         result = _fit(hasher, source, protocol, cache, bad_images, quiet or not accelerator.is_main_process)

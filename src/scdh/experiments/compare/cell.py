@@ -141,7 +141,7 @@ class CellRunner:
                 run.path,
                 resume=True,
                 feature_cache=self.features.folder,
-                quiet=True,
+                shows_epochs=False,
                 source=self.source,
             )
         except ConfigError as error:

@@ -60,7 +60,7 @@ def own_rates(
             if choices is None or not choices.are_for(cell.config, protocol.fingerprint):
                 choices = Choices(cell.config, to_try, protocol=protocol.fingerprint)
             with warnings_named(f"trials of {cell.name}"):
-                choose_by_trials(choices, source, protocol, file=file, feature_cache=cache, quiet=True, rates=RATES)
+                choose_by_trials(choices, source, protocol, file=file, feature_cache=cache, rates=RATES)
         rate = choices.made[0].value
         found = {choice.setting: choice.value for choice in choices.made}
         method_settings[name] = {**method_settings.get(name, {}), **found}
