@@ -69,7 +69,7 @@ class Encoder:
     async def images(self, files: Sequence[BinaryIO]) -> Encoded:
         """Codes of the image files of one request; Refusal if one cannot be used, or too many are waiting."""
         if not self.takes_images:
-            raise invalid("This model takes embeddings, not images; send them to /v1/search/vector.")
+            raise invalid("This model takes embeddings, not images; send vectors as JSON.")
         if not 1 <= len(files) <= self._limits.images:
             raise invalid(f"Send 1 to {self._limits.images} images in the field 'image', got {len(files)}.")
         loop = asyncio.get_running_loop()
