@@ -28,6 +28,7 @@ function begin() {
   running = new AbortController();
   byId("message").replaceChildren();
   byId("results").setAttribute("aria-busy", "true");
+  delete byId("results").dataset.state;
   return running.signal;
 }
 
@@ -87,6 +88,7 @@ function showError(error, again) {
   byId("search").hidden = false; // a picture may have been dropped on the map
   byId("map").hidden = true;
   title("No results");
+  byId("results").dataset.state = "trouble"; // which has a title of its own
   showMessage(trouble(error, helps(again)));
   if (error.passes) retryWhenReady(again);
 }

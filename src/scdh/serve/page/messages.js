@@ -13,7 +13,7 @@ const KINDS = {
   not_found: { title: "Not found", hint: "It may have been removed.", helps: ["start"] },
   no_overview: { title: "The items cannot be listed", hint: "Searching works all the same.", helps: ["picture", "search"] },
   bad_image: { title: "This picture cannot be used", helps: ["picture", "before"] },
-  too_large: { title: "Too large", helps: ["picture", "before"] },
+  too_large: { title: "Too large", hint: "A smaller picture works.", helps: ["picture", "before"] },
   slow: { title: "The upload took too long", helps: ["again", "picture"] },
   not_pictures: { title: "No pictures here", helps: ["before"] },
   invalid: { title: "This search is not possible", helps: ["filter", "settings", "start"] },
