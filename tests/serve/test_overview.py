@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import gc
+import json
 import weakref
 
 import numpy as np
@@ -126,8 +127,20 @@ def test_some_items_come_from_anywhere_or_have_a_label():
     assert some == some_items(snapshot, 9, [])
     assert {tuple(item["labels"]) for item in some_items(snapshot, 99, ["a", "c"])} == {("a",), ("c",)}
     assert len(some_items(snapshot, 99, ["a", "c"])) == 40
-    with pytest.raises(Refusal, match="No item has such a label"):
-        some_items(snapshot, 9, ["d"])
+    for labels in (["d"], ["a", "d"]):  # as a search says it
+        with pytest.raises(Refusal, match="No item has the label 'd'"):
+            some_items(snapshot, 9, labels)
+
+
+def test_a_map_of_nothing_is_not_kept():
+    """Items that were added to an empty index were not on the map for five minutes."""
+    empty, some = labelled(np.zeros(0, np.int64), ["a"]), labelled(np.zeros(9, np.int64), ["a"])
+
+    async def ask() -> list[int]:
+        maps = Maps()
+        return [json.loads(await maps.of(snapshot))["points"] for snapshot in (empty, some)]
+
+    assert asyncio.run(ask()) == [0, 9]
 
 
 def test_codes_of_items_that_are_there():

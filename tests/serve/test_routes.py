@@ -55,6 +55,7 @@ def test_metrics_count_requests_batches_and_items(site):
     assert 'scdh_batch_size_count{kind="images"}' in text
     assert 'scdh_queue_length{kind="images"} 0.0' in text
     assert "scdh_items 12.0" in text
+    assert re.search(r"^process_resident_memory_bytes [0-9.e+]+$", text, re.MULTILINE)
 
 
 def test_images_give_the_hits_of_the_index_itself(site, shop):
@@ -174,6 +175,51 @@ def test_refusals_have_one_form(site, method, path, options, status, code):
     # Some parsers give up earlier, and say that the body cannot be read.
     allowed = [(status, code), (400, "bad_request")] if "content" in options else [(status, code)]
     assert (answer.status_code, found) in allowed
+
+
+@pytest.mark.parametrize("path", ["/health", "/ready", "/metrics", "/v1/info", "/v1/items/3", "/"])
+def test_head_is_get_without_the_body(site, path):
+    """Load balancers and monitors ask so."""
+    answer, whole = site.http.head(path), site.http.get(path)
+    assert (answer.status_code, answer.content) == (200, b"")
+    assert answer.headers["content-type"] == whole.headers["content-type"]
+    assert path == "/metrics" or int(answer.headers["content-length"]) == len(whole.content)
+    assert (site.http.head("/v1/items/99").status_code, site.http.head("/v1/search/code").status_code) == (404, 405)
+    route = "other" if path == "/" else path.replace("3", "{id}")
+    assert f'scdh_requests_total{{method="HEAD",route="{route}",status="200"}}' in site.http.get("/metrics").text
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "allowed"),
+    [
+        ("PUT", "/v1/items/3", {"GET", "HEAD", "DELETE"}),
+        ("GET", "/v1/items", {"POST"}),
+        ("POST", "/health", {"GET", "HEAD"}),
+        ("OPTIONS", "/v1/search/code", {"POST"}),
+        ("DELETE", "/", {"GET", "HEAD"}),
+    ],
+)
+def test_a_wrong_method_is_told_the_right_ones(site, method, path, allowed):
+    answer = site.http.request(method, path)
+    assert error_of(answer, 405) == "method_not_allowed"
+    assert set(answer.headers["allow"].split(", ")) == allowed
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("/v1/items/3/similar?raduis=2", "There is no parameter 'raduis' here; there are k, label, radius and rank."),
+        ("/v1/items/3/similar?k=2&labels=pear", "There is no parameter 'labels' here"),
+        ("/v1/search/image?labels=pear", "There is no parameter 'labels' here"),
+        ("/v1/search/code?k=2", "There is no parameter 'k' here; settings belong into the body."),
+        ("/v1/sample?count=2", "There is no parameter 'count' here; there are k and label."),
+    ],
+)
+def test_a_misspelt_parameter_is_not_passed_over(site, path, message):
+    sent = {"files": {"image": picture(1)}} if "image" in path else {"json": {"codes": ["0000"]}}
+    answer = site.http.get(path) if "search" not in path else site.http.post(path, **sent)
+    assert error_of(answer, 422) == "invalid"
+    assert message in answer.json()["error"]["message"]
 
 
 def test_every_answer_has_the_headers_for_browsers(site):

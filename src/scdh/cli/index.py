@@ -64,6 +64,10 @@ def index(
 def _write_file(paths: list[Path], out: Path, append: bool, replace: bool, renumber: bool, as_json: bool) -> None:
     from scdh.cli.index_file import write_index
     from scdh.cli.inputs import check_file_writable, check_not_there
+    from scdh.index.milvus.uri import is_milvus_uri
+
+    if is_milvus_uri(str(out)):
+        raise ConfigError("--out is a file; codes go into a Milvus collection with --to.")
 
     check_file_writable(out)
     if not append:

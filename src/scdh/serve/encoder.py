@@ -69,13 +69,15 @@ class Encoder:
     async def images(self, files: Sequence[BinaryIO]) -> Encoded:
         """Codes of the image files of one request; Refusal if one cannot be used, or too many are waiting."""
         if not self.takes_images:
-            raise invalid("This model takes embeddings, not images; send them to /v1/search/vector.")
+            raise invalid("This model takes embeddings, not images; send vectors as JSON.")
         if not 1 <= len(files) <= self._limits.images:
             raise invalid(f"Send 1 to {self._limits.images} images in the field 'image', got {len(files)}.")
         loop = asyncio.get_running_loop()
         with self._admission.admit(len(files)):
             decoding = [
-                loop.run_in_executor(self._decoders, self._decoded, file, number)
+                loop.run_in_executor(
+                    self._decoders, self._decoded, file, f"number {number}" if files[1:] else "that was sent"
+                )
                 for number, file in enumerate(files, start=1)
             ]
             return self._encoded(await self._batcher.run(await _all(decoding)))
@@ -104,7 +106,7 @@ class Encoder:
             file = io.BytesIO()
             Image.new("RGB", (64, 64)).save(file, "JPEG")
             file.seek(0)
-            example = self._decoded(file, 1)
+            example = self._decoded(file, "to warm up with")
         for count in (1, min(5, self._limits.batch), self._limits.batch):
             self._encoded(self._runner.submit(self._run, [example] * count).result())
 
@@ -113,18 +115,18 @@ class Encoder:
         self._decoders.shutdown(wait=False, cancel_futures=True)
         self._runner.shutdown(wait=False)
 
-    def _decoded(self, file: BinaryIO, number: int) -> np.ndarray:
-        """The input of the network, uint8 [3, size, size]."""
+    def _decoded(self, file: BinaryIO, where: str) -> np.ndarray:
+        """The input of the network, uint8 [3, size, size]; ``where`` says which image it is."""
         preprocess = self.hasher.preprocess
         assert preprocess is not None
         try:
             most = self._limits.pixels
-            image = decode(file.read(), f"number {number}", preprocess.needed_side(), most_pixels=most)
+            image = decode(file.read(), where, preprocess.needed_side(), most_pixels=most)
             return preprocess.evaluation_image(image)
         except BadImage as error:
             raise bad_image(str(error)) from None
         except MemoryError:
-            raise too_large(f"The image number {number} takes more memory than there is.") from None
+            raise too_large(f"The image {where} takes more memory than there is.") from None
 
     def _run(self, inputs: list[np.ndarray]) -> list[np.ndarray]:
         """u [r] of each input."""

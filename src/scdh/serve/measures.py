@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
 
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
@@ -22,6 +22,7 @@ class Measures:
         self.index_loads = Counter("scdh_index_loads", "New states of the index that were taken up.", **own)
         self.index_errors = Counter("scdh_index_errors", "Times the index could not be read or written.", **own)
         self.ready = Gauge("scdh_ready", "1 while model and index are warm.", **own)
+        ProcessCollector(**own)  # memory, processor time and open files, under the usual names (on Linux)
         for kind in ("images", "searches", "changes"):
             self.queue.labels(kind).set(0)
 

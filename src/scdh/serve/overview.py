@@ -15,7 +15,7 @@ from scdh.index import HammingIndex
 from scdh.label_arrays import is_labelled
 from scdh.printable import printable
 from scdh.serve.layout import place
-from scdh.serve.refusals import Refusal, invalid
+from scdh.serve.refusals import Refusal
 from scdh.serve.snapshot import Snapshot
 
 MOST_POINTS = 100_000
@@ -51,8 +51,10 @@ class Maps:
         return self._making
 
     async def _make(self, snapshot: Snapshot) -> bytes:
-        content = await asyncio.to_thread(lambda: json.dumps(make_map(snapshot)).encode("ascii"))
-        self._newest = (weakref.ref(snapshot), time.monotonic(), content)
+        made = await asyncio.to_thread(make_map, snapshot)
+        content = await asyncio.to_thread(lambda: json.dumps(made).encode("ascii"))
+        if made["points"]:  # what is added to an empty index must not wait for its turn
+            self._newest = (weakref.ref(snapshot), time.monotonic(), content)
         return content
 
 
@@ -82,11 +84,7 @@ def some_items(snapshot: Snapshot, count: int, labels: Sequence[str]) -> list[di
     """What is known of up to ``count`` items from anywhere in the collection, the same ones each time."""
     known = _known_ids(snapshot)
     if labels:
-        names = snapshot.names
-        wanted = [] if names is None else [own for own in names.label_names if printable(own) in labels]
-        if names is None or not wanted:
-            raise invalid("No item has such a label.")
-        known = np.intersect1d(known, names.ids_with_labels(wanted))
+        known = np.intersect1d(known, snapshot.ids_with_labels(labels))
     return snapshot.describe(_sample(known, count))
 
 

@@ -206,17 +206,22 @@ class Snapshot:
         ids = self.index.ids
         return self.names.labels[slice(None) if np.array_equal(self.names.ids, ids) else np.isin(self.names.ids, ids)]
 
-    def _filter(self, labels: tuple[str, ...]) -> NDArray[Any]:
-        """What may be found: a mask over the ids of an index file, which is quickest; ids for Milvus."""
-        if labels in self._allowed:
-            return self._allowed[labels]
+    def ids_with_labels(self, labels: Sequence[str]) -> NDArray[np.int64]:
+        """The ids with one of these labels as they are shown, possibly of items that were removed; Refusal 422 for a
+        label that there is not."""
         if self.names is None or not self.names.labelled:
             raise invalid("The items of this index have no labels to filter by.")
         wanted = [label for label in self.names.label_names if printable(label) in labels]
         unknown = set(labels) - {printable(label) for label in wanted}
         if unknown:
             raise invalid(f"No item has the label {min(unknown)!r}.")
-        allowed = self.names.ids_with_labels(wanted)
+        return self.names.ids_with_labels(wanted)
+
+    def _filter(self, labels: tuple[str, ...]) -> NDArray[Any]:
+        """What may be found: a mask over the ids of an index file, which is quickest; ids for Milvus."""
+        if labels in self._allowed:
+            return self._allowed[labels]
+        allowed: NDArray[Any] = self.ids_with_labels(labels)
         if isinstance(self.index, HammingIndex):
             allowed = np.isin(self.index.ids, allowed)
         if len(self._allowed) >= KEPT_FILTERS:

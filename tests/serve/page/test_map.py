@@ -152,7 +152,7 @@ def test_a_finger_first_sees_and_then_searches(open_tab, site):
 
 
 def test_a_map_that_cannot_be_had_says_why_and_can_be_asked_for_again(tab):
-    error = {"status": 404, "json": {"error": {"code": "no_overview", "message": "No ids are known."}}}
+    error = {"status": 503, "json": {"error": {"code": "index_unusable", "message": "No ids are known."}}}
     tab.page.route("**/v1/map", lambda route: route.fulfill(**error))
     tab.wait_for_results()
     tab.page.click("#to-map")

@@ -106,7 +106,7 @@ def test_a_radius_keeps_what_is_near_and_says_when_nothing_is(tab, site):
     assert 0 < len(expected) < 11
     tab.page.locator("#radius").fill("0")
     tab.wait_for_title("Nothing found")
-    assert "No item is within 0 bits" in tab.message()
+    assert "No other item is within 0 bits" in tab.message()
     tab.page.get_by_role("button", name="Search at any distance").click()
     tab.wait_for_results("11 results")
     assert tab.query() == "?item=3"

@@ -25,7 +25,7 @@ def test_a_file_that_is_no_picture_is_refused_in_a_sentence(tab, tmp_path):
     tab.wait_for_results()
     tab.page.set_input_files("#file", broken)
     tab.page.locator("#message .panel").wait_for()
-    assert "Not a picture" in tab.message()
+    assert "This picture cannot be used" in tab.message()
     assert tab.page.locator("#grid > *").count() == 0
     text = tmp_path / "text.txt"
     text.write_text("words")
@@ -85,9 +85,20 @@ def test_a_busy_service_can_be_asked_again(tab):
 
 def test_an_answer_of_something_else_is_no_crash(tab):
     tab.wait_for_results()
-    tab.page.route("**/similar*", lambda route: route.fulfill(status=502, body="<html>Bad gateway</html>"))
+    tab.page.route("**/similar*", lambda route: route.fulfill(status=200, body="<html>Log in</html>"))
     tab.page.locator("#grid .card").first.click()
-    tab.page.get_by_text("cannot be read (502)").wait_for()
+    tab.page.get_by_text("cannot be read (200)").wait_for()
+    tab.page.unroute("**/similar*")
+    tab.page.get_by_role("button", name="Load the page again").click()
+    tab.wait_for_results("11 results")
+
+
+def test_a_proxy_that_does_not_reach_the_service_is_waited_for(tab):
+    tab.wait_for_results()
+    tab.page.route("**/similar*", lambda route: route.fulfill(status=502, body="<html>Bad gateway</html>"), times=1)
+    tab.page.locator("#grid .card").first.click()
+    tab.page.get_by_text("The service cannot be reached (502). This page tries again by itself.").wait_for()
+    tab.wait_for_results("11 results")
 
 
 def test_while_it_searches_the_page_says_so(tab):

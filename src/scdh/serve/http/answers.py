@@ -9,6 +9,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import Match
 
 from scdh.serve.refusals import Refusal, invalid
 
@@ -71,7 +72,7 @@ async def answer_invalid(_: Request, error: Exception) -> Response:
     return error_answer(invalid(f"{place or 'The body'} is not accepted: {reason.rstrip('.')}."))
 
 
-async def answer_http(_: Request, error: Exception) -> Response:
+async def answer_http(request: Request, error: Exception) -> Response:
     """What the framework refuses."""
     assert isinstance(error, HTTPException)
     if isinstance(own := getattr(error, "refusal", None), Refusal):
@@ -80,7 +81,20 @@ async def answer_http(_: Request, error: Exception) -> Response:
         404: Refusal(404, "not_found", "There is no such address; /docs lists those there are."),
         405: Refusal(405, "method_not_allowed", "This address takes another method; /docs lists them."),
     }.get(error.status_code) or Refusal(error.status_code, "bad_request", "The body of the request cannot be read.")
-    return error_answer(refusal, error.headers)
+    headers = {"allow": _methods_of(request)} if refusal.status == 405 else error.headers
+    return error_answer(refusal, headers)
+
+
+def _methods_of(request: Request) -> str:
+    """What the address takes; the framework names the methods of one of its routes only."""
+
+    def is_taken(method: str) -> bool:
+        asked = {**request.scope, "method": method}
+        return any(route.matches(asked)[0] is Match.FULL for route in request.app.routes)
+
+    # The guard answers HEAD as GET.
+    taken = {"GET": "GET, HEAD", "POST": "POST", "DELETE": "DELETE"}
+    return ", ".join(shown for method, shown in taken.items() if is_taken(method))
 
 
 async def answer_nobody(_: Request, __: Exception) -> Response:

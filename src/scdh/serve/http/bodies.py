@@ -217,6 +217,15 @@ def media_type(request: Request) -> str:
     return request.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
+def refuse_unknown_parameters(request: Request) -> None:
+    """A dependency of routes: a misspelt parameter of the address must not be passed over either."""
+    known = sorted(field.alias for field in request.scope["route"].dependant.query_params)
+    unknown = next((name for name in request.query_params if name not in known), None)
+    if unknown is not None:
+        there = f"there are {', '.join(known[:-1])} and {known[-1]}" if known else "settings belong into the body"
+        raise invalid(f"There is no parameter {unknown!r} here; {there}.")
+
+
 def make_question(
     k: int | None, radius: int | None, labels: list[str], most: int, rank: Rank = "bits", *, has_outputs: bool = True
 ) -> Question:

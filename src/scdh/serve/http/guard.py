@@ -72,8 +72,8 @@ class Guard:
         except Exception as error:
             log("request failed", logging.ERROR, error, id=exchange.id)
             if not exchange.status:
-                answer = await answer_bug(Request(scope), error)
-                await answer(scope, receive, exchange.send)
+                answer = await answer_bug(Request(exchange.scope), error)
+                await answer(exchange.scope, receive, exchange.send)
         finally:
             self._record(exchange)
 
@@ -101,7 +101,7 @@ class Guard:
 
     def _record(self, exchange: "_Exchange") -> None:
         route = getattr(exchange.scope.get("route"), "path", None) or "other"
-        seconds, method = time.perf_counter() - exchange.begun, exchange.scope["method"]
+        seconds, method = time.perf_counter() - exchange.begun, exchange.method
         method = method if method in ("GET", "HEAD", "POST", "DELETE", "OPTIONS") else "other"
         measures = self._service.measures
         measures.requests.labels(route, method, str(exchange.status or GONE)).inc()
@@ -123,10 +123,13 @@ class _Exchange:
     """One request and its answer: counts the body, bounds its time, adds headers."""
 
     def __init__(self, scope: Scope, receive: Receive, send: Send, limit: int, seconds: float) -> None:
-        self.scope, self._receive, self._send, self._limit = scope, receive, send, limit
+        self._receive, self._send, self._limit = receive, send, limit
+        # HEAD is answered as GET, of whose answer the server leaves out the body.
+        self.method: str = scope["method"]
+        self.scope = {**scope, "method": "GET"} if self.method == "HEAD" else scope
         self.id, self.begun, self.status, self.received = secrets.token_hex(8), time.perf_counter(), 0, 0
         self._seconds = seconds
-        scope[REQUEST_ID] = self.id
+        self.scope[REQUEST_ID] = self.id
         self._deadline = asyncio.get_running_loop().time() + seconds
         self._is_read = self.awaits_body = False
 

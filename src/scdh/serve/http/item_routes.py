@@ -30,7 +30,7 @@ from scdh.serve.http.bodies import (
     media_type,
     read_json,
 )
-from scdh.serve.http.search_routes import K, LabelFilter, Radius, RankBy
+from scdh.serve.http.search_routes import KNOWN_ONLY, K, LabelFilter, Radius, RankBy
 from scdh.serve.refusals import Refusal, invalid
 from scdh.serve.service import Service
 
@@ -46,7 +46,7 @@ async def item(request: Request, item_id: ItemId) -> Json:
     return Json(await service.item(item_id))
 
 
-@router.get("/{id}/similar", response_model=SearchAnswer, responses=errors(404, 422))
+@router.get("/{id}/similar", response_model=SearchAnswer, responses=errors(404, 422), dependencies=KNOWN_ONLY)
 async def similar(
     request: Request,
     item_id: ItemId,

@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from scdh.serve.http.answers import Json
 from scdh.serve.http.bodies import Id, errors
-from scdh.serve.http.search_routes import LabelFilter
+from scdh.serve.http.search_routes import KNOWN_ONLY, LabelFilter
 from scdh.serve.overview import Maps, codes_of, some_items
 from scdh.serve.service import Service
 
@@ -65,7 +65,7 @@ async def collection_map(request: Request) -> Response:
     return Response(content, media_type="application/json", headers=headers)
 
 
-@router.get("/sample", response_model=SampleAnswer, responses=errors(404, 422))
+@router.get("/sample", response_model=SampleAnswer, responses=errors(404, 422), dependencies=KNOWN_ONLY)
 async def sample(
     request: Request,
     k: Annotated[int, Query(ge=1, le=200, description="Most items.")] = 24,

@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, File, Query, Request, UploadFile
+from fastapi import APIRouter, Depends, File, Query, Request, UploadFile
 from starlette.responses import Response
 
 from scdh.serve.http.answers import search_answer
@@ -16,12 +16,14 @@ from scdh.serve.http.bodies import (
     json_body,
     make_question,
     read_json,
+    refuse_unknown_parameters,
 )
 from scdh.serve.refusals import invalid
 from scdh.serve.service import Service
 from scdh.serve.snapshot import Rank
 
-router = APIRouter(prefix="/v1/search", tags=["search"])
+KNOWN_ONLY = [Depends(refuse_unknown_parameters)]
+router = APIRouter(prefix="/v1/search", tags=["search"], dependencies=KNOWN_ONLY)
 
 K = Annotated[int | None, Query(ge=1, description="Most hits of a query (10, or all within the radius).")]
 Radius = Annotated[int | None, Query(ge=0, le=1 << 16, description="Only items at most this many bits away.")]

@@ -19,6 +19,13 @@ function parse(text) {
   return JSON.parse(text, (key, value, context) => (key === "id" ? (context?.source ?? String(value)) : value));
 }
 
+// Not an answer of the service, but of a proxy before it.
+function unreadable(status) {
+  if (status === 413) return new ServiceError("too_large", "The picture is larger than may be sent.", status);
+  if ([502, 503, 504].includes(status)) return new ServiceError("offline", `The service cannot be reached (${status}).`, status);
+  return new ServiceError("bad_answer", `The service gave an answer that cannot be read (${status}).`, status);
+}
+
 async function request(address, options = {}) {
   let answer, text;
   try {
@@ -32,7 +39,7 @@ async function request(address, options = {}) {
   try {
     content = parse(text);
   } catch {
-    throw new ServiceError("bad_answer", `The service gave an answer that cannot be read (${answer.status}).`, answer.status);
+    throw unreadable(answer.status);
   }
   if (!answer.ok) {
     const { code = "error", message = "The service refused this." } = content?.error ?? {};
@@ -63,7 +70,7 @@ function body({ k, radius, labels, rank = "bits" }) {
 const first = (answer) => answer.results[0];
 
 export const api = {
-  info: () => request("v1/info"),
+  info: (signal) => request("v1/info", { signal }),
   isReady: () => request("ready").then(() => true, () => false),
   item: (id, signal) => request(`v1/items/${encodeURIComponent(id)}`, { signal }),
   thumbnail: (id) => `v1/items/${encodeURIComponent(id)}/thumbnail`,

@@ -1,8 +1,10 @@
 // The page: reads the address, asks the service, shows the answer.
 import { api, ServiceError } from "./api.js";
 import { Controls } from "./controls.js";
-import { announce, byId, count, panel, shortName } from "./elements.js";
-import { listenForPictures } from "./picker.js";
+import { announce, byId, count, shortName } from "./elements.js";
+import { CollectionMap } from "./map.js";
+import { nothing, trouble } from "./messages.js";
+import { askForEmbeddings, listenForPictures } from "./picker.js";
 import { fileToSend, preview } from "./pictures.js";
 import { Results, showQuery, shownDistances } from "./results.js";
 import { addressOf, hasQuery, readAddress, START } from "./state.js";
@@ -12,6 +14,7 @@ const SAMPLE = 24;
 const RETRY_MILLISECONDS = 2000;
 
 let info = null;
+let isNew = false; // whether `info` was just asked for
 let results = null;
 let map = null;
 let state = START;
@@ -25,6 +28,7 @@ function begin() {
   running = new AbortController();
   byId("message").replaceChildren();
   byId("results").setAttribute("aria-busy", "true");
+  delete byId("results").dataset.state;
   return running.signal;
 }
 
@@ -35,10 +39,9 @@ function showView() {
   byId("search").dataset.mode = hasQuery(state) ? "results" : "start";
   byId("to-search").href = addressOf({ ...state, view: "search" });
   byId("to-map").href = addressOf({ ...state, view: "map" });
-  byId("to-search").toggleAttribute("aria-current", !isMap);
-  byId("to-map").toggleAttribute("aria-current", isMap);
   for (const [id, isHere] of [["to-search", !isMap], ["to-map", isMap]]) {
     if (isHere) byId(id).setAttribute("aria-current", "page");
+    else byId(id).removeAttribute("aria-current");
   }
   controls.showRank(state.code !== null && uploadOf(history.state) !== null);
   document.querySelector(".skip").href = isMap ? "#points" : "#results";
@@ -56,9 +59,10 @@ async function show(focus = false) {
   showView();
   if (state.view === "map") {
     running?.abort();
-    await showMap();
+    map ??= new CollectionMap(info, (id) => go({ ...state, view: "search", item: id, code: null }, { focus: true }));
+    await map.show(state);
   } else if (hasQuery(state)) await search(focus);
-  else await browse();
+  else await browse(focus);
 }
 
 async function attempt(work, again) {
@@ -80,16 +84,34 @@ function title(text, note = "") {
 }
 
 function showError(error, again) {
-  if (!(error instanceof ServiceError)) console.error(error);
   results?.clear();
-  const message = error instanceof ServiceError ? error.message : "This page met an error of its own.";
-  const titles = { offline: "No connection", starting: "Starting", busy: "Busy", not_found: "Not found", bad_image: "Not a picture" };
-  title("Search");
-  const text = error.passes ? `${message} This page tries again by itself.` : message;
-  byId("message").replaceChildren(
-    panel(titles[error.code] ?? "That did not work", text, { wrong: !error.passes, action: "Try again", onAction: again }),
-  );
+  byId("search").hidden = false; // a picture may have been dropped on the map
+  byId("map").hidden = true;
+  title("No results");
+  byId("results").dataset.state = "trouble"; // which has a title of its own
+  showMessage(trouble(error, helps(again)));
   if (error.passes) retryWhenReady(again);
+}
+
+function showMessage(box) {
+  byId("message").replaceChildren(box);
+  byId("message").scrollIntoView({ block: "nearest" });
+}
+
+// Buttons of messages: name → [text, what it does], or null where it does not apply now.
+function helps(again) {
+  const change = (part) => () => go({ ...state, ...part }, { keepsPicture: true, focus: true });
+  const isRefined = state.k !== START.k || state.radius !== null;
+  const before = state.view === "map" ? "Back to the map" : hasQuery(state) ? "Back to the results" : "Back to the collection";
+  return {
+    again: ["Try again", () => { byId("results").focus({ preventScroll: true }); again(); }],
+    picture: ["Choose another picture", () => byId("choose").click()],
+    before: [before, () => (info ? show(true) : start())],
+    start: ["Back to the collection", () => go(START, { focus: true })],
+    distance: state.radius === null ? null : ["Search at any distance", change({ radius: null })],
+    filter: state.labels.length ? ["Remove the filter", change({ labels: [] })] : null,
+    settings: isRefined ? ["Use the usual settings", change({ k: START.k, radius: null })] : null,
+  };
 }
 
 function retryWhenReady(again) {
@@ -103,21 +125,23 @@ function retryWhenReady(again) {
   }, RETRY_MILLISECONDS);
 }
 
-function browse() {
+function browse(focus = false) {
   byId("query").hidden = true;
   return attempt(async (signal) => {
-    title("From the collection", info.index.items ? "Choose one to see what is most like it." : "");
+    title("From the collection");
     results.showWaiting();
+    if (!isNew) await loadInfo(signal); // items may have come and gone since
     const { items } = await api.sample(SAMPLE, state.labels, signal);
     results.showItems(items, state);
-    if (!items.length) {
-      byId("message").replaceChildren(panel("This collection is empty", "Items that are added to the index appear here."));
-    }
+    title("From the collection", items.length ? "Choose one to see what is most like it." : "");
+    if (!items.length) showMessage(nothing(state, helps(browse)));
+    if (focus) focusResults();
     await showStrips(items, null, signal);
   }, browse);
 }
 
 function search(focus) {
+  const again = () => search(focus);
   return attempt(async (signal) => {
     title("Searching …");
     results.showWaiting();
@@ -126,18 +150,18 @@ function search(focus) {
       const name = shortName(item.name) || `Item ${item.id}`;
       const picture = item.picture ? api.thumbnail(item.id) : null;
       showQuery({ kind: "Similar to", name, title: item.name, labels: item.labels, picture, code: found.code }, results.bits);
-      await showFound(found, focus, signal);
+      await showFound(found, focus, signal, again);
     } else {
       const upload = state.rank === "outputs" ? uploadOf(history.state) : null;
       const found = upload ? await upload(state, signal) : await api.searchCode(state.code, { ...state, rank: "bits" }, signal);
       const { address = null, name = null } = history.state ?? {};
       showQuery({ kind: address ? "Your picture" : "Code", name: name ?? "Shared search", picture: address, code: found.code }, results.bits);
-      await showFound(found, focus, signal, upload !== null);
+      await showFound(found, focus, signal, again, upload !== null);
     }
-  }, () => search(focus));
+  }, again);
 }
 
-async function showFound(found, focus, signal, isByOutputs = false) {
+async function showFound(found, focus, signal, again, isByOutputs = false) {
   const { hits, total } = found;
   const shown = shownDistances(hits, isByOutputs);
   results.showItems(hits, state, shown);
@@ -153,24 +177,16 @@ async function showFound(found, focus, signal, isByOutputs = false) {
     title(heading, [within, `${range}${shown.at(-1).unit} away`].filter(Boolean).join(" · "));
   } else {
     title("Nothing found", within);
-    byId("message").replaceChildren(nothingFound());
+    showMessage(nothing(state, helps(again)));
   }
   announce(`${byId("results-title").textContent}. ${byId("results-note").textContent}`);
-  if (focus) {
-    byId("results").focus({ preventScroll: true });
-    scrollTo({ top: 0 });
-  }
+  if (focus) focusResults();
   await showStrips(hits, found.code, signal);
 }
 
-function nothingFound() {
-  if (state.radius !== null) {
-    const text = `No item${state.labels.length ? " with these labels" : ""} is within ${count(state.radius, "bit")}.`;
-    const onAction = () => go({ ...state, radius: null }, { keepsPicture: true });
-    return panel("Nothing is that near", text, { action: "Search at any distance", onAction });
-  }
-  const onAction = () => go({ ...state, labels: [] }, { keepsPicture: true });
-  return panel("No items", "There is nothing to find here.", state.labels.length ? { action: "Clear the filter", onAction } : {});
+function focusResults() {
+  byId("results").focus({ preventScroll: true });
+  scrollTo({ top: 0 });
 }
 
 async function showStrips(items, code, signal) {
@@ -179,11 +195,13 @@ async function showStrips(items, code, signal) {
 
 // A picture has no address; its code has one, and leads to the same results.
 function searchPicture(file) {
+  const again = () => searchPicture(file);
   return attempt(async (signal) => {
     byId("search").dataset.mode = "results";
     byId("search").hidden = false;
     byId("map").hidden = true;
     title("Searching …");
+    if (!info) await loadInfo(signal);
     results.showWaiting();
     const { address, pixels } = await preview(file);
     signal.throwIfAborted(); // reading a picture cannot be ended, so another search may have begun
@@ -197,8 +215,8 @@ function searchPicture(file) {
     state = readAddress();
     showView();
     showQuery({ kind: "Your picture", name, picture: address, code: found.code }, results.bits);
-    await showFound(found, true, signal, isByOutputs);
-  }, () => searchPicture(file));
+    await showFound(found, true, signal, again, isByOutputs);
+  }, again);
 }
 
 function searchVector(vector) {
@@ -209,16 +227,9 @@ function searchVector(vector) {
   }, () => searchVector(vector));
 }
 
-async function showMap() {
-  if (map === null) {
-    const { CollectionMap } = await import("./map.js");
-    map = new CollectionMap(info, (id) => go({ ...state, view: "search", item: id, code: null }, { focus: true }));
-  }
-  await map.show(state);
-}
-
 // What is typed or pasted: a code, or an embedding where the model takes these.
 function searchText(text) {
+  if (!info) return "The collection is still being loaded.";
   const digits = 2 * Math.ceil(info.index.bits / 8);
   const compact = text.replace(/\s+/g, "").toLowerCase();
   if (compact.length === digits && /^[0-9a-f]+$/.test(compact)) {
@@ -233,26 +244,27 @@ function searchText(text) {
   return "";
 }
 
-function setUp() {
+const takesPictures = () => info?.model.input !== "embeddings";
+
+async function loadInfo(signal) {
+  info = await api.info(signal);
   results = new Results(info);
   controls.setUp(info);
+  controls.show(state);
   byId("facts").textContent = `${count(info.index.items, "item")} · ${info.index.bits} bits · ${info.model.method}`;
-  if (info.model.input === "images") return;
-  byId("picker").hidden = true;
-  byId("by-code").open = true;
-  byId("ask-title").textContent = "Search by example";
-  byId("lead").textContent = "Choose an item, or paste an embedding, and see what is most like it.";
-  byId("by-code-title").textContent = "Search by embedding or code";
-  byId("code-label").textContent = "Numbers of an embedding, or a code in hexadecimal digits";
+  if (!takesPictures()) askForEmbeddings();
+}
+
+// What was given is no picture, or no picture is wanted.
+function refusePicture(message) {
+  const error = takesPictures()
+    ? new ServiceError("bad_image", message)
+    : new ServiceError("not_pictures", "This collection is searched with embeddings or codes.");
+  return attempt(() => Promise.reject(error), show);
 }
 
 function listen() {
-  listenForPictures({
-    isEnabled: () => info?.model.input === "images",
-    onPicture: searchPicture,
-    onText: (text) => { if (info) searchText(text); },
-    onRefused: (message) => showError(new ServiceError("bad_image", message), () => show()),
-  });
+  listenForPictures({ isEnabled: takesPictures, onPicture: searchPicture, onText: searchText, onRefused: refusePicture });
   byId("code-form").addEventListener("submit", (event) => {
     event.preventDefault();
     byId("code-error").textContent = searchText(byId("code-text").value);
@@ -273,12 +285,13 @@ function listen() {
 }
 
 async function start() {
-  await attempt(async () => {
+  await attempt(async (signal) => {
     title("Loading …");
-    info = await api.info();
-    setUp();
+    await loadInfo(signal);
+    isNew = true;
   }, start);
   if (info) await show();
+  isNew = false;
 }
 
 listen();

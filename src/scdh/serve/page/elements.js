@@ -41,15 +41,15 @@ export function labelText(labels) {
   return labels.map((label) => labelParts(label).value).join(" · ");
 }
 
-// A box in the place of results: what happened, and what can be done.
-export function panel(title, text, { wrong = false, action = null, onAction = null } = {}) {
-  const box = make("div", wrong ? "panel wrong" : "panel", {}, make("h3", "", {}, title));
-  if (text) box.append(make("p", "", {}, text));
-  if (action) {
-    const button = make("button", "button", { type: "button" }, action);
-    button.addEventListener("click", onAction);
-    box.append(button);
-  }
+// A box in the place of results: what is so, and buttons [text, what it does] for what can be done; null is left out.
+export function panel(title, text, { wrong = false, actions = [] } = {}) {
+  const box = make("div", wrong ? "panel wrong" : "panel", {}, make("h3", "", {}, title), make("p", "", {}, text));
+  const buttons = actions.filter(Boolean).map(([label, act], place) => {
+    const button = make("button", place ? "button" : "button primary", { type: "button" }, label);
+    button.addEventListener("click", act);
+    return button;
+  });
+  if (buttons.length) box.append(make("div", "panel-buttons", {}, ...buttons));
   return box;
 }
 

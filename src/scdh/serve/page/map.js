@@ -3,10 +3,11 @@ import { api } from "./api.js";
 import { isDark, labelColour } from "./colours.js";
 import { makeDrawing } from "./draw.js";
 import { announce, byId, count, labelText, make, makeSvg, panel, shortName } from "./elements.js";
+import { nothing, trouble } from "./messages.js";
 import { listenForMoves } from "./moves.js";
 import { Points } from "./points.js";
 import { Frame } from "./results.js";
-import { addressOf } from "./state.js";
+import { addressOf, START } from "./state.js";
 
 const MOST_LEGEND = 300;
 const REACH = 12; // pixels around the pointer
@@ -34,28 +35,36 @@ export class CollectionMap {
 
   async load() {
     byId("map-message").replaceChildren(panel("Drawing the map", "The first time this takes some seconds."));
+    const helps = {
+      again: ["Try again", () => this.show(this.state)],
+      search: ["Back to the search", () => byId("to-search").click()],
+    };
+    let points;
     try {
-      this.points = new Points(await api.map());
+      points = new Points(await api.map());
     } catch (error) {
-      if (error.passes) {
-        setTimeout(() => { if (!byId("map").hidden && !this.points) this.show(this.state); }, RETRY_MILLISECONDS);
-        if (error.code === "timeout") return;
-      }
-      const again = { wrong: !error.passes, action: "Try again", onAction: () => this.show(this.state) };
-      byId("map-message").replaceChildren(panel("There is no map", error.message, again));
+      if (error.passes) this.retryWhenReady();
+      if (error.code !== "timeout") byId("map-message").replaceChildren(trouble(error, helps));
       return;
     }
-    if (!this.points.length) {
-      byId("map-message").replaceChildren(panel("This collection is empty", "Items that are added appear here."));
-      return;
-    }
-    byId("map-message").replaceChildren();
+    byId("map-message").replaceChildren(...(points.length ? [] : [nothing(START, helps)]));
+    if (!points.length) return;
+    this.points = points;
     this.drawing = makeDrawing(this.canvas, this.points);
     this.drawing.onRestored = () => this.redraw();
     this.colour();
     this.showLegend();
     this.fit();
     this.listen();
+  }
+
+  retryWhenReady() {
+    clearTimeout(this.retryTimer);
+    this.retryTimer = setTimeout(async () => {
+      if (byId("map").hidden || this.points) return; // the next visit asks again
+      if (await api.isReady()) this.show(this.state);
+      else this.retryWhenReady();
+    }, RETRY_MILLISECONDS);
   }
 
   listen() {

@@ -4,10 +4,10 @@ import { byId } from "./elements.js";
 // A phone opens its own camera through the file input; elsewhere a dialog shows the camera's picture.
 const hasOwnCamera = () => matchMedia("(pointer: coarse)").matches;
 
-// Calls onPicture(file), onText(text) for pasted text, onRefused(sentence).
+// Calls onPicture(file), onText(text) for pasted text, onRefused(sentence) for what is no picture or while not isEnabled().
 export function listenForPictures({ isEnabled, onPicture, onText, onRefused }) {
   const take = (files) => {
-    const picture = [...files].find((file) => file.type.startsWith("image/"));
+    const picture = isEnabled() && [...files].find((file) => file.type.startsWith("image/"));
     if (picture) onPicture(picture);
     else onRefused("Only picture files can be searched with.");
   };
@@ -22,11 +22,12 @@ export function listenForPictures({ isEnabled, onPicture, onText, onRefused }) {
   listenForDrops(isEnabled, take, onRefused);
   document.addEventListener("paste", (event) => {
     const isTyping = event.target.closest?.("input, textarea");
-    if (event.clipboardData.files.length && isEnabled()) {
+    const text = event.clipboardData.getData("text/plain").trim(); // cells of a spreadsheet come as a picture, too
+    if (event.clipboardData.files.length && (isEnabled() || !text)) {
       event.preventDefault();
       take(event.clipboardData.files);
     } else if (!isTyping) {
-      onText(event.clipboardData.getData("text/plain").trim());
+      onText(text);
     }
   });
 }
@@ -49,7 +50,6 @@ function listenForDrops(isEnabled, take, onRefused) {
     event.preventDefault();
     depth = 0;
     cover.hidden = true;
-    if (!isEnabled()) return;
     if (event.dataTransfer.files.length) take(event.dataTransfer.files);
     else onRefused("Drop a picture file; a picture of another web page has to be saved first.");
   });
@@ -66,6 +66,10 @@ function listenForCamera(onPicture) {
   };
   dialog.addEventListener("close", stop);
   byId("camera-cancel").addEventListener("click", () => dialog.close());
+  byId("camera-choose").addEventListener("click", () => {
+    dialog.close();
+    byId("choose").click();
+  });
   byId("photograph").addEventListener("click", async () => {
     if (hasOwnCamera() || !navigator.mediaDevices) {
       byId("camera").click();
@@ -73,6 +77,7 @@ function listenForCamera(onPicture) {
     }
     byId("camera-error").textContent = "";
     byId("camera-shoot").disabled = true;
+    byId("camera-choose").hidden = true;
     dialog.showModal();
     try {
       const opened = await navigator.mediaDevices.getUserMedia({ video: { facingMode: "environment" } });
@@ -83,6 +88,7 @@ function listenForCamera(onPicture) {
       byId("camera-shoot").disabled = false;
     } catch {
       byId("camera-error").textContent = "No camera can be used: there is none, or this page may not use it.";
+      byId("camera-choose").hidden = false;
     }
   });
   byId("camera-shoot").addEventListener("click", () => {
@@ -95,4 +101,15 @@ function listenForCamera(onPicture) {
       if (blob) onPicture(new File([blob], "Photo", { type: "image/jpeg" }));
     }, "image/jpeg", 0.95);
   });
+}
+
+// For a model of embeddings, which takes no pictures.
+export function askForEmbeddings() {
+  if (byId("picker").hidden) return;
+  byId("picker").hidden = true;
+  byId("by-code").open = true;
+  byId("ask-title").textContent = "Search by example";
+  byId("lead").textContent = "Choose an item, or paste an embedding, and see what is most like it.";
+  byId("by-code-title").textContent = "Search by embedding or code";
+  byId("code-label").textContent = "Numbers of an embedding, or a code in hexadecimal digits";
 }

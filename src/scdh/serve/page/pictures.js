@@ -2,6 +2,8 @@
 
 const PREVIEW_SIDE = 360;
 const SENT_SIDE = 2048;
+// What the service reads; what only the browser can read, such as AVIF, is sent as a JPEG.
+const SENT_AS_THEY_ARE = /^image\/(jpeg|png|bmp|gif|webp|tiff)$/;
 
 async function drawn(file, side) {
   const bitmap = await createImageBitmap(file);
@@ -27,8 +29,8 @@ export async function preview(file) {
 
 // The file itself wherever possible, as scaling changes some bits of the code.
 export async function fileToSend(file, pixels, limits) {
-  const isTooLarge = file.size > 0.95 * limits.upload || pixels > limits.pixels;
-  if (!isTooLarge) return file;
+  const isSmall = file.size <= 0.95 * limits.upload && pixels <= limits.pixels;
+  if (isSmall && SENT_AS_THEY_ARE.test(file.type)) return file;
   try {
     const { canvas } = await drawn(file, SENT_SIDE);
     return await new Promise((resolve) => canvas.toBlob((blob) => resolve(blob ?? file), "image/jpeg", 0.92));
