@@ -64,7 +64,7 @@ def test_numbers_too_large_for_float32_count_as_infinite() -> None:
         (X[0], None, "must be numbers"),
         (X[:0], None, "are empty"),
         (X.astype(str), None, "must be numbers"),
-        (X, np.array([0.5] * 6), "fractions or NaN; -1 means no label"),
+        (X, np.array([0.5] * 6), "fractions or infinity; NaN or -1 means no label"),
         (X, np.full((6, 2), 3), "only 0 and 1"),
         (X, np.zeros((6, 2, 2), int), r"shape \[n\] or \[n, C\]"),
         (X, np.array([1j] * 6), "not of type complex128"),
