@@ -57,3 +57,14 @@ def renumbered(labels: np.ndarray, new_numbers: np.ndarray, num_classes: int) ->
     hot = np.zeros((len(labels), num_classes), np.uint8)
     hot[:, new_numbers] = labels
     return hot
+
+
+def with_classes(labels: np.ndarray, stays: np.ndarray) -> np.ndarray:
+    """Labels without the classes where ``stays``, bool [C], is false; the others keep their order.
+
+    >>> with_classes(np.array([2, 1, -1]), np.array([True, False, True])).tolist()
+    [1, -1, -1]
+    """
+    if labels.ndim == 2:
+        return labels[:, stays]
+    return renumbered(labels, np.where(stays, np.cumsum(stays) - 1, NO_LABEL), int(stays.sum()))
