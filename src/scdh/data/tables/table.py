@@ -18,7 +18,7 @@ from scdh.data.tables.columns import (
 from scdh.data.tables.label_cells import AUTO
 from scdh.data.tables.split_columns import choose_split_column, note_on_columns, read_split
 from scdh.data.tables.titles import RowTitles
-from scdh.data.tables.vectors import read_vectors
+from scdh.data.tables.vectors import gather_columns, read_vectors
 from scdh.errors import DataError
 
 
@@ -56,6 +56,8 @@ def open_table(
         raise DataError(f"{name} has no rows.")
     _refuse_damaged(table, name)
     folder = folder or Path()
+    if vector_column is not None and "*" in vector_column and vector_column not in table.column_names:
+        table = gather_columns(table, vector_column, name)
     column, kind = choose_item_column(table, name, image_column, vector_column, label_column, folder)
     label_columns = choose_label_columns(table, name, label_column, column, kind)
     split_name = None if split is not None else choose_split_column(table, name, split_column, [column, *label_columns])
