@@ -68,3 +68,13 @@ def with_classes(labels: np.ndarray, stays: np.ndarray) -> np.ndarray:
     if labels.ndim == 2:
         return labels[:, stays]
     return renumbered(labels, np.where(stays, np.cumsum(stays) - 1, NO_LABEL), int(stays.sum()))
+
+
+def count_label_sets(labels: np.ndarray) -> int:
+    """How many different sets of labels rows have; rows without a label have none.
+
+    >>> count_label_sets(np.array([[1, 0], [1, 1], [1, 0], [0, 0]])), count_label_sets(np.array([2, 2, -1]))
+    (2, 1)
+    """
+    labels = labels[is_labelled(labels)]
+    return len(np.unique(np.packbits(labels.astype(bool), axis=1) if labels.ndim == 2 else labels, axis=0))

@@ -12,6 +12,7 @@ from scdh.data.batches.sampling import shares, steps_per_epoch
 from scdh.data.learned_labels import learned_source
 from scdh.data.source import Source
 from scdh.errors import ConfigError
+from scdh.label_arrays import count_label_sets
 from scdh.methods.declared import check_known, declared
 from scdh.methods.registry import make_method
 from scdh.runs.protocol import protocol_of
@@ -107,7 +108,7 @@ class Grid:
         if self.preset is None and self.file is None and source is not None:
             config = load_config(overrides={**given, **cell})
             split = self.splits.of(config, source)
-            made = suited_choices(config, split.learned, split.train_rows, given, searched=split.searched)
+            made = suited_choices(config, split.learned, split.train_rows, given, 0, split.searched, split.label_sets)
             defaults = {choice.setting: choice.value for choice in made}
         return load_config(self.preset, self.file, {**defaults, **given, **cell})
 
@@ -137,12 +138,13 @@ class Grid:
 
 class SplitFacts(NamedTuple):
     """``train_rows``: those with a label; ``searched``: training rows and all rows of the database; ``learned``: the
-    data with the labels that training sees.
+    data with the labels that training sees; ``label_sets``: how many different sets of labels training rows have.
     """
 
     train_rows: int
     searched: tuple[int, int]
     learned: Source
+    label_sets: int
 
 
 class Splits:
@@ -156,7 +158,8 @@ class Splits:
         if key not in self._facts:
             protocol = protocol_of(config, source)
             learned = learned_source(source, protocol)
-            self._facts[key] = SplitFacts(len(protocol.train), protocol.searched_counts, learned)
+            sets = count_label_sets(learned.labels[protocol.train])
+            self._facts[key] = SplitFacts(len(protocol.train), protocol.searched_counts, learned, sets)
         return self._facts[key]
 
 
