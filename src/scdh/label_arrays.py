@@ -57,3 +57,24 @@ def renumbered(labels: np.ndarray, new_numbers: np.ndarray, num_classes: int) ->
     hot = np.zeros((len(labels), num_classes), np.uint8)
     hot[:, new_numbers] = labels
     return hot
+
+
+def with_classes(labels: np.ndarray, stays: np.ndarray) -> np.ndarray:
+    """Labels without the classes where ``stays``, bool [C], is false; the others keep their order.
+
+    >>> with_classes(np.array([2, 1, -1]), np.array([True, False, True])).tolist()
+    [1, -1, -1]
+    """
+    if labels.ndim == 2:
+        return labels[:, stays]
+    return renumbered(labels, np.where(stays, np.cumsum(stays) - 1, NO_LABEL), int(stays.sum()))
+
+
+def count_label_sets(labels: np.ndarray) -> int:
+    """How many different sets of labels rows have; rows without a label have none.
+
+    >>> count_label_sets(np.array([[1, 0], [1, 1], [1, 0], [0, 0]])), count_label_sets(np.array([2, 2, -1]))
+    (2, 1)
+    """
+    labels = labels[is_labelled(labels)]
+    return len(np.unique(np.packbits(labels.astype(bool), axis=1) if labels.ndim == 2 else labels, axis=0))

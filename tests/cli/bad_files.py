@@ -72,6 +72,15 @@ def _vectors(d: Path) -> None:
     cells = [row[:3] if i == 7 else row for i, row in enumerate(x.tolist())]
     pq.write_table(pa.table({"embedding": cells, "label": y}), d / "ragged.parquet")
     (d / "prices.csv").write_text("shop,price\na,1\nb,2\n")
+    np.savez(d / "parts.npz", x_train=x, y_train=y, x_test=x[:, :2])
+    lines = [f'"{row}",{i % 2},{word}' for i, (row, word) in enumerate(zip(x.tolist(), words, strict=True))]
+    (d / "subset.csv").write_text("\n".join(["embedding,label,Subset", *lines]))
+    rows = [",".join(map(str, row)) for row in x.tolist()]
+    (d / "wide.csv").write_text("\n".join(["f0,f1,f2,f3", *rows]))
+    two = {"a": [*words[:10], "", ""], "b": [*words[:10], "", ""]}
+    pq.write_table(pa.table({"embedding": x.tolist(), "label": y, **two}), d / "two_splits.parquet")
+    (d / "loop").mkdir()
+    (d / "loop" / "again").symlink_to(".")
 
 
 def _changed_run(d: Path) -> None:

@@ -108,6 +108,23 @@ CASES = (
         "train --data {d}/few.npz --set data.split_column=part --out {d}/x",
         ("few.npz", "--set data.split_column", "'part'"),
     ),
+    Case(
+        "split column of another name with an unknown word",
+        f"train --data {{d}}/subset.csv {QUICK} --out {{d}}/x",
+        ("subset.csv", "holdout (2 rows)", "--set data.validation=holdout"),
+    ),
+    Case(
+        "two columns that may be the split",
+        "datasets {d}/two_splits.parquet",
+        ("two_splits.parquet", "a and b", "--set data.split_column"),
+    ),
+    Case("arrays of parts that do not fit", "datasets {d}/parts.npz", ("x_train and x_test", "differ in width")),
+    Case("folder that leads back to itself", "datasets {d}/loop", ("loop", "no images")),
+    Case("one number a column", "datasets {d}/wide.csv", ("wide.csv", "f0, f1, f2, f3", '--vector-column "f*"')),
+    Case("columns that no name fits", "datasets {d}/wide.csv --vector-column g*", ("'g*'", "f0, f1, f2, f3")),
+    Case(
+        "columns that hold no numbers", "datasets {d}/prices.csv --vector-column *", ("'shop'", "number in every row")
+    ),
     Case("part without a word", "train --data {d}/split.npz --set data.query= --out {d}/x", ("data.query", "one word")),
     Case(
         "part that is two things",

@@ -64,7 +64,7 @@ def test_numbers_too_large_for_float32_count_as_infinite() -> None:
         (X[0], None, "must be numbers"),
         (X[:0], None, "are empty"),
         (X.astype(str), None, "must be numbers"),
-        (X, np.array([0.5] * 6), "fractions or NaN; -1 means no label"),
+        (X, np.array([0.5] * 6), "fractions or infinity; NaN or -1 means no label"),
         (X, np.full((6, 2), 3), "only 0 and 1"),
         (X, np.zeros((6, 2, 2), int), r"shape \[n\] or \[n, C\]"),
         (X, np.array([1j] * 6), "not of type complex128"),
@@ -190,6 +190,38 @@ def test_source_is_abstract() -> None:
         Source()  # type: ignore[abstract]
 
 
+def test_a_split_under_another_name(tmp_path: Path) -> None:
+    words = np.array(["Train", "train", " DEV", "query", "", "train"])
+    meta = np.array([{"who": 1}], dtype=object)  # left alone, as nobody asks for it
+    np.savez(tmp_path / "s.npz", X=X, target=np.array([0, 1, np.nan, 1, 0, 0]), meta=meta, use=words)
+    source = open_source(tmp_path / "s.npz")
+    assert source.split is not None
+    assert source.split.tolist() == ["train", "train", "val", "test", "", "train"]
+    assert source.labels.tolist() == [0, 1, -1, 1, 0, 0]
+    np.savez(tmp_path / "n.npz", X=X, y=np.zeros(6), fold=np.arange(6) % 2)
+    assert open_source(tmp_path / "n.npz").split is None
+    source = open_source(tmp_path / "n.npz", split_column="fold")
+    assert source.split is not None
+    assert source.split.tolist() == ["0", "1"] * 3
+
+
+@pytest.mark.parametrize("names", [("x_train", "y_train", "x_test"), ("TrainImages", "train_labels", "test-images")])
+def test_arrays_of_each_part(tmp_path: Path, names: tuple[str, str, str]) -> None:
+    vectors, labels, others = names
+    np.savez(tmp_path / "k.npz", **{vectors: X, labels: np.arange(6) % 2, others: X[:2]})
+    source = open_source(tmp_path / "k.npz")
+    assert source.split is not None
+    assert source.split.tolist() == ["train"] * 6 + ["test"] * 2
+    assert source.labels.tolist() == [0, 1, 0, 1, 0, 1, -1, -1]
+    assert np.array_equal(source.features, np.concatenate([X, X[:2]]).astype(np.float32))
+    np.savez(tmp_path / "w.npz", **{vectors: X, others: X[:, :2]})
+    with pytest.raises(DataError, match=r"w.npz: .* differ in width"):
+        open_source(tmp_path / "w.npz")
+    np.savez(tmp_path / "s.npz", **{vectors: X, labels: np.arange(5)})
+    with pytest.raises(DataError, match=r"s.npz has 6 rows of train but 5 labels in"):
+        open_source(tmp_path / "s.npz")
+
+
 def test_a_split_beside_the_vectors(tmp_path: Path) -> None:
     words = np.array(["Train", "train", " DEV", "query", "", "else"])
     for key, values in (("split", words), ("Split", words.astype("S"))):
@@ -197,7 +229,7 @@ def test_a_split_beside_the_vectors(tmp_path: Path) -> None:
         source = open_source(str(tmp_path / "s.npz"))
         assert source.split is not None
         assert source.split.tolist() == ["train", "train", "val", "test", "", "else"]
-        assert source.split_origin == "array split of s.npz"
+        assert source.split_origin == f"array {key} of s.npz"
     np.savez(tmp_path / "short.npz", X=X, split=words[:4])
     with pytest.raises(DataError, match=r"short.npz has 6 rows but 4 split values"):
         open_source(str(tmp_path / "short.npz"))

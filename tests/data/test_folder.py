@@ -292,3 +292,15 @@ def test_a_path_object_names_data_too(tmp_path):
     assert open_source(tmp_path).fingerprint() == open_source(str(tmp_path)).fingerprint()
     with pytest.raises(DataError, match="Data are a name or a path, not None"):
         open_source(None)
+
+
+def test_links_to_a_folder_above_are_no_classes(tmp_path: Path) -> None:
+    write_pictures(tmp_path, ["photos/cat/1.jpg", "photos/dog/1.jpg", "more/2.jpg"])
+    (tmp_path / "photos" / "again").symlink_to(".")
+    (tmp_path / "photos" / "above").symlink_to(tmp_path)
+    (tmp_path / "photos" / "pig").symlink_to(tmp_path / "more")  # a class that lies elsewhere
+    assert open_source(tmp_path / "photos").label_names == ["cat", "dog", "pig"]
+    (tmp_path / "loop").mkdir()
+    (tmp_path / "loop" / "me").symlink_to(".")
+    with pytest.raises(DataError, match="holds no images"):
+        open_source(tmp_path / "loop")

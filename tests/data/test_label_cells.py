@@ -80,6 +80,20 @@ def test_separators_and_lists() -> None:
     assert parse(["10", " 9", None], read_numbers=False) == ["10", " 9", ""]
 
 
+def test_cells_that_do_not_decide_change_nothing_for_the_others() -> None:
+    cells = tag_cells(300, 40)
+    decides = np.arange(900) < 300
+
+    def parsed(cells: list[str], more: list[str]) -> list[Any]:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return parse_label_cells(cells + more, "auto", what="tags", read_numbers=True, decides=decides)[0][:300]
+
+    poison = [f"poison {i}" for i in range(600)]
+    for column in (cells, [str(i % 12) for i in range(300)], [f"['a', 'b{i % 9}']" for i in range(300)]):
+        assert parsed(column, poison) == parsed(column, column + column)
+
+
 def test_tables_of_both_kinds_split_alike(tmp_path: Path) -> None:
     write_pictures(tmp_path, ["0.png", "1.png", "2.png"])
     paths, cells = ["0.png", "1.png", "2.png"], ["sea, sky", "sky", "sea"]

@@ -165,3 +165,20 @@ def test_vectors_in_csv(tmp_path: Path) -> None:
         opened('x,y\n"[1, 2]",a\n,b\n', vector_column="x")
     with pytest.raises(DataError, match="name it with --image-column"):
         opened("x,y\n1,2\n3,4\n")  # a single number a row is no vector
+
+
+def test_one_number_a_column(tmp_path: Path) -> None:
+    (tmp_path / "w.csv").write_text("f0,label,f1,f10\n1,a,2,3\n4,b,5.5,6\n")
+    with pytest.raises(DataError, match=r'a column of its own, --vector-column "f\*" joins them'):
+        open_source(tmp_path / "w.csv")
+    source = open_source(tmp_path / "w.csv", vector_column="f*")
+    assert source.features.tolist() == [[1, 2, 3], [4, 5.5, 6]]
+    assert source.label_names == ["a", "b"]
+    file = write_parquet(tmp_path / "n.parquet", {"0": [1, 2], "1": [0.5, None], "2": [3, 4], "y": [0, 1]})
+    with pytest.raises(DataError, match=r'--vector-column "\[0-9\]\*" joins them'):
+        open_source(file)
+    with pytest.raises(DataError, match=r"1 of 2 embeddings hold NaN or infinity, the first is row 1"):
+        open_source(file, vector_column="[0-9]*")
+    (tmp_path / "e.csv").write_text("f0,f1\n1,2\n3,\n")
+    with pytest.raises(DataError, match=r"Column 'f1' of e.csv, which 'f\*' names, must hold a number in every row"):
+        open_source(tmp_path / "e.csv", vector_column="f*")

@@ -140,11 +140,15 @@ def test_files_named_by_part_and_others(tmp_path: Path) -> None:
         ("split", [0, 1, 2], ["0", "1", "2"]),
         ("split", pa.array(["train", "test", "test"]).dictionary_encode(), ["train", "test", "test"]),
         ("subset", ["train", "dev", None], ["train", "val", ""]),
-        ("subset", ["train", "odd", "dev"], None),
+        ("subset", ["train", "odd", "dev"], ["train", "odd", "val"]),  # a run asks about odd
+        ("Dataset", ["train2017", "val2017", None], ["train2017", "val2017", ""]),
+        ("dataset", ["toys", "books", "test"], None),
         ("Partition", ["gallery", "gallery", "query"], ["database", "database", "test"]),
         ("set", [None, None, ""], None),
         ("set", [1, 2, 3], None),
-        ("kind", ["train", "test", "test"], None),
+        ("kind", ["train", "Test", ""], ["train", "test", ""]),
+        ("kind", ["train", "bus", "test"], None),
+        ("kind", ["test", "index", "test"], None),
     ],
 )
 def test_split_columns(tmp_path: Path, column: str, cells: Any, expected: list[str] | None) -> None:
@@ -152,6 +156,20 @@ def test_split_columns(tmp_path: Path, column: str, cells: Any, expected: list[s
     assert (None if source.split is None else source.split.tolist()) == expected
     if expected is not None:
         assert source.split_origin == f"column '{column}' of t.parquet"
+
+
+def test_columns_that_may_be_a_split(tmp_path: Path) -> None:
+    words = ["train", "test", "train"]
+    with pytest.raises(DataError, match=r"several columns that may be the split, a and b; .*--set data.split_column"):
+        open_source(write_labelled(tmp_path / "two.parquet", 3, a=words, b=words))
+    for cells, train, query in (([True, False, False], "False", "True"), ([1, 0, 0], "0", "1")):
+        file = write_labelled(tmp_path / "flags.parquet", 3, is_test=cells)
+        note = f"--set data.split_column=is_test --set data.train={train} --set data.query={query} follows it"
+        assert open_source(file).split_note == f"column 'is_test' is not followed; {note}"
+        source = open_source(file, split_column="is_test")
+        assert source.split is not None
+        assert source.split.tolist() == [str(cell) for cell in cells]
+    assert open_source(write_labelled(tmp_path / "none.parquet", 3, is_red=[True, False, True])).split_note == ""
 
 
 def test_a_split_column_of_another_name(tmp_path: Path) -> None:
@@ -308,6 +326,16 @@ def test_csv_several_labels(tmp_path: Path) -> None:
 def test_csv_numbers_sort_by_size_and_leading_zeros_stay(tmp_path: Path) -> None:
     assert open_source(write_csv(tmp_path, "path,label\n0.png,10\n1.png,9\n2.png,-1\n")).label_names == ["9", "10"]
     assert open_source(write_csv(tmp_path, "path,label\n0.png,007\n1.png,7\n")).label_names == ["007", "7"]
+    names = "path,label\n0.png,cat\n1.png,-1\n2.png,NaN\n"
+    with pytest.warns(UserWarning, match=r"Column 'label' of .* holds 'NaN' \(1 rows\), which is read as no label"):
+        assert open_source(write_csv(tmp_path, names)).labels.tolist() == [0, -1, -1]
+
+
+def test_csv_titles_lose_blanks(tmp_path: Path) -> None:
+    source = open_source(write_csv(tmp_path, "path, label, split\n0.png, b,train\n1.png,a, test\n"))
+    assert source.label_names == ["a", "b"]
+    assert source.split is not None
+    assert source.split.tolist() == ["train", "test"]
     assert open_source(write_csv(tmp_path, "path,label\n0.png,10;9\n1.png,9\n")).label_names == ["9", "10"]
 
 

@@ -2,10 +2,13 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from scdh.data.arrays.memory import ArraySource
 from scdh.data.open import open_source
 from scdh.evaluation import evaluate_distances
+from scdh.experiments.compare.grid import Grid
 from scdh.experiments.compare.rates import RATES
 from scdh.metrics.cosine import cosine_distances
 from scdh.runs.folder import RunFolder
@@ -92,3 +95,12 @@ def test_rates_that_are_given_or_not_wanted_are_not_tried(tmp_path: Path) -> Non
     assert code == 0
     assert not (tmp_path / "b/rates").exists()
     assert "SCDH" in out
+
+
+def test_rows_of_a_comparison_are_the_papers_form_where_training_would_choose_another() -> None:
+    rng = np.random.default_rng(0)
+    hot = (rng.random((300, 5)) < 0.4).astype(np.uint8)
+    source = ArraySource(rng.normal(size=(300, 4)), hot, name="made-up")
+    config = Grid(("scdh",), (8,), (0,)).cell(source, "scdh", 8, 0).config
+    assert config.method.own["lam"] == 0.001
+    assert config.method.own.get("form", "softmax") == "softmax"

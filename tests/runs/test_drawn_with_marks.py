@@ -69,3 +69,23 @@ def test_validation_rows_train_beside_the_rows_that_keep_a_label() -> None:
     assert np.array_equal(all_.train, np.union1d(few.train, few.validation))
     assert np.array_equal(all_.unlabelled, few.unlabelled)
     assert counts(all_) == (30, 0, 20, 60, 50)
+
+
+@pytest.mark.parametrize("several", [False, True], ids=["one label", "many labels"])
+def test_a_class_of_queries_alone_asks_for_no_training_rows(several: bool) -> None:
+    data = source(("train", 40), ("test", 10), classes=3)
+    queries = data.rows_of_parts("test")
+    data.labels[queries[:4]], data.label_names = 3, ["a", "b", "c", "only queries"]
+    if several:
+        data.labels = np.eye(4, dtype=np.uint8)[data.labels]
+    p = split(data, train_per_class=5, validation_per_class=2)
+    assert counts(p)[:3] == (9, 6, 10)
+    assert "4 queries have no label that a database row has, and score 0" in p.about
+
+
+def test_rows_without_labels_say_which_do_not_train() -> None:
+    data = source(("train", 40), ("test", 10))
+    data.labels[:] = -1
+    p = protocol_of(load_config(overrides={"method.name": "itq"}), data)
+    assert counts(p) == (40, 0, 0, 40, 0)
+    assert p.about.endswith("10 rows are marked as parts that do not train")

@@ -92,6 +92,15 @@ def npz(root: Path, labels: np.ndarray, seeds: np.ndarray) -> dict[str, Any]:
     return VECTORS | {"data.source": str(root / "v.npz")}
 
 
+def npz_of_parts(root: Path, labels: np.ndarray, seeds: np.ndarray) -> dict[str, Any]:
+    arrays = {}
+    for part in ("train", "val", "test"):
+        rows = np.flatnonzero(np.isin(PARTS, part))
+        arrays |= {f"x_{part}": vectors(seeds[rows]), f"y_{part}": labels[rows]}
+    np.savez(root / "v.npz", **arrays)
+    return VECTORS | {"data.source": str(root / "v.npz")}
+
+
 def vector_parquet(root: Path, labels: np.ndarray, seeds: np.ndarray) -> dict[str, Any]:
     cells = pa.array(vectors(seeds).tolist(), pa.list_(pa.float32()))
     write_parquet(root / "v.parquet", {"embedding": cells, "label": labels, "Subset": PARTS})
@@ -117,7 +126,7 @@ def drawn(root: Path, labels: np.ndarray, seeds: np.ndarray) -> dict[str, Any]:
     return VECTORS | {"data.source": str(root / "v.npy"), "data.labels": str(root / "y.npy")}
 
 
-SOURCES = [folder, parts_below_classes, csv, parquet, parquet_files, npz, vector_parquet, vector_csv]
+SOURCES = [folder, parts_below_classes, csv, parquet, parquet_files, npz, npz_of_parts, vector_parquet, vector_csv]
 
 
 def weights(make: Callable[..., dict[str, Any]], root: Path, part: str, **more: Any) -> str:

@@ -1,5 +1,6 @@
 """Poisoned queries change no choice: neither trials and the run that follows, nor rates of a comparison."""
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from scdh.training import trials
 from scdh.training.plan import plan_run
 from scdh.training.run import train
 from scdh.training.search import FULL_LENGTH_TRIALS
-from tests.training.test_leaks import CLASSES, PARTS, PHOTOS, picture, poison, vectors
+from tests.training.test_leaks import CLASSES, PARTS, PHOTOS, VECTORS, picture, poison, vectors
 
 GIVEN: dict[str, Any] = {"data.source": "made-up", "net.hidden": [8], "method.bits": 8, "train.epochs": 2}
 
@@ -62,6 +63,33 @@ def test_rates_of_a_comparison(tmp_path: Path) -> None:
     )
     assert tried("test") == clean
     assert tried("val") != clean
+
+
+@pytest.mark.parametrize("form", ["numbers", "tags", "lists"])
+def test_query_labels_of_another_form(form: str, tmp_path: Path) -> None:
+    """What a column of text holds (numbers, lists, commas) is told by the training rows, and so the order of labels."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(160, 6)).round(3)
+
+    def cell(row: int) -> str:
+        if form == "numbers":
+            return str(row % 12)
+        tags = [f"t{tag}" for tag in rng.choice(9, size=3, replace=False)]
+        return str(tags) if form == "lists" else ", ".join(tags)
+
+    clean = [cell(row) for row in range(160)]
+
+    def weights(poison: list[str], name: str) -> str:
+        labels = clean[:120] + poison
+        rows = zip(x, labels, strict=True)
+        lines = [f'"{v.tolist()}","{label}",{"train" if i < 120 else "test"}' for i, (v, label) in enumerate(rows)]
+        (tmp_path / name).write_text("\n".join(["vector,label,split", *lines]))
+        config = load_config(overrides={"data.source": str(tmp_path / name), **VECTORS})
+        with pytest.warns(UserWarning, match="separated by commas") if form == "tags" else nullcontext():
+            return train(config, None, quiet=True).fingerprint()
+
+    assert weights([f"poison, {i}" for i in range(40)], "p.csv") == weights(clean[120:], "c.csv")
+    assert weights(["-1"] * 40, "n.csv") == weights([""] * 40, "e.csv")
 
 
 @pytest.mark.slow

@@ -160,11 +160,24 @@ def test_many_classes_get_a_warm_up_and_many_labels_the_papers_weights():
     many = ArraySource(rng.normal(size=(5000, 4)).astype(np.float32), np.arange(5000) % 500, name="made-up")
     settings = {choice.setting: choice.value for choice in plan_run(GIVEN, source=many).choices.made}
     assert settings["method.warm_up_epochs"] > 0
+    assert "method.form" not in settings
     hot = (rng.random((300, 5)) < 0.4).astype(np.uint8)
     labels = plan_run(GIVEN, source=ArraySource(rng.normal(size=(300, 4)), hot, name="made-up"))
     settings = {choice.setting: choice.value for choice in labels.choices.made}
-    assert (settings["method.lam"], settings["method.mu"]) == (0.001, 0.1)
+    assert (settings["method.lam"], settings["method.mu"], settings["method.form"]) == (0.001, 0.1, "own")
+    assert "different sets of 5 labels" in next(c.reason for c in labels.choices.made if c.setting == "method.form")
     assert "method.warm_up_epochs" not in settings
+
+
+def test_labels_within_labels_compete():
+    """Where one label of an item tells the others (a kind and a finer kind), sets are no more than labels."""
+    kinds = np.arange(300) % 6
+    hot = np.concatenate([np.eye(6, dtype=np.uint8)[kinds], np.eye(2, dtype=np.uint8)[kinds % 2]], axis=1)
+    parts = np.where(np.arange(300) < 240, "train", "test")
+    data = ArraySource(np.random.default_rng(0).normal(size=(300, 4)), hot, name="made-up", split=parts)
+    assert "method.form" not in {choice.setting for choice in plan_run(GIVEN, source=data).choices.made}
+    data.labels[240:] = np.random.default_rng(1).random((60, 8)) < 0.5  # sets of queries do not count
+    assert "method.form" not in {choice.setting for choice in plan_run(GIVEN, source=data).choices.made}
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ Encoded = tuple[np.ndarray, list[str]]  # int64 [n] or uint8 multi-hot [n, C], a
 
 
 def encode_single(values: Sequence[Any], names: list[str] | None = None, *, what: str = "labels") -> Encoded:
-    """One value a row; None, "" and −1 mean no label. With ``names``, value i stands for ``names[i]``."""
+    """One value a row; None, "" and −1 (also as text) mean no label. With ``names``, value i is ``names[i]``."""
     if names is not None:
         return _to_numbers([NO_LABEL if _is_missing(v) else v for v in values], names, what), list(names)
     nested = next((v for v in values if isinstance(v, list | dict | set)), None)
@@ -70,9 +70,12 @@ def encode_array(y: np.ndarray, names: list[str] | None = None, *, what: str = "
     if y.ndim not in (1, 2):
         raise DataError(f"{what} must have the shape [n] or [n, C], not {list(y.shape)}.")
     if y.dtype.kind == "f":
+        if y.ndim == 1:
+            y = np.where(np.isnan(y), NO_LABEL, y)  # a missing label, as pandas has it
         if not (np.isfinite(y).all() and (y == np.floor(y)).all()):
             raise DataError(
-                f"{what} must be whole numbers, names or 0/1 rows, but hold fractions or NaN; -1 means no label."
+                f"{what} must be whole numbers, names or 0/1 rows, but hold fractions or infinity; NaN or -1 means no "
+                "label."
             )
         y = y.astype(np.int64)
     if y.dtype.kind not in "iubUS":
@@ -156,18 +159,16 @@ def labels_like(y: Any, count: int, learned: np.ndarray | None, classes: np.ndar
 
 
 def _sort_values(values: Iterable[Any], what: str) -> list[Any]:
-    """Integers by size, text by alphabet; anything else is refused."""
+    """Integers by size, then text by alphabet (a column of text may hold both); anything else is refused."""
     values = list(values)
-    for kind in (str, int):
-        if all(isinstance(v, kind) for v in values):
-            return sorted(values)
     other = next((v for v in values if not isinstance(v, str | int)), None)
-    example = f"for example {other!r}" if other is not None else "a mixture of the two"
-    raise DataError(f"{what} must be whole numbers or names, but hold {example}.")
+    if other is not None:
+        raise DataError(f"{what} must be whole numbers or names, but hold for example {other!r}.")
+    return sorted(v for v in values if not isinstance(v, str)) + sorted(v for v in values if isinstance(v, str))
 
 
 def _is_missing(value: Any) -> bool:
-    return value is None or value == "" or (isinstance(value, int) and value == NO_LABEL)
+    return value is None or value in ("", str(NO_LABEL)) or (isinstance(value, int) and value == NO_LABEL)
 
 
 def _to_numbers(values: Any, names: list[str], what: str, rows: np.ndarray | None = None) -> np.ndarray:

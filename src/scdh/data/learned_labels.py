@@ -11,7 +11,7 @@ import numpy as np
 
 from scdh.data.protocol import Protocol
 from scdh.data.source import Source
-from scdh.label_arrays import NO_LABEL, renumbered, rows_per_class
+from scdh.label_arrays import rows_per_class, with_classes
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -37,11 +37,7 @@ class _LearnedLabels(Source):
         self.name, self.kind = source.name, source.kind
         self.split, self.split_origin, self.split_note = source.split, source.split_origin, source.split_note
         self.label_names = [name for name, stays in zip(source.label_names, is_learned, strict=True) if stays]
-        if source.multi_label:
-            self.labels = source.labels[:, is_learned]
-        else:
-            numbers = np.where(is_learned, np.cumsum(is_learned) - 1, NO_LABEL)
-            self.labels = renumbered(source.labels, numbers, len(self.label_names))
+        self.labels = with_classes(source.labels, is_learned)
 
     @property
     def features(self) -> np.ndarray:

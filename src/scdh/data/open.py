@@ -47,7 +47,7 @@ def open_source(
     ``shop.csv``                            a table with a column of image paths, or of embeddings ("[0.5, -1]"), and
                                             labels
     ``vectors.npz``                         embeddings ``X`` [n, d] with ``y`` [n] or 0/1 [n, C], ``label_names``,
-                                            ``split`` [n] and ``ids`` [n]
+                                            ``split`` [n] and ``ids`` [n]; or ``x_train``, ``y_train``, ``x_test`` …
     ``vectors.npy``                         embeddings [n, d]; ``labels`` names the file of labels
     ``hf:owner/name``                       a data set of the Hugging Face hub; ``hf:owner/name:split`` for one split
     ======================================  ============================================================================
@@ -67,7 +67,8 @@ def open_source(
         id_column: name of the column that says what rows are called in results, "none" for their number; None takes a
             column ``id``, ``item_id``, ``uid``, ``uuid``, ``key`` or ``sku`` where there is one.
         labels: path of the ``.npy`` file with the labels of ``.npy`` embeddings.
-        split_column: name of the column that holds the split of a table; None chooses it by usual names.
+        split_column: name of the column of a table, or the array of an ``.npz`` file, that holds the split; None
+            chooses it by usual names and words.
 
     Returns:
         A :class:`scdh.data.source.Source`.
@@ -114,8 +115,8 @@ def open_source(
     if kind in (".npy", ".npz"):
         from scdh.data.arrays.files import open_embeddings
 
-        _refuse_unusable(spec, options, "labels")
-        return open_embeddings(files[0], None if labels is None else Path(labels))
+        _refuse_unusable(spec, options, "labels", *(["split_column"] if kind == ".npz" else []))
+        return open_embeddings(files[0], None if labels is None else Path(labels), split_column)
     raise DataError(f"{spec} is not a known kind of data; expected {_expected()}.")
 
 

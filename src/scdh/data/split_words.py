@@ -5,13 +5,15 @@ Capitals and surrounding blanks do not matter. Words that are not known here kee
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 import numpy as np
 
 TRAIN, VAL, TEST, DATABASE = "train", "val", "test", "database"
 UNLABELLED = "unlabelled"  # also the folder of images without a label, in the place of a class
 UNMARKED = ""  # an empty cell
+MOST_WORDS = 50  # different words of a split; a column with more holds something else
+LONGEST_NAME = 20  # of a column of flags that is called as a part
 _SPELLINGS = {
     TRAIN: ("train", "training"),
     VAL: ("val", "valid", "validation", "dev"),
@@ -21,7 +23,7 @@ _SPELLINGS = {
 }
 _PART_OF_WORD = {word: part for part, words in _SPELLINGS.items() for word in words}
 COLUMN = "split"
-# Columns that hold a split only if every word in them is a known one: their names are used for other things too.
+# Columns that hold a split only if their words tell it: their names are used for other things too.
 OTHER_COLUMNS = ("subset", "partition", "data_split", "part", "set", "phase", "usage", "dataset")
 
 
@@ -65,6 +67,37 @@ def word_key(word: object) -> str:
 def split_column(names: Iterable[str]) -> str | None:
     """The column, or array, that is called ``split`` whatever the capitals."""
     return next((name for name in names if name.strip().lower() == COLUMN), None)
+
+
+def marks_parts(column: str, words: Collection[object]) -> bool:
+    """Whether a column, or array, that is not called ``split`` holds one, by its name and its different words.
+
+    Under any name, words of several parts and nothing else, training and held-out ones among them. Under one of
+    ``OTHER_COLUMNS`` also words of a single part; and other words beside clear ones (train, test, extra), or longer
+    ones that tell their part (train2017, val2017): these must be explained, as rows that someone held out never train.
+    """
+    if len(words) > MOST_WORDS:
+        return False
+    parts = {part for word in words if (part := part_name(word)) != UNMARKED}
+    is_usual_name = column.strip().lower() in OTHER_COLUMNS
+    if parts and all(map(is_part, parts)):
+        return is_usual_name or (TRAIN in parts and bool(parts & {VAL, TEST}))
+    told = {part_of_name(part) for part in parts}
+    return is_usual_name and TRAIN in told and bool(told & {VAL, TEST})
+
+
+def note_on_flags(column: str, words: Collection[object]) -> str:
+    """A sentence where a column of two values is called as a part (``is_test``), which may mean that it is one."""
+    part = part_of_name(column) if len(column) < LONGEST_NAME else None
+    flags = sorted(map(part_name, words))
+    if part not in (TRAIN, VAL, TEST) or [flag.lower() for flag in flags] not in (["0", "1"], ["false", "true"]):
+        return ""
+    setting = {TRAIN: "query", VAL: "validation", TEST: "query"}[part]
+    train, other = (flags[1], flags[0]) if part == TRAIN else flags
+    return (
+        f"column {column!r} is not followed; --set data.split_column={column} --set data.train={train} "
+        f"--set data.{setting}={other} follows it"
+    )
 
 
 def part_of_file(name: str) -> str | None:

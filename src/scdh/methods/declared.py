@@ -151,9 +151,11 @@ def _declared_names(name: str) -> dict[str, Any]:
             if any(isinstance(statement, ast.FunctionDef) for statement in node.body):
                 raise NotReadable  # a validator may use anything that the file defines
             _run(node, name, names)
-        elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
-            with suppress(ValueError):  # not a literal, so not needed by a declaration
-                names[node.targets[0].id] = ast.literal_eval(node.value)
+        elif isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
+            target = node.target if isinstance(node, ast.AnnAssign) else node.targets[0]
+            if isinstance(target, ast.Name):
+                with suppress(ValueError):  # not a literal, so not needed by a declaration
+                    names[target.id] = ast.literal_eval(node.value)
     return names
 
 

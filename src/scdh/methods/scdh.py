@@ -12,7 +12,7 @@ With several labels an item the paper's softmax lets own labels compete with eac
 l_c = 1/|Y| Σ_{s∈Y} −log[ e^{−d_s} / (e^{−d_s} + Σ_{t∉Y} e^{−d_t}) ], the same for one label.
 """
 
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from pydantic import Field
@@ -42,12 +42,14 @@ class ScdhSettings(Settings):
 
 
 # Good with the optimiser and schedule that training.defaults chooses for these kinds of data. λ and μ for many labels
-# are the paper's for NUS-WIDE, the norm of the warm-up is the best of its ablation.
-SUITED_SETTINGS = {
+# are the paper's for NUS-WIDE, the norm of the warm-up is the best of its ablation. For
+# labels that do not compete see docs/defaults.md.
+SUITED_SETTINGS: dict[str, dict[str, Any]] = {
     "embeddings": {"alpha": 0.5},
     "frozen images": {"alpha": 0.3},
     "tuned images": {"alpha": 0.3},
     "many labels": {"lam": 0.001, "mu": 0.1},
+    "labels that combine": {"form": "own"},
     "many classes": {"warm_up_epochs": 3, "warm_up_norm": 4.0},
 }
 COLLAPSE_ADVICE = "set method.warm_up_epochs=5 with method.warm_up_norm=8, or lower train.lr_head or method.lam"

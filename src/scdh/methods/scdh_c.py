@@ -60,6 +60,7 @@ class ScdhC(Method):
         "frozen images": {"alpha": 0.3},
         "tuned images": {"alpha": 0.3},
         "many labels": {"lam": 0.001},
+        "labels that combine": {"form": "own"},
     }
     tuned_settings = {"lam": (0.001, 0.005, 0.02), "alpha": (0.05, 0.3, 1.0)}  # noqa: RUF012
 

@@ -1,6 +1,7 @@
 """Which data a run uses, and which of its rows train, are queries, and are searched."""
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from scdh.data.open import open_source
 from scdh.data.protocol import Protocol
 from scdh.data.source import Source
 from scdh.errors import ConfigError, DataError
+from scdh.label_arrays import rows_per_class, with_classes
 from scdh.methods.declared import declared, names_of_this_folder
 
 
@@ -64,34 +66,61 @@ class _Plan:
 
     def protocol(self, config: RunConfig, source: Source) -> Protocol:
         drawn = hold_out(
-            source.labels,
-            seeded(config.seed).permutation(np.flatnonzero(self.candidates)),
+            order=seeded(config.seed).permutation(np.flatnonzero(self.candidates)),
+            **_drawn_from(source, self.candidates),
             query_per_class=self.query_per_class,
             train_per_class=config.data.train_per_class,
             validation_per_class=self.validation_per_class,
-            label_names=source.label_names,
         )
         if not len(drawn.train):
-            raise DataError(
-                f"{source.name} has no labelled rows left to train on; its parts are {list_parts(source)}, and "
-                "--set data.train=WORD names the one to train on."
-            )
+            raise DataError(_no_training_rows(source, self.query))
         if len(drawn.validation):
             share = (
                 "a tenth of the rest, at most 50 a class" if self.validation_per_class is None else "drawn from train"
             )
             self.notes.append(f"validation: {share}")
+        query = np.union1d(np.flatnonzero(self.query), drawn.query)
+        database = np.setdiff1d(np.flatnonzero(self.searched), drawn.query)
         protocol = Protocol(
             name=self.name,
             seed=config.seed,
             train=drawn.train,
-            query=np.union1d(np.flatnonzero(self.query), drawn.query),
-            database=np.setdiff1d(np.flatnonzero(self.searched), drawn.query),
+            query=query,
+            database=database,
             validation=np.union1d(np.flatnonzero(self.validation), drawn.validation),
             source_fingerprint=source.fingerprint(),
-            about="; ".join((*self.notes, *drawn.notes)),
+            about="; ".join((*self.notes, *drawn.notes, *_note_on_lone_queries(source, query, database))),
         )
         return protocol.check(len(source))
+
+
+def _drawn_from(source: Source, candidates: np.ndarray) -> dict[str, Any]:
+    """Labels as rows are drawn by: without those that only rows of other parts have, of which nothing can be drawn."""
+    counts = rows_per_class(source.labels[candidates], source.num_classes)
+    stays = (counts > 0) | (source.rows_per_class == 0)
+    names = [name for name, is_kept in zip(source.label_names, stays, strict=True) if is_kept]
+    return {"labels": with_classes(source.labels, stays), "label_names": names}
+
+
+def _no_training_rows(source: Source, query: np.ndarray) -> str:
+    if query.any() and not (source.labelled & ~query).any():
+        return (
+            f"{source.name} has no labelled rows left to train on: all are marked as queries, which never train (its "
+            f"parts are {list_parts(source)})."
+        )
+    return (
+        f"{source.name} has no labelled rows left to train on; its parts are {list_parts(source)}, and "
+        "--set data.train=WORD names the one to train on."
+    )
+
+
+def _note_on_lone_queries(source: Source, query: np.ndarray, database: np.ndarray) -> list[str]:
+    """A sentence where queries have nothing to find, which scores 0 whatever the codes are."""
+    searched = rows_per_class(source.labels[database], source.num_classes) > 0
+    labels = source.labels[query]
+    finds = labels[:, searched].any(axis=1) if source.multi_label else searched[labels]
+    count = int((~finds).sum())
+    return [f"{count:,} queries have no label that a database row has, and score 0"] if count else []
 
 
 def _part_settings(data: DataSettings) -> PartSettings:
@@ -236,7 +265,7 @@ def _without_labels(config: RunConfig, source: Source) -> Protocol:
         trains = marks.train if marks.train.any() else searched
     if not trains.any():
         raise DataError(f"{source.name} has no rows to train on; its parts are {list_parts(source)}.")
-    none = np.empty(0, np.int64)
+    none, resting = np.empty(0, np.int64), int((~trains).sum())
     return Protocol(
         name=f"{source.name} without labels",
         seed=config.seed,
@@ -245,5 +274,6 @@ def _without_labels(config: RunConfig, source: Source) -> Protocol:
         database=np.flatnonzero(searched),
         validation=none,
         source_fingerprint=source.fingerprint(),
-        about="no row has a label, so there are no queries and no validation; every row trains",
+        about="no row has a label, so there are no queries and no validation; "
+        + (f"{resting:,} rows are marked as parts that do not train" if resting else "every row trains"),
     ).check(len(source))

@@ -71,6 +71,7 @@ def suited_choices(
     given: Mapping[str, Any],
     unlabelled: int = 0,
     searched: tuple[int, int] | None = None,
+    label_sets: int = 0,
 ) -> list[Choice]:
     """Settings for this source, without those that the user gave.
 
@@ -81,6 +82,7 @@ def suited_choices(
         given: what the user gave, by dotted key.
         unlabelled: number of rows that an epoch passes over without their labels.
         searched: how many database rows are training rows, and how many there are; None where it is not known.
+        label_sets: how many different sets of labels the training rows have.
     """
     method = declared(config.method.name)
     kind = data_kind(config, source, given)
@@ -96,7 +98,7 @@ def suited_choices(
             if searched is not None and 2 * searched[0] >= searched[1] > 0:
                 reason = f"{searched[0]:,} of the {searched[1]:,} rows that queries search are training rows"
                 made.append(Choice("train.validation_database", "train", reason))
-        made += _of_method(config, source, kind)
+        made += _of_method(config, source, kind, label_sets)
     if given.get("net.hidden") == []:  # there is nothing to drop
         made = [choice for choice in made if choice.setting != "net.dropout"]
     return [choice for choice in made if choice.setting not in given]
@@ -130,11 +132,13 @@ def _by_rows(config: RunConfig, kind: str, rows: int, given: Mapping[str, Any], 
     return made
 
 
-def _of_method(config: RunConfig, source: Source, kind: str) -> list[Choice]:
+def _of_method(config: RunConfig, source: Source, kind: str, label_sets: int) -> list[Choice]:
     """What the method itself says suits such data; the last of two values for one setting counts."""
     suited = declared(config.method.name).suited_settings
     cases = [(kind, f"suits {kind}")]
     cases += [("many labels", "an item may have several labels")] if source.multi_label else []
+    if source.multi_label and label_sets > source.num_classes:  # else one label of an item tells the others
+        cases.append(("labels that combine", f"{label_sets:,} different sets of {source.num_classes} labels"))
     if source.num_classes >= MANY_CLASSES:
         cases.append(("many classes", f"{source.num_classes:,} classes"))
     made = {

@@ -10,6 +10,7 @@ from scdh.data.learned_labels import learned_source
 from scdh.data.protocol import Protocol
 from scdh.data.source import Source
 from scdh.errors import ConfigError, TrainingError
+from scdh.label_arrays import count_label_sets
 from scdh.methods.declared import declared
 from scdh.runs.choices import Choices
 from scdh.runs.folder import RunFolder
@@ -68,7 +69,8 @@ def plan_run(
     protocol = protocol_of(config, source)
     unlabelled = len(protocol.unlabelled) if declared(config.method.name).learns_from_unlabelled else 0
     learned = learned_source(source, protocol)
-    made = suited_choices(config, learned, len(protocol.train), given, unlabelled, protocol.searched_counts)
+    sets = count_label_sets(learned.labels[protocol.train])
+    made = suited_choices(config, learned, len(protocol.train), given, unlabelled, protocol.searched_counts, sets)
     choices = Choices(config, made=made)
     choices = Choices(choices.resolved(), made=made)
     to_try, why_not = settings_to_try(choices.config, source, protocol, given)

@@ -240,7 +240,14 @@ def _class_files(root: Path, folder: str, part: str) -> list[_ImageFile]:
 
 
 def _sub_folders(folder: Path) -> list[str]:
-    return sorted(entry.name for entry in os.scandir(folder) if entry.is_dir() and not _is_hidden(entry.name))
+    entries = [entry for entry in os.scandir(folder) if not _is_hidden(entry.name) and entry.is_dir()]
+    return sorted(entry.name for entry in entries if not (entry.is_symlink() and _leads_upward(entry.path)))
+
+
+def _leads_upward(link: str) -> bool:
+    """Whether a link leads to a folder that it is in: all images there would be those of one more class."""
+    target = os.path.realpath(link)
+    return os.path.commonpath([target, os.path.realpath(os.path.dirname(link))]) == target
 
 
 def _is_hidden(folder: str) -> bool:

@@ -1,57 +1,33 @@
-"""Which columns of a table hold images or embeddings, labels, ids and the split, and what their values mean.
+"""Which columns of a table hold images or embeddings, labels and ids, and what the labels mean."""
 
-Hugging Face writes the meaning of columns into the table's metadata (ClassLabel with its names); plain tables
-are read by their Arrow types. Usual names are recognised in any capitals.
-"""
-
-import json
 import warnings
-from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from scdh.data.labels import Encoded, encode_columns, encode_lists, encode_single
-from scdh.data.split_words import OTHER_COLUMNS, UNMARKED, is_part, part_name, part_names, split_column
 from scdh.data.tables.arrow import PROBED_PATHS, any_file
+from scdh.data.tables.column_names import (
+    ID_COLUMNS,
+    IMAGE_COLUMNS,
+    LABEL_COLUMNS,
+    VECTOR_COLUMNS,
+    class_names,
+    columns_called,
+    existing,
+    hugging_face_features,
+    is_text,
+    listed_columns,
+)
 from scdh.data.tables.label_cells import AUTO, parse_label_cells
-from scdh.data.tables.vectors import holds_flags, holds_vectors, is_list
+from scdh.data.tables.split_columns import choose_split_column
+from scdh.data.tables.vectors import advice_on_numbered, holds_flags, holds_vectors, is_list
 from scdh.errors import DataError, option_name
 from scdh.label_arrays import no_labels
 
-# Of several, the first one here is taken.
-IMAGE_COLUMNS = (
-    *("image", "img", "image_data", "path", "file", "file_name", "filename"),
-    *("image_path", "img_path", "file_path", "filepath", "image_file"),
-)
-VECTOR_COLUMNS = ("embedding", "embeddings", "vector", "vectors", "features", "feature", "emb", "x")
-LABEL_COLUMNS = ("label", "labels", "class", "target", "class_name", "category", "tags", "tag", "y")
-ID_COLUMNS = ("id", "item_id", "uid", "uuid", "key", "sku")
 NO_LABELS = NO_IDS = "none"
-
-
-def hugging_face_features(schema: pa.Schema) -> dict[str, Any]:
-    """The "features" part of Hugging Face's metadata; empty where there is none."""
-    try:
-        info = json.loads((schema.metadata or {})[b"huggingface"])
-        features = info["info"]["features"]
-    except (KeyError, ValueError, TypeError, RecursionError):
-        return {}
-    return features if isinstance(features, dict) else {}
-
-
-def class_names(feature: Any) -> list[str] | None:
-    """The names of a ClassLabel, alone or inside a list, in any of the spellings that `datasets` has used."""
-    while isinstance(feature, list) and len(feature) == 1:
-        feature = feature[0]
-    if not isinstance(feature, dict):
-        return None
-    if feature.get("_type") == "ClassLabel" and isinstance(feature.get("names"), list) and feature["names"]:
-        return [str(name) for name in feature["names"]]
-    return class_names(feature["feature"]) if "feature" in feature else None
 
 
 def choose_item_column(
@@ -74,14 +50,15 @@ def choose_item_column(
             f"{option_name('vector_column')}, not both."
         )
     if vector_column is not None:
-        return _existing(table, name, vector_column), "features"
+        return existing(table, name, vector_column), "features"
     if image_column is not None:
-        return _existing(table, name, image_column), "images"
+        return existing(table, name, image_column), "images"
     image, vectors = _obvious_image(table), _obvious_vectors(table, name, label_column)
     if image is None and vectors is None:
         raise DataError(
-            f"{name} has the columns {', '.join(table.column_names)}, none of which is obviously the image or the "
-            f"embedding; name it with {option_name('image_column')} or {option_name('vector_column')}."
+            f"{name} has the columns {listed_columns(table)}, none of which is obviously the image or the "
+            f"embedding; name it with {option_name('image_column')} or {option_name('vector_column')}"
+            f"{advice_on_numbered(table.column_names)}."
         )
     if image is None or (vectors is not None and _are_missing_files(table[image], folder)):
         assert vectors is not None  # one of the two is there
@@ -99,15 +76,15 @@ def _obvious_image(table: pa.Table) -> str | None:
     features = hugging_face_features(table.schema)
     typed = [c for c, f in features.items() if isinstance(f, dict) and f.get("_type") == "Image"]
     typed = [c for c in typed if c in table.column_names]
-    usual = [c for c in _usual(table, IMAGE_COLUMNS) if not is_list(table[c].type)]
+    usual = [c for c in columns_called(table, IMAGE_COLUMNS) if not is_list(table[c].type)]
     return next(iter(typed + usual), None)
 
 
 def _obvious_vectors(table: pa.Table, name: str, label_column: str | None) -> str | None:
     """Lists of floats may also be labels: those of label columns are, and lists of 0 and 1 with an unusual name."""
-    labels = {*_usual(table, LABEL_COLUMNS), *(part.strip() for part in (label_column or "").split(","))}
+    labels = {*columns_called(table, LABEL_COLUMNS), *(part.strip() for part in (label_column or "").split(","))}
     lists = [c for c in table.column_names if c not in labels and holds_vectors(table[c])]
-    usual = [c for c in _usual(table, VECTOR_COLUMNS) if c in lists]
+    usual = [c for c in columns_called(table, VECTOR_COLUMNS) if c in lists]
     others = [c for c in lists if c not in usual and not holds_flags(table[c])]
     if not usual and len(others) > 1:
         raise DataError(
@@ -119,7 +96,7 @@ def _obvious_vectors(table: pa.Table, name: str, label_column: str | None) -> st
 
 def _are_missing_files(column: pa.ChunkedArray, folder: Path) -> bool:
     """Whether the cells are paths, and none of the first ones is there."""
-    return _is_text(column.type) and not any_file(column.slice(0, PROBED_PATHS).to_pylist(), folder)
+    return is_text(column.type) and not any_file(column.slice(0, PROBED_PATHS).to_pylist(), folder)
 
 
 def choose_label_columns(table: pa.Table, name: str, wanted: str | None, item_column: str, kind: str) -> list[str]:
@@ -129,10 +106,10 @@ def choose_label_columns(table: pa.Table, name: str, wanted: str | None, item_co
             return [wanted]
         if wanted == NO_LABELS:
             return []
-        return [_existing(table, name, part.strip()) for part in wanted.split(",")]
+        return [existing(table, name, part.strip()) for part in wanted.split(",")]
     features = hugging_face_features(table.schema)
     typed = [c for c in table.column_names if class_names(features.get(c)) is not None]
-    usual = [c for c in _usual(table, LABEL_COLUMNS) if c != item_column]
+    usual = [c for c in columns_called(table, LABEL_COLUMNS) if c != item_column]
     if usual:
         return usual[:1]
     if len(typed) == 1:
@@ -140,12 +117,12 @@ def choose_label_columns(table: pa.Table, name: str, wanted: str | None, item_co
     known = {
         item_column,
         choose_split_column(table, name),
-        *_usual(table, (*ID_COLUMNS, *IMAGE_COLUMNS, *VECTOR_COLUMNS)),
+        *columns_called(table, (*ID_COLUMNS, *IMAGE_COLUMNS, *VECTOR_COLUMNS)),
     }
     known |= {c for c in table.column_names if holds_vectors(table[c]) and not holds_flags(table[c])}
     if known.issuperset(table.column_names):
         return []
-    problem = f"{name} has the columns {', '.join(table.column_names)}, none of which is obviously the label"
+    problem = f"{name} has the columns {listed_columns(table)}, none of which is obviously the label"
     if kind == "features":  # embeddings are of use without labels, and tables often hold the text they were made of
         warnings.warn(f"{problem}, so no row has one; {option_name('label_column')} names it.", stacklevel=2)
         return []
@@ -157,19 +134,24 @@ def choose_id_column(table: pa.Table, name: str, wanted: str | None, taken: list
     no such column. None where rows are known by number only.
     """
     if wanted is not None and wanted != NO_IDS:
-        column = _existing(table, name, wanted)
+        column = existing(table, name, wanted)
         if not _is_id(table[column].type):
             raise DataError(
                 f"Column {column!r} of {name} must hold ids (text or whole numbers), not {table[column].type}."
             )
         return column
     usual = (*ID_COLUMNS, *(IMAGE_COLUMNS if kind == "features" else ()))
-    found = [c for c in _usual(table, usual) if c not in taken and _is_id(table[c].type)]
+    found = [c for c in columns_called(table, usual) if c not in taken and _is_id(table[c].type)]
     return None if wanted == NO_IDS else next(iter(found), None)
 
 
 def read_labels(
-    table: pa.Table, name: str, columns: list[str], separator: str = AUTO, is_text: bool = False
+    table: pa.Table,
+    name: str,
+    columns: list[str],
+    separator: str = AUTO,
+    read_numbers: bool = False,
+    decides: np.ndarray | None = None,
 ) -> Encoded:
     """The labels of the chosen columns, in one of the two forms of :mod:`scdh.data.labels`.
 
@@ -178,7 +160,8 @@ def read_labels(
         name: how messages call it.
         columns: names of columns.
         separator: of several labels in a cell of text, as :func:`parse_label_cells` takes it.
-        is_text: whether text such as "12" stands for a number.
+        read_numbers: whether text such as "12" stands for a number.
+        decides: bool [n], the rows that tell whether commas separate labels (no queries); None: all.
     """
     if not columns:
         return no_labels(table.num_rows), []
@@ -189,11 +172,13 @@ def read_labels(
         names = class_names(features.get(column))
         what = f"column {column!r} of {name}"
         kind = values.type.value_type if pa.types.is_dictionary(values.type) else values.type
-        is_split = _is_text(kind) and names is None
+        is_split = is_text(kind) and names is None
         if separator != AUTO and not is_split:
             raise DataError(f"{option_name('label_separator')} is for labels in text, but {what} holds {kind}.")
         if is_split:
-            labels, are_lists = parse_label_cells(values.to_pylist(), separator, what=what, read_numbers=is_text)
+            labels, are_lists = parse_label_cells(
+                values.to_pylist(), separator, what=what, read_numbers=read_numbers, decides=decides
+            )
             encoded[column] = (encode_lists if are_lists else encode_single)(labels, what=what)
         elif is_list(kind):
             encoded[column] = encode_lists(values.to_pylist(), names, what=what)
@@ -203,7 +188,7 @@ def read_labels(
             encoded[column] = encode_single(whole, names, what=what)
         elif pa.types.is_floating(kind) and (numbers := _whole_numbers(values.to_pylist())) is not None:
             encoded[column] = encode_single(numbers, names, what=what)
-        elif _is_text(kind) or pa.types.is_null(kind):
+        elif is_text(kind) or pa.types.is_null(kind):
             encoded[column] = encode_single(values.to_pylist(), names, what=what)
         else:
             raise DataError(f"{what} must hold whole numbers, names or lists of them, not {kind}.")
@@ -218,51 +203,5 @@ def _whole_numbers(values: list[float | None]) -> list[int | None] | None:
     return [None if value is None else int(value) for value in known]
 
 
-def choose_split_column(table: pa.Table, name: str, wanted: str | None = None) -> str | None:
-    """The column ``wanted``, or one called split, or one with a similar name that holds nothing but names of parts."""
-    if wanted is not None:
-        return _existing(table, name, wanted)
-    column = split_column(table.column_names)
-    if column is not None:
-        return column
-    for candidate in table.column_names:
-        if candidate.strip().lower() in OTHER_COLUMNS and _is_text(table[candidate].type):
-            words = set(pc.unique(table[candidate]).to_pylist())
-            if {part_name(word) for word in words} - {UNMARKED} and all(is_part(w) or not part_name(w) for w in words):
-                return candidate
-    return None
-
-
-def read_split(table: pa.Table, name: str, column: str) -> np.ndarray:
-    """The table's own split, str [n], with the usual names of parts."""
-    kind, names = table[column].type, class_names(hugging_face_features(table.schema).get(column))
-    if not (_is_text(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_null(kind)):
-        raise DataError(f"{name}: the split column {column!r} must hold words such as train and test, not {kind}.")
-    words = table[column].to_pylist()
-    if names is not None:
-        words = [names[word] if isinstance(word, int) and 0 <= word < len(names) else word for word in words]
-    return part_names(words)
-
-
-def _usual(table: pa.Table, names: Iterable[str]) -> list[str]:
-    """The table's columns with one of these names in any capitals, in the order of ``names``."""
-    return [column for name in names for column in table.column_names if column.lower() == name]
-
-
-def _existing(table: pa.Table, name: str, column: str) -> str:
-    """The column of this name, or the only one that has it in other capitals."""
-    if column in table.column_names:
-        return column
-    similar = _usual(table, (column.lower(),))
-    if len(similar) != 1:
-        raise DataError(f"{name} has no column {column!r}; its columns are {', '.join(table.column_names)}.")
-    return similar[0]
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
-    return pa.types.is_string(kind) or pa.types.is_large_string(kind)
-
-
 def _is_id(kind: pa.DataType) -> bool:
-    return _is_text(kind) or pa.types.is_integer(kind)
+    return is_text(kind) or pa.types.is_integer(kind)

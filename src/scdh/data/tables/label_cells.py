@@ -2,62 +2,79 @@
 
 import re
 import warnings
+from collections import Counter
 from collections.abc import Callable, Sequence
-from itertools import chain
+from itertools import chain, compress
 from typing import Any
+
+import numpy as np
 
 AUTO, WHOLE = "auto", "none"  # values of label_separator that are not themselves a separator
 ALWAYS_SPLIT = re.compile("[;|]")
 OTHER_SEPARATORS = (",", "/", " ")  # they also occur within names, so only the cells themselves can tell
 MANY_CLASSES = 200
 MOST_DIGITS = 4000  # Python reads no longer numbers; such a cell is a name
+NO_VALUE = ("nan", "<na>", "null", "#n/a")  # how programs write a missing value as text, in any capitals
 LIST_ITEM = re.compile(r"""'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)"|([^\s,'"\[\]][^,'"\[\]]*)""")
 
 
 def parse_label_cells(
-    cells: Sequence[str | None], separator: str, *, what: str, read_numbers: bool
+    cells: Sequence[str | None], separator: str, *, what: str, read_numbers: bool, decides: np.ndarray | None = None
 ) -> tuple[list[Any], bool]:
     """The labels of each cell.
 
     Args:
-        cells: None or "" for no label.
+        cells: None, "" or text such as "nan" for no label.
         separator: the text between two labels; "none": a cell is one label; "auto": lists such as "['a', 'b']" are
             read as lists, cells are split at ; and |, and at commas where this leaves less than half as many labels
             as there were different cells.
         what: how messages call the column.
         read_numbers: whether text such as "12" stands for a number, because the file has no other form for it.
+        decides: bool [n], the cells that tell whether labels are numbers, lists, or separated by commas, so that a
+            name among queries does not change the order of the classes; None: all.
 
     Returns:
         The label of each cell, or a list of labels of each cell; and whether these are lists.
     """
-    texts = [cell or "" for cell in cells]
+    texts = _without_missing([cell or "" for cell in cells], what)
     stripped = [text.strip() for text in texts]
-    split = _chosen_split(stripped, separator, what)
+    deciding = stripped if decides is None or not decides.any() else list(compress(stripped, decides))
+    split = _chosen_split(stripped, deciding, separator, what)
     if split is not None:
+        are_numbers = _all_whole([label for text in deciding for label in split(text)])
         lists = [split(text) for text in stripped]
-        are_numbers = _all_whole([label for row in lists for label in row])
-        return [[int(label) for label in row] for row in lists] if are_numbers else lists, True
+        return [[_number(label) for label in row] for row in lists] if are_numbers else lists, True
     if not read_numbers:
         return texts, False
-    present = [text for text in stripped if text]
+    present = [text for text in deciding if text]
     if present and _all_whole(present):
-        return [int(text) if text else None for text in stripped], False
+        return [_number(text) if text else None for text in stripped], False
     return stripped, False
+
+
+def _without_missing(texts: list[str], what: str) -> list[str]:
+    """The same with "" for text that stands for a missing value, which is told."""
+    found = Counter(text.strip() for text in texts if text.strip().lower() in NO_VALUE)
+    if not found:
+        return texts
+    listed = ", ".join(f"{word!r} ({count:,} rows)" for word, count in sorted(found.items()))
+    warnings.warn(f"{_capital(what)} holds {listed}, which is read as no label.", stacklevel=2)
+    return ["" if text.strip() in found else text for text in texts]
 
 
 Split = Callable[[str], list[str]]
 
 
-def _chosen_split(texts: list[str], separator: str, what: str) -> Split | None:
+def _chosen_split(texts: list[str], deciding: list[str], separator: str, what: str) -> Split | None:
     """How the labels of a cell are told apart; None where a cell is one label."""
     if separator != AUTO:
         return None if separator == WHOLE else _split_at(separator)
-    different = {text for text in texts if text}
+    different = {text for text in deciding if text}
     if different and all(text.startswith("[") and text.endswith("]") for text in different):
         return _list_items
-    if any(ALWAYS_SPLIT.search(text) for text in different):
+    if any(ALWAYS_SPLIT.search(text) for text in texts):
         return lambda text: _stripped(ALWAYS_SPLIT.split(text))
-    return _split_at_commas(texts, different, what)
+    return _split_at_commas(deciding, different, what)
 
 
 def _split_at_commas(texts: list[str], different: set[str], what: str) -> Split | None:
@@ -102,12 +119,19 @@ def _stripped(parts: list[str]) -> list[str]:
 
 def _list_items(text: str) -> list[str]:
     """The items of a list that Python or JSON wrote as text; numpy leaves out the commas."""
+    if not (text.startswith("[") and text.endswith("]")):
+        return _stripped([text])
     return _stripped(["".join(groups) for groups in LIST_ITEM.findall(text[1:-1])])
 
 
 def _all_whole(texts: list[str]) -> bool:
     """Whether all are integers in their usual form; "007" is not."""
-    return all(len(text) <= MOST_DIGITS and re.fullmatch("0|-?[1-9][0-9]*", text) for text in texts)
+    return all(isinstance(_number(text), int) for text in texts)
+
+
+def _number(text: str) -> int | str:
+    """The integer that a text is, or the text."""
+    return int(text) if len(text) <= MOST_DIGITS and re.fullmatch("0|-?[1-9][0-9]*", text) else text
 
 
 def _capital(text: str) -> str:

@@ -13,12 +13,8 @@ import pyarrow.parquet as pq
 from scdh.data.regular_files import refuse_unreadable
 from scdh.data.source import Source
 from scdh.data.split_words import part_name, parts_of_files
-from scdh.data.tables.columns import (
-    VECTOR_COLUMNS,
-    choose_split_column,
-    class_names,
-    hugging_face_features,
-)
+from scdh.data.tables.column_names import VECTOR_COLUMNS, class_names, hugging_face_features
+from scdh.data.tables.split_columns import choose_split_column
 from scdh.data.tables.table import open_table
 from scdh.data.tables.vectors import vectors_of_text
 from scdh.errors import DataError
@@ -78,6 +74,8 @@ def open_csv(file: Path, *, folder: Path | None = None, vector_column: str | Non
         all_text = pa.csv.ConvertOptions(column_types={name: pa.string() for name in header})
         parsed = pa.csv.ParseOptions(delimiter=delimiter)
         table = pa.csv.read_csv(file, parse_options=parsed, convert_options=all_text)
+        header = [name.strip() for name in header]
+        table = table.rename_columns([name.strip() for name in table.column_names])  # "path, label" has a blank
     except (pa.ArrowException, OSError, UnicodeDecodeError, csv.Error) as error:
         raise DataError(f"{file} cannot be read as CSV: {_first_line(error)}.") from error
     if len(set(header)) != len(header):

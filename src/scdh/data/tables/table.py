@@ -7,18 +7,18 @@ import pyarrow as pa
 
 from scdh.data.arrays.memory import ArraySource
 from scdh.data.source import Source
+from scdh.data.split_words import TEST, TRAIN
 from scdh.data.tables.arrow import ArrowSource
 from scdh.data.tables.columns import (
     choose_id_column,
     choose_item_column,
     choose_label_columns,
-    choose_split_column,
     read_labels,
-    read_split,
 )
 from scdh.data.tables.label_cells import AUTO
+from scdh.data.tables.split_columns import choose_split_column, note_on_columns, read_split
 from scdh.data.tables.titles import RowTitles
-from scdh.data.tables.vectors import read_vectors
+from scdh.data.tables.vectors import gather_columns, read_vectors
 from scdh.errors import DataError
 
 
@@ -56,9 +56,15 @@ def open_table(
         raise DataError(f"{name} has no rows.")
     _refuse_damaged(table, name)
     folder = folder or Path()
+    if vector_column is not None and "*" in vector_column and vector_column not in table.column_names:
+        table = gather_columns(table, vector_column, name)
     column, kind = choose_item_column(table, name, image_column, vector_column, label_column, folder)
     label_columns = choose_label_columns(table, name, label_column, column, kind)
-    labels, label_names = read_labels(table, name, label_columns, label_separator, is_text)
+    split_name = None if split is not None else choose_split_column(table, name, split_column, [column, *label_columns])
+    if split_name is not None:
+        split, split_origin = read_split(table, name, split_name), f"column {split_name!r} of {name}"
+    decides = None if split is None else split == TRAIN if (split == TRAIN).any() else split != TEST
+    labels, label_names = read_labels(table, name, label_columns, label_separator, is_text, decides)
     id_name = choose_id_column(table, name, id_column, [column, *label_columns], kind)
     titles = RowTitles(parts or [(name, table.num_rows)], None if id_name is None else table[id_name])
     source: Source
@@ -69,9 +75,7 @@ def open_table(
         source = ArraySource(vectors, name=name, item_names=titles)
         source.labels, source.label_names = labels, label_names  # in their final form already
     source.split, source.split_origin = split, split_origin
-    split_name = None if split is not None else choose_split_column(table, name, split_column)
-    if split_name is not None:
-        source.split, source.split_origin = read_split(table, name, split_name), f"column {split_name!r} of {name}"
+    source.split_note = "" if split is not None else note_on_columns(table, [column, *label_columns])
     return source
 
 

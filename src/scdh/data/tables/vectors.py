@@ -1,12 +1,17 @@
-"""Columns of embeddings: lists of numbers, all of one length → one float32 array."""
+"""Columns of embeddings: lists of numbers, all of one length, or one number a column → one float32 array."""
+
+from collections import Counter
+from fnmatch import fnmatchcase
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from scdh.data.tables.column_names import listed_columns
 from scdh.errors import DataError
 
 PROBED_ROWS = 100
+LEAST_NUMBERED = 3  # columns whose names differ in a number only
 
 
 def is_list(kind: pa.DataType) -> bool:
@@ -63,6 +68,40 @@ def read_vectors(column: pa.ChunkedArray, what: str) -> np.ndarray:
     with np.errstate(over="ignore"):  # infinity is refused with its row, as in every other source
         np.concatenate(parts, out=features, casting="same_kind")
     return features
+
+
+def gather_columns(table: pa.Table, pattern: str, name: str) -> pa.Table:
+    """One column of vectors, called ``pattern``, in place of columns of one number each.
+
+    Args:
+        table: has the columns.
+        pattern: of their names, such as "f*".
+        name: how messages call the table.
+    """
+    columns = [column for column in table.column_names if fnmatchcase(column, pattern)]
+    if not columns:
+        raise DataError(f"{name} has no column {pattern!r}; its columns are {listed_columns(table)}.")
+    features = np.empty((table.num_rows, len(columns)), np.float32)
+    for position, column in enumerate(columns):
+        try:
+            features[:, position] = table[column].cast(pa.float32()).to_numpy()
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+            raise DataError(
+                f"Column {column!r} of {name}, which {pattern!r} names, must hold a number in every row."
+            ) from None
+    vectors = pa.FixedSizeListArray.from_arrays(pa.array(features.ravel()), len(columns))
+    return table.drop_columns(columns).append_column(pattern, vectors)
+
+
+def advice_on_numbered(columns: list[str]) -> str:
+    """The end of a sentence where a table has columns such as f0, f1, f2: embeddings of one number a column."""
+    stems = Counter(column.rstrip("0123456789") for column in columns if column[-1:].isdigit())
+    stem, count = max(stems.items(), key=lambda item: item[1], default=("", 0))
+    if count < LEAST_NUMBERED:
+        return ""
+    return (
+        f'; where every number of an embedding has a column of its own, --vector-column "{stem or "[0-9]"}*" joins them'
+    )
 
 
 def vectors_of_text(cells: pa.ChunkedArray, what: str) -> pa.ChunkedArray:
