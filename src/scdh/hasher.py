@@ -203,19 +203,21 @@ class Hasher:
         Args:
             images: as for :meth:`encode`, such as those to be encoded, 100 or more; training images, never queries.
             batch_size: images that go through the network at once.
-            workers: as for :meth:`encode`.
-            on_bad_image: as for :meth:`encode`.
+            workers, on_bad_image: as for :meth:`encode`.
         """
         return self.quantised_on(self._batches(images, batch_size, workers, on_bad_image))
 
     def quantised_on(self, batches: Iterable[Batch]) -> "Hasher":
-        """As :meth:`quantised`, of batches of images."""
+        """As :meth:`quantised`.
+
+        Args:
+            batches: of images.
+        """
         if self.preprocess is None:
             raise ModelError("INT8 is for models of images; this model takes embeddings.")
         if self.quantisation is not None:
             raise ModelError("This model is an INT8 model already; quantise the float32 model that it was made of.")
-        images = (batch.inputs for batch in batches)
-        network, quantisation = calibrate(self.network, self.preprocess.size, images)
+        network, quantisation = calibrate(self.network, self.preprocess.size, (batch.inputs for batch in batches))
         return replace(self, network=network, quantisation=quantisation, info=dict(self.info))
 
     def _batches(self, items: Any, batch_size: int, workers: int | None, on_bad_image: OnBadImage) -> Iterable[Batch]:
@@ -242,8 +244,7 @@ class Hasher:
 
         Args:
             items: as for :meth:`encode`.
-            batch_size: as for :meth:`encode`.
-            workers: as for :meth:`encode`.
+            batch_size, workers: as for :meth:`encode`.
         """
         return self.encode(items, batch_size=batch_size, workers=workers, outputs=True)[1]
 
@@ -279,8 +280,7 @@ class Hasher:
             preprocess, model.info = description["preprocess"], description["info"]
             model.preprocess = None if preprocess is None else Preprocess.from_dict(preprocess)
             model.quantisation = stored.quantisation(model.network)
-        model.network.to(target)
-        model.network.eval()
+        model.network.to(target).eval()
         return model
 
     save_pretrained = save

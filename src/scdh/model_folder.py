@@ -86,7 +86,7 @@ def write_model(folder: str | Path, model: Model) -> None:
         model: what :meth:`Hasher.load` gives back.
     """
     target, network = Path(folder), model.network
-    _refuse_other_things(target)
+    refuse_other_things(target)
     items = "images" if model.feature_width is None else f"embeddings of width {model.feature_width}"
     title = f"{network.bits}-bit codes by {model.method.about.title}"
     card = model_card(title, items, model.config.net.backbone, len(model.label_names))
@@ -215,7 +215,8 @@ def open_model(folder: Path) -> Iterator[StoredModel]:
         raise damaged_model(folder, str(error)) from None
 
 
-def _refuse_other_things(folder: Path) -> None:
+def refuse_other_things(folder: Path) -> None:
+    """Refuse a folder that holds other things and no model."""
     if not folder.exists():
         return
     if folder.is_dir():

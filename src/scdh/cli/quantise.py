@@ -2,7 +2,7 @@
 
 from pathlib import Path
 from shlex import join
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -14,7 +14,6 @@ from scdh.cli.options import (
     Json,
     LabelColumn,
     LabelSeparator,
-    OnBadImage,
     Root,
     Workers,
     use_device,
@@ -47,7 +46,10 @@ def quantise(
     image_column: ImageColumn = None,
     label_column: LabelColumn = None,
     label_separator: LabelSeparator = None,
-    on_bad_image: OnBadImage = "fail",
+    on_bad_image: Annotated[
+        Literal["fail", "skip"] | None,
+        typer.Option(help="What to do with an image that cannot be read (default: as in training, else fail)."),
+    ] = None,
     workers: Workers = None,
     replace: Annotated[
         bool, typer.Option("--replace", metavar="", help="Replace the model in OUT; without it, it is refused.")
@@ -67,6 +69,7 @@ def quantise(
     from scdh.errors import ConfigError
     from scdh.hub import has_model
     from scdh.model_description import read_description
+    from scdh.model_folder import refuse_other_things
     from scdh.quantisation import INT8
     from scdh.runs.data_options import data_options
     from scdh.runs.folder import RunFolder
@@ -79,6 +82,7 @@ def quantise(
         raise ConfigError(f"{str(out)!r} holds a float32 model, which --out never replaces; choose another folder.")
     if has_model(out) and not replace:
         raise ConfigError(f"{str(out)!r} holds an INT8 model already; --replace replaces it.")
+    refuse_other_things(out)
     run, hasher = RunFolder.of_model(model), RunFolder(model).load_model(network)
     options = {
         "root": root,
@@ -93,11 +97,14 @@ def quantise(
             if value is not None:
                 raise ConfigError(f"--{option.replace('_', '-')} is for DATA, which is not given.")
         settings = run.config().data
+        on_bad_image = on_bad_image or settings.on_bad_image
         source, words = source_of(run.config()), [settings.source, *data_options(settings.model_dump())]
     else:
         raise ConfigError(f"{model!r} has no run that tells its data; name images to calibrate on after it.")
     chosen = choose_rows(run, source, images, seed)
-    quantised, found = quantise_and_compare(hasher, source, chosen, workers=workers, on_bad_image=on_bad_image)
+    quantised, found = quantise_and_compare(
+        hasher, source, chosen, workers=workers, on_bad_image=on_bad_image or "fail"
+    )
     quantised.save(out)
     if as_json:
         print_json({"model": str(out), "fingerprint": quantised.fingerprint(), **vars(found)})
