@@ -22,7 +22,7 @@ from scdh.quantisation import INT8
 from scdh.runs.folder import RunFolder
 from scdh.runs.ranking import KeptOutputs, score_ranking
 
-IMAGES = 128  # that calibrate, unless another number is asked for; the ranges of 512 were no better
+IMAGES = 128  # that calibrate, unless another number is asked for
 MOST_COMPARED = 1000
 TIMED, TURNS = 64, 3
 
