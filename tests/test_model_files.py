@@ -168,14 +168,14 @@ def test_other_software_reads_the_weights(tmp_path: Path) -> None:
 def test_a_newer_version_is_one_sentence(place: str, tmp_path: Path) -> None:
     make_model().save(tmp_path)
     weights, file = tmp_path / "model.safetensors", tmp_path / "config.json"
-    description = json.loads(file.read_text()) | {"version": 2}
+    description = json.loads(file.read_text()) | {"version": 3}
     del description["checksum"]
     if place == "weights":
         save_file(load_file(weights), weights, metadata={"description": json.dumps(description)})
     else:
         save_file(load_file(weights), weights)
         file.write_text(json.dumps(description))
-    with pytest.raises(ModelError, match=r"has version 2 of the format, but scdh .* install a newer scdh\.$"):
+    with pytest.raises(ModelError, match=r"has version 3 of the format, but scdh .* install a newer scdh\.$"):
         Hasher.load(tmp_path)
 
 

@@ -56,6 +56,7 @@ LAYERS = [
     ["_version", "checksums", "engine_names", "errors", "extras", "files", "label_arrays"],
     ["printable", "private_folder", "progress", "versions"],
     ["tensor_files", "tensor_header", "hub", "code_advice", "code_arguments", "json_files", "settings"],
+    ["quantisation"],
     ["codes", "code_checks", "config", "model_description"],
     ["losses", "index", "metrics"],
     ["evaluation", "data"],

@@ -1,5 +1,7 @@
 """Where a model is (a folder, a run's folder, or a repository on the Hugging Face hub), and its page on the hub."""
 
+import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 from scdh.errors import ModelError
@@ -51,6 +53,13 @@ def model_card(title: str, encodes: str, backbone: str, labels: int) -> str:
         "```python\nimport scdh\nhasher = scdh.Hasher.load('folder, or hf:owner/name')\ncodes = hasher.encode(items)\n"
         "```\n"
     )
+
+
+def upload_saved(save: Callable[[Path], None], repo_id: str, private: bool, token: str | None) -> str:
+    """Upload what ``save`` writes, as :func:`upload_folder`; ``repo_id`` may begin with ``hf:``."""
+    with tempfile.TemporaryDirectory() as scratch:
+        save(Path(scratch) / "model")
+        return upload_folder(Path(scratch) / "model", repo_id.removeprefix(HUB), private, token)
 
 
 def upload_folder(folder: Path, repo_id: str, private: bool, token: str | None) -> str:

@@ -14,9 +14,11 @@ from scdh.checksums import CHECKSUM, is_intact
 from scdh.errors import ModelError
 from scdh.files import read_regular
 from scdh.hub import DESCRIPTION, WEIGHTS
+from scdh.quantisation import FLOAT32, INT8, Quantisation
 from scdh.tensor_header import TensorHeader, parse_limited, read_header, short
 
-FORMAT, VERSION = "scdh-model", 1
+FORMAT, VERSION = "scdh-model", 2
+FLOAT_VERSION = 1  # of float32 models, which earlier versions of scdh read too; they would take an INT8 one for float32
 EMBEDDED = "description"  # the entry in the header of the weights
 # Beyond any network that was trained: a stranger's description must not decide how much memory loading takes.
 MOST_HIDDEN, LARGEST_IMAGE = 100, 4096
@@ -117,7 +119,7 @@ def _checked(folder: Path, data: bytes, file: str) -> dict[str, Any]:
             f"The model in {str(folder)!r} has version {version} of the format, but scdh {__version__} knows them up "
             f"to {VERSION}; install a newer scdh."
         )
-    if version != VERSION:
+    if type(version) is not int or version not in (FLOAT_VERSION, VERSION):
         raise damaged_model(folder, f"{file}: its version is {short(version)}")
     _check_entries(folder, description, file)
     return description
@@ -139,6 +141,7 @@ def _check_entries(folder: Path, description: dict[str, Any], file: str) -> None
     )
     if not has_kinds:
         raise damaged_model(folder, f"the entries of its description in {file} are not of the right kinds")
+    _check_precision(folder, description)
     hidden, preprocess = config["net"].get("hidden"), description["preprocess"]
     if isinstance(hidden, list) and len(hidden) > MOST_HIDDEN:
         raise damaged_model(folder, f"it has {len(hidden):,} hidden layers, and no model has more than {MOST_HIDDEN}")
@@ -146,3 +149,25 @@ def _check_entries(folder: Path, description: dict[str, Any], file: str) -> None
     for size in [*sizes, preprocess.get("size") if isinstance(preprocess, dict) else None]:
         if isinstance(size, int | float) and size > LARGEST_IMAGE:
             raise damaged_model(folder, f"images of {short(size)} pixels a side are more than {LARGEST_IMAGE}")
+
+
+def _check_precision(folder: Path, description: dict[str, Any]) -> None:
+    precision = description.get("precision", FLOAT32)
+    if precision not in (FLOAT32, INT8):
+        raise damaged_model(folder, f"its precision is {short(precision)}, not {FLOAT32} or {INT8}")
+    if precision == INT8 and description["feature_width"] is not None:
+        raise damaged_model(folder, "it takes embeddings, and only models of images are of INT8")
+    try:
+        quantisation_of(description)
+    except ValueError as error:
+        raise damaged_model(folder, str(error)) from None
+
+
+def quantisation_of(description: Mapping[str, Any]) -> Quantisation | None:
+    """How the network of a model is rounded; None for float32.
+
+    Raises:
+        ValueError: with a short reason.
+    """
+    is_int8 = description.get("precision", FLOAT32) == INT8
+    return Quantisation.from_dict(description.get("ranges")) if is_int8 else None

@@ -1,11 +1,11 @@
 """The files of a model folder: weights as safetensors, a description as JSON, and a card for people."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Protocol, TypeVar
 
 import numpy as np
 import torch
@@ -13,12 +13,28 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from scdh.checksums import CHECKSUM, array_checksum
+from scdh.config import RunConfig, parse_config
+from scdh.data.images.transforms import Preprocess
 from scdh.errors import ModelError
 from scdh.files import leftovers, open_regular, remove_abandoned, replacing
 from scdh.hub import CARD, DESCRIPTION, WEIGHTS, model_card
 from scdh.json_files import write_table
-from scdh.model_description import EMBEDDED, FORMAT, VERSION, damaged_model, description_of
+from scdh.methods.base import Method
+from scdh.methods.declared import method_names
+from scdh.model_description import (
+    EMBEDDED,
+    FLOAT_VERSION,
+    FORMAT,
+    VERSION,
+    damaged_model,
+    description_of,
+    quantisation_of,
+    without_folders,
+)
+from scdh.nets.int8.layers import rounded_layers
 from scdh.nets.network import Network, weights_fingerprint
+from scdh.nets.unallocated import build_unallocated, has_unsaved_tensors
+from scdh.quantisation import FLOAT32, INT8, Quantisation
 from scdh.tensor_header import TensorHeader, read_bytes, read_header, short
 from scdh.versions import versions
 
@@ -36,7 +52,30 @@ DTYPES = {
 }
 
 
-def write_model(folder: str | Path, network: nn.Module, description: dict[str, Any], title: str) -> None:
+class Model(Protocol):
+    """What a :class:`scdh.Hasher` has."""
+
+    network: Network
+    method: Method
+    config: RunConfig
+    label_names: list[str]
+    multi_label: bool
+    preprocess: Preprocess | None
+    feature_width: int | None
+    info: dict[str, Any]
+    quantisation: Quantisation | None
+
+
+BuiltModel = TypeVar("BuiltModel", bound=Model)
+
+
+def model_fingerprint(network: nn.Module, quantisation: Quantisation | None) -> str:
+    """16 hex digits of weights and precision."""
+    of_weights = weights_fingerprint(network)
+    return of_weights if quantisation is None else quantisation.fingerprint(of_weights)
+
+
+def write_model(folder: str | Path, model: Model) -> None:
     """Write the model; a kill or a full disk at any moment leaves the earlier one or the new one.
 
     The weights hold the description too, so their rename is the moment at which the new model is there. The other two
@@ -44,23 +83,14 @@ def write_model(folder: str | Path, network: nn.Module, description: dict[str, A
 
     Args:
         folder: a new folder, or an older model's; one that holds other things and no model is refused.
-        network: its weights are saved.
-        description: what :meth:`Hasher.load` needs beside the weights, ready for JSON.
-        title: heading of the model card.
+        model: what :meth:`Hasher.load` gives back.
     """
-    target = Path(folder)
-    _refuse_other_things(target)
-    width = description["feature_width"]
-    items = "images" if width is None else f"embeddings of width {width}"
-    card = model_card(title, items, description["config"]["net"]["backbone"], len(description["label_names"]))
-    content = {
-        "format": FORMAT,
-        "version": VERSION,
-        **description,
-        # Beside the weights, so that `scdh info` can tell which codes are this model's without loading it.
-        "fingerprint": weights_fingerprint(network),
-        "versions": versions(),
-    }
+    target, network = Path(folder), model.network
+    refuse_other_things(target)
+    items = "images" if model.feature_width is None else f"embeddings of width {model.feature_width}"
+    title = f"{network.bits}-bit codes by {model.method.about.title}"
+    card = model_card(title, items, model.config.net.backbone, len(model.label_names))
+    content = _description(model)
     tensors = {name: plain_copy(tensor) for name, tensor in network.state_dict().items()}
     text = json.dumps(content)
     header = {"format": "pt", EMBEDDED: text, CHECKSUM: tensors_checksum(tensors, {EMBEDDED: text})}
@@ -72,6 +102,26 @@ def write_model(folder: str | Path, network: nn.Module, description: dict[str, A
             temporary.write_text(card, "utf-8")
 
 
+def _description(model: Model) -> dict[str, Any]:
+    quantisation = model.quantisation
+    return {
+        "format": FORMAT,
+        "version": FLOAT_VERSION if quantisation is None else VERSION,
+        "bits": model.network.bits,
+        "label_names": model.label_names,
+        "multi_label": model.multi_label,
+        "preprocess": None if model.preprocess is None else model.preprocess.to_dict(),
+        "feature_width": model.feature_width,
+        "config": without_folders(model.config.model_dump(mode="json")),
+        "info": model.info,
+        "precision": FLOAT32 if quantisation is None else INT8,
+        **({} if quantisation is None else {"ranges": quantisation.to_dict()}),
+        # Beside the weights, so that `scdh info` can tell which codes are this model's without loading it.
+        "fingerprint": model_fingerprint(model.network, quantisation),
+        "versions": versions(),
+    }
+
+
 @dataclass(frozen=True)
 class StoredModel:
     """A model folder that is open for reading: its description is known, its weights are still on disk."""
@@ -80,6 +130,30 @@ class StoredModel:
     description: dict[str, Any]
     header: TensorHeader
     handle: BinaryIO
+
+    def config(self) -> RunConfig:
+        """The settings of the run that made the model, whose method is installed."""
+        name = self.description["config"]["method"].get("name")
+        if name not in method_names():  # not a misspelling, so no near name is offered: a package is missing
+            raise ModelError(f"The model in {str(self.folder)!r} was made by method {name!r}, which is not installed.")
+        return parse_config(self.description["config"])
+
+    def load(self, build: Callable[[], BuiltModel]) -> BuiltModel:
+        """The model that ``build`` makes, with the weights that are stored."""
+        model = build_unallocated(build)
+        self.check_fits(model.network)  # before memory is taken for sizes that a stranger wrote
+        parts = (model.network.trunk, model.network.fc7, model.network.head, model.method)
+        is_whole = not model.method.state_dict() and not any(part and has_unsaved_tensors(part) for part in parts)
+        model = model if is_whole else build()
+        self.load_into(model.network, take=is_whole)
+        return model
+
+    def quantisation(self, network: Network) -> Quantisation | None:
+        """How ``network`` is rounded; None for float32."""
+        found = quantisation_of(self.description)
+        if found is not None:
+            found.check_fits(rounded_layers(network))
+        return found
 
     def check_fits(self, network: Network) -> None:
         """Refuse weights of other names, shapes or types than the network's; none of them is read."""
@@ -110,7 +184,9 @@ class StoredModel:
             raise damaged_model(self.folder, f"{WEIGHTS} does not match its checksum; restore it from a copy")
         network.load_weights(tensors, take=take)
         fingerprint = self.description.get("fingerprint")  # models of the first versions have none
-        if EMBEDDED not in metadata and fingerprint not in (None, weights_fingerprint(network)):
+        if EMBEDDED in metadata or fingerprint is None:
+            return
+        if fingerprint != model_fingerprint(network, self.quantisation(network)):
             raise damaged_model(self.folder, f"{WEIGHTS} does not have the fingerprint {short(fingerprint)}")
 
     def _read(self, name: str) -> Tensor:
@@ -139,7 +215,8 @@ def open_model(folder: Path) -> Iterator[StoredModel]:
         raise damaged_model(folder, str(error)) from None
 
 
-def _refuse_other_things(folder: Path) -> None:
+def refuse_other_things(folder: Path) -> None:
+    """Refuse a folder that holds other things and no model."""
     if not folder.exists():
         return
     if folder.is_dir():

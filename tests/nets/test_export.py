@@ -400,7 +400,7 @@ def test_a_graph_that_cannot_be_read_is_one_line() -> None:
 def test_a_kept_export_is_not_made_again_for_one_bit_of_few_images(exports: list[int], monkeypatch) -> None:
     """One bit of four images is more than 0.1 %; the same export was accepted by its bits of 64 images."""
     shares = {engine.FEW_TRIALS: 1 / 32, engine.TRIALS: 1 / 2048}
-    monkeypatch.setattr(engine, "_differing_bits", lambda model, exported, count: shares[count])
+    monkeypatch.setattr(engine, "_differing_bits", lambda model, net, exported, count: shares[count])
     for _ in range(2):
         build().encode(pictures(2), engine="openvino")
     assert len(exports) == 1

@@ -45,6 +45,12 @@ def fold_batch_norm(net: Network, image_size: int) -> Network:
     return folded if same else net
 
 
+def norms_after(net: Network) -> dict[str, nn.BatchNorm2d]:
+    """The batch-norms that :func:`fold_batch_norm` folds, by the name of their convolution within the trunk."""
+    norms = {conv: norm for parent in net.trunk.modules() for _, conv, _, norm in _pairs(parent)}
+    return {name: norms[layer] for name, layer in net.trunk.named_modules() if layer in norms}
+
+
 def _pairs(parent: nn.Module) -> list[tuple[nn.Module, nn.Conv2d, str, nn.BatchNorm2d]]:
     """(parent, convolution, name of the batch-norm, batch-norm) where they are listed one after the other."""
     children = list(parent.named_children())

@@ -179,10 +179,12 @@ def _key(
     random_key: tuple[int, int] | None,
 ) -> str:
     """A digest of everything that a row's features depend on, but not of the rows."""
-    parts = {
+    parts: dict[str, Any] = {
         "source": source.content_fingerprint(),
         "trunk": weights_fingerprint(hasher.network.trunk),
         "preprocess": None if preprocess is None else preprocess.to_dict(),
         "augmentation": [augmentation, random_key],
     }
+    if hasher.quantisation is not None:
+        parts["ranges"] = hasher.quantisation.to_dict()
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:24]

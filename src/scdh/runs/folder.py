@@ -45,6 +45,7 @@ class RunFolder:
         self.student = self.path / "student"  # the network that a teacher was averaged from
         self.best = self.path / "best"  # the best epoch's model while the run goes on
         self.last = self.path / "last"  # the last epoch's model, where another epoch's was taken
+        self.int8 = self.path / "int8"  # where `scdh quantise` may put the INT8 model, so that it finds its run
         self.checkpoint = self.path / "last.safetensors"
         self.log = self.path / "log.csv"
         self.steps = self.path / "steps.csv"
@@ -62,7 +63,7 @@ class RunFolder:
         """The run that a model belongs to: the folder itself, or the one that a model folder is in."""
         run = cls(model)
         inside = cls(run.path.parent)
-        models = (inside.model, inside.best, inside.last, inside.student)
+        models = (inside.model, inside.best, inside.last, inside.student, inside.int8)
         return inside if run.path in models and not run.protocol_file.exists() else run
 
     def codes(self, part: str, network: NetworkName | None = None) -> Path:

@@ -95,8 +95,10 @@ class SourceFeatures:
         engine: Engine = "torch",
         **loading: Any,
     ) -> Iterable[tuple[np.ndarray, np.ndarray]]:
-        """As :func:`hash_outputs_of_rows`; where the trunk is as it came, only the layers above it run, in torch."""
-        if not has_untrained_trunk(hasher) or hasher.preprocess is None or not self._is_of_use(hasher):
+        """As :func:`hash_outputs_of_rows`; where the trunk is as it came, only the layers above it run, in torch. (That
+        of an INT8 model is not: features that were kept are the float32 model's.)"""
+        is_kept = has_untrained_trunk(hasher) and hasher.preprocess is not None and hasher.quantisation is None
+        if not is_kept or not self._is_of_use(hasher):
             return hash_outputs_of_rows(hasher, source, rows, progress=progress, engine=engine, **loading)
         hasher.check_fits(source)
         return self._hash_outputs(hasher, rows, progress, loading)

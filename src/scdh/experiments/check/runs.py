@@ -28,6 +28,8 @@ def check_run(folder: Path) -> Iterator[Finding]:
     for model in (run.model, run.student, run.best, run.last):
         if model.is_dir():
             yield _with_remedy(check_model(model), again)
+    if run.int8.is_dir():
+        yield _with_remedy(check_model(run.int8), "Make it anew with `scdh quantise … --replace`.")
     if run.checkpoint.exists():
         yield find(run.checkpoint, "checkpoint", lambda: _checkpoint(run), "Delete it, if the run is finished.")
     for codes in sorted(folder.glob("codes/*.codes")):

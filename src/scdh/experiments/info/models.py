@@ -8,7 +8,8 @@ from scdh.errors import CodesError, ConfigError, DataError, ModelError
 from scdh.experiments.info.described import Described, counts_text, read_json, some
 from scdh.hub import MODEL_OF_RUN, WEIGHTS, has_model
 from scdh.methods.declared import declared
-from scdh.model_description import read_description
+from scdh.model_description import quantisation_of, read_description
+from scdh.quantisation import FLOAT32, INT8
 from scdh.runs.choices import Choices
 from scdh.runs.data_options import data_options
 from scdh.runs.folder import RunFolder
@@ -41,9 +42,11 @@ def describe_model(folder: Path, name: str) -> Described:
     described.add("bits", content.get("bits"))
     described.add("encodes", encodes)
     described.add("backbone", content["config"]["net"]["backbone"])
+    _add_precision(described, content)
     described.add("labels", len(content["label_names"]), some(content["label_names"]))
     described.add("several labels a row", bool(content.get("multi_label")))
-    _add_training(described, content.get("info", {}))
+    if content.get("precision", FLOAT32) == FLOAT32:  # else they are scores of the model that it was made of
+        _add_training(described, content.get("info", {}))
     if (folder / WEIGHTS).is_file():
         described.add("size of the weights", (folder / WEIGHTS).stat().st_size, _size(folder / WEIGHTS))
     described.add("model fingerprint", fingerprint_of(folder))
@@ -87,6 +90,17 @@ def describe_run(folder: Path) -> Described:
     _add_codes(described, run)
     _suggest_for_run(described, run, data)
     return described
+
+
+def _add_precision(described: Described, content: dict[str, Any]) -> None:
+    described.add("precision", content.get("precision", FLOAT32))
+    quantisation, made = quantisation_of(content), content["info"].get(INT8)
+    if quantisation is None:
+        return
+    described.facts["ranges"] = quantisation.to_dict()
+    if isinstance(made, dict):  # what `scdh quantise` found
+        for name in ("float32_model", "calibration_images", "compared_images", "differing_bits", "map", "float32_map"):
+            described.add(name.replace("_", " ").replace("map", "MAP"), made.get(name))
 
 
 def _add_training(described: Described, info: dict[str, Any]) -> None:

@@ -65,6 +65,7 @@ def convert(net: Network, read: Callable[[Outputs], Tensor], size: int) -> Graph
         openvino = import_openvino()
         from openvino.frontend import FrontEndManager
         from openvino.frontend.pytorch.ts_decoder import TorchScriptPythonDecoder
+        from openvino.passes import ConstantFolding, Manager
 
         example = torch.zeros(2, size, size, 3, dtype=torch.uint8)
         frontend = FrontEndManager().load_by_framework("pytorch")
@@ -78,6 +79,10 @@ def convert(net: Network, read: Callable[[Outputs], Tensor], size: int) -> Graph
         if len(model.inputs) != 1 or len(model.outputs) != 1:
             raise ExportError("its graph has not one input and one output")
         model.reshape([-1, size, size, 3])
+        # The limits between which an INT8 network rounds must be constants, else OpenVINO computes with floats.
+        passes = Manager()
+        passes.register_pass(ConstantFolding())
+        passes.run_passes(model)
         with tempfile.TemporaryDirectory() as folder:  # it writes only to files
             structure, weights = Path(folder, "graph.xml"), Path(folder, "graph.bin")
             openvino.serialize(model, structure, weights)
