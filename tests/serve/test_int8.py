@@ -18,7 +18,8 @@ def test_an_int8_model_is_served_and_an_index_of_float32_codes_is_refused(shop: 
     must(["encode", str(model), f"{shop}/photos", "--workers", "0", "--out", str(codes)])
     must(["index", str(codes), "--out", str(index)])
     with hosted(Settings(str(model), str(index), f"{shop}/photos", engine="torch")) as site:
-        assert site.http.get("/v1/info").json()["model"]["fingerprint"] == Hasher.load(model).fingerprint()
+        told = site.http.get("/v1/info").json()["model"]
+        assert (told["fingerprint"], told["precision"]) == (Hasher.load(model).fingerprint(), "int8")
         answer = site.http.post("/v1/search/image?k=3", files={"image": picture(3)}).json()
         assert answer["results"][0]["hits"][0]["distance"] == 0
     with (

@@ -40,6 +40,7 @@ def test_state(site):
         "fingerprint": hasher.fingerprint(),
         "input": "images",
         "width": None,
+        "precision": "float32",
     }
     assert info["index"] == {"items": 12, "bits": BITS}
     assert info["labels"] == {"apple": 6, "pear": 6}

@@ -11,6 +11,7 @@ import numpy as np
 
 from scdh.codes import HAMMING, Codes
 from scdh.errors import CodesError, ConfigError, ScdhError
+from scdh.quantisation import FLOAT32, INT8
 from scdh.serve.admission import Admission
 from scdh.serve.batching import Batcher
 from scdh.serve.collection import Addition, Change, Collection, Removal
@@ -227,6 +228,7 @@ class Service:
             "fingerprint": fingerprint,
             "input": "images" if self.encoder.takes_images else "embeddings",
             "width": hasher.feature_width,
+            "precision": FLOAT32 if hasher.quantisation is None else INT8,
         }
         self.encoder.warm()
         warm_search(self.collection.now)

@@ -150,6 +150,7 @@ class ModelInfo(BaseModel):
     fingerprint: str
     input: Literal["images", "embeddings"]
     width: int | None = Field(description="Width of the embeddings.")
+    precision: Literal["float32", "int8"]
 
 
 class IndexInfo(BaseModel):
