@@ -88,7 +88,9 @@ def test_query_labels_of_another_form(form: str, tmp_path: Path) -> None:
         with pytest.warns(UserWarning, match="separated by commas") if form == "tags" else nullcontext():
             return train(config, None, quiet=True).fingerprint()
 
-    assert weights([f"poison, {i}" for i in range(40)], "p.csv") == weights(clean[120:], "c.csv")
+    expected = weights(clean[120:], "c.csv")
+    assert weights([f"poison, {i}" for i in range(40)], "p.csv") == expected
+    assert weights([f"poison | {i}" for i in range(40)], "s.csv") == expected
     assert weights(["-1"] * 40, "n.csv") == weights([""] * 40, "e.csv")
 
 

@@ -30,8 +30,8 @@ def parse_label_cells(
             as there were different cells.
         what: how messages call the column.
         read_numbers: whether text such as "12" stands for a number, because the file has no other form for it.
-        decides: bool [n], the cells that tell whether labels are numbers, lists, or separated by commas, so that a
-            name among queries does not change the order of the classes; None: all.
+        decides: bool [n], the cells that tell whether labels are numbers, lists or separated, so that queries change
+            neither the order of the classes nor how many labels an item may have; None: all.
 
     Returns:
         The label of each cell, or a list of labels of each cell; and whether these are lists.
@@ -39,7 +39,7 @@ def parse_label_cells(
     texts = _without_missing([cell or "" for cell in cells], what)
     stripped = [text.strip() for text in texts]
     deciding = stripped if decides is None or not decides.any() else list(compress(stripped, decides))
-    split = _chosen_split(stripped, deciding, separator, what)
+    split = _chosen_split(deciding, separator, what)
     if split is not None:
         are_numbers = _all_whole([label for text in deciding for label in split(text)])
         lists = [split(text) for text in stripped]
@@ -65,16 +65,16 @@ def _without_missing(texts: list[str], what: str) -> list[str]:
 Split = Callable[[str], list[str]]
 
 
-def _chosen_split(texts: list[str], deciding: list[str], separator: str, what: str) -> Split | None:
+def _chosen_split(texts: list[str], separator: str, what: str) -> Split | None:
     """How the labels of a cell are told apart; None where a cell is one label."""
     if separator != AUTO:
         return None if separator == WHOLE else _split_at(separator)
-    different = {text for text in deciding if text}
+    different = {text for text in texts if text}
     if different and all(text.startswith("[") and text.endswith("]") for text in different):
         return _list_items
     if any(ALWAYS_SPLIT.search(text) for text in texts):
         return lambda text: _stripped(ALWAYS_SPLIT.split(text))
-    return _split_at_commas(deciding, different, what)
+    return _split_at_commas(texts, different, what)
 
 
 def _split_at_commas(texts: list[str], different: set[str], what: str) -> Split | None:
