@@ -31,8 +31,8 @@ adders alone, on fixed addresses, took 70, so little is left. The likely reason:
 all come from registers took a whole cycle, one of two operands half of one. Tables of 53 KB, beyond the first cache,
 were 2 % slower than those of 13 KB, and 106 KB 10 %. Tables of a block cost as much as some 17 queries; 16 queries were
 7 % slower than by BYTES, 32 were 11 to 16 % faster. Without the ternary instruction (the same processor, compiled for
-AVX2, where a vector is a pair of 256 bits) SLICED had 6.4, 3.5 and 2.0 at 64, 128 and 256 bits, and SHUFFLES 6.2, 3.9 and
-2.1; a version with one vector of 256 bits, for which there are registers enough, was not tried.
+AVX2, where a vector is a pair of 256 bits) SLICED had 6.4, 3.5 and 2.0 at 64, 128 and 256 bits, and SHUFFLES 6.2, 3.9
+and 2.1; a version with one vector of 256 bits, for which there are registers enough, was not tried.
 """
 
 from functools import cache
