@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import scdh.hasher
+import scdh.model_folder
 import scdh.runs.features
 import scdh.runs.ranking
 from scdh import Codes, HammingIndex, Hasher
@@ -39,7 +39,7 @@ def test_an_image_is_searched_with_the_weights_hashed_once(photos: Path, monkeyp
         hashed.append(network)
         return weights_fingerprint(network)  # type: ignore[arg-type]
 
-    for module in (scdh.hasher, scdh.runs.features):
+    for module in (scdh.model_folder, scdh.runs.features):
         monkeypatch.setattr(module, "weights_fingerprint", count)
     image = photos / "photos/a/3.png"
     hits = run_json(f"search {photos}/all.index --model {photos}/run {image} -k 1 --json")["queries"][0]["hits"]
