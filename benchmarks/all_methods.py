@@ -30,7 +30,7 @@ Made by `python -m benchmarks.all_methods` of finished comparisons (`scdh compar
 told in [compare.md](compare.md), what each method is in [methods.md](methods.md). Nothing was chosen on queries:
 settings come from trials on validation rows, as many for each method, and queries were scored once, after all runs
 were trained. One advantage of SCDH is left on frozen photos: its weight α, 0.3, was once taken from grids on validation
-rows of these photos, where others keep their published weights; `--tune grid` gives every method the same trials.
+rows of these photos, where others keep their published weights; the part with 19 trials for each method is without it.
 """
 STEPS_TITLE = "Time of a step"
 STEPS_NOTE = (
