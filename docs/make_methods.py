@@ -64,6 +64,7 @@ def describe_method(method: dict[str, Any]) -> list[str]:
                 f"- **Reference**: {escape_markdown(method['reference'])}.",
                 f"- **Cost**: {escape_markdown(method['cost'])}{_way(method)}.",
                 f"- **Labels**: {_labels(method)}.",
+                *([f"- **Bits**: multiples of {method['bits_multiple']}."] if method["bits_multiple"] > 1 else []),
                 f"- **To tune**: {_tuned(method)}.",
                 *([f"- **Suited**: {escape_markdown(suited_text(method['suited']))}."] if method["suited"] else []),
             ]

@@ -4,6 +4,7 @@ import json
 import shlex
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from scdh import __version__
 from scdh.cli.app import COMMANDS
 from scdh.cli.compare import _can_learn
 from scdh.data.open import open_source
+from scdh.experiments.compare.grid import Grid
 from tests.cli.commands import must, run, run_json
 
 NAMES = [command.__name__ for command, _ in COMMANDS]
@@ -229,9 +231,9 @@ def test_a_comparison_refuses_several_processes(tmp_path, monkeypatch):
     assert "without torchrun" in message
 
 
-def test_comparing_all_methods_leaves_out_those_that_refuse_a_length_of_codes(capsys: pytest.CaptureFixture) -> None:
+def test_comparing_all_methods_leaves_out_those_that_have_none_of_the_lengths() -> None:
     source = open_source("digits")
-    assert _can_learn("dqn", source, (16, 32))
-    assert not _can_learn("dqn", source, (12, 32))
-    assert "DQN needs bits that are a multiple of 8" in capsys.readouterr().err
-    assert _can_learn("scdh", source, (12, 32))
+    grid = Grid(("dqn", "scdh"), (12, 20), (0,))
+    assert not _can_learn("dqn", source, grid)
+    assert _can_learn("scdh", source, grid)
+    assert _can_learn("dqn", source, replace(grid, bits=(12, 32)))

@@ -34,6 +34,7 @@ pytest.importorskip("jinja2")
         (f"scdh {SMALL} --bits 8,8", "all different"),
         (f"scdh {SMALL} --bits 8,x", "--bits"),
         (f"scdh {SMALL} --bits 0", "--bits"),
+        (f"dqn scdh {SMALL} --bits 12,20", "dqn has multiples of 8 bits only"),
         (f"scdh {SMALL} --seeds -1", "--seeds"),
         (f"scdh {SMALL} --seconds 3", "not both"),
         ("scdh --preset demo-digits --set train.epochs=3 --seconds 3", "not both"),
@@ -91,12 +92,12 @@ def test_settings_of_one_method_reach_only_it() -> None:
 
 def test_methods_that_cannot_learn_from_such_labels_are_refused_first(monkeypatch: pytest.MonkeyPatch) -> None:
     grid, source = Grid(("scdh", "dsh"), (8,), (0,), "demo-digits"), open_source("digits")
-    grid.check_labels(source)
+    grid.check_methods(source)
     dsh = declared("dsh")
     multi_only = replace(dsh, about=replace(dsh.about, labels=("multi",)))
     monkeypatch.setattr(grids, "declared", lambda name: multi_only if name == "dsh" else declared(name))
     with pytest.raises(ConfigError, match="dsh learns from multi-label data only"):
-        grid.check_labels(source)
+        grid.check_methods(source)
 
 
 @pytest.mark.slow
@@ -173,3 +174,23 @@ def test_a_broken_plug_in_does_not_hide_the_others(tmp_path: Path, monkeypatch: 
     _, output, notes = run("methods")
     assert "mt_scdh" in output
     assert "'broken' of package 'bad' cannot be loaded" in notes
+
+
+def test_settings_are_chosen_at_the_middle_length_or_the_nearest_that_a_method_has() -> None:
+    grid = Grid(("scdh", "dqn"), (48, 12, 24, 32), (0,))
+    assert (grid.middle_bits("scdh"), grid.middle_bits("dqn")) == (32, 32)
+    shorter = replace(grid, bits=(8, 12, 20))
+    assert (shorter.middle_bits("scdh"), shorter.middle_bits("dqn")) == (12, 8)
+    assert shorter.left_out() == ["DQN has multiples of 8 bits only, so none of 12, 20."]
+    assert not replace(grid, bits=(8, 16)).left_out()
+
+
+def test_a_method_without_a_length_of_codes_is_compared_at_the_others(tmp_path: Path) -> None:
+    command = f"compare dqn itq {SMALL} {VALIDATION} --bits 12,16 --seeds 0 --no-trials --out {tmp_path}/x"
+    code, out, notes = run(command)
+    assert code == 0
+    assert "DQN has multiples of 8 bits only, so none of 12." in notes
+    assert {file.name for file in (tmp_path / "x/cells").iterdir()} >= {"dqn-16-0", "itq-12-0", "itq-16-0"}
+    assert not (tmp_path / "x/cells/dqn-12-0").exists()
+    assert "DQN has no codes of 12 bits." in (tmp_path / "x/compare.md").read_text("utf-8")
+    assert "–" in next(line for line in out.splitlines() if line.strip().startswith("DQN")).split()[1]

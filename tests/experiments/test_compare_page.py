@@ -60,6 +60,16 @@ def test_target_and_times() -> None:
     assert (partly.seconds_to_target, partly.reached_target) == (None, 1)  # a mean of one of two would mislead
 
 
+def test_methods_are_sorted_by_the_lengths_that_all_have() -> None:
+    """Longer codes score higher, which must not favour a method that has no short ones."""
+    better, longer = result("better", 0, 0.8), result("better", 0, 0.9).model_copy(update={"bits": 16})
+    only_longer = result("longer", 0, 0.87).model_copy(update={"bits": 16})
+    rows = summarise([only_longer, better, longer], None)
+    assert [(row.method, row.bits) for row in rows] == [("better", 8), ("better", 16), ("longer", 16)]
+    rows = summarise([better, only_longer], None)  # no length in common: by what there is
+    assert [row.method for row in rows] == ["longer", "better"]
+
+
 def test_a_method_that_ranks_by_another_distance_has_no_radius() -> None:
     """It did not fail there, and its definition is given beside the others'."""
     hamming, other = result("itq", 0, 0.5), result("own", 0, 0.6)

@@ -1,6 +1,5 @@
 """``scdh compare``: methods side by side, under one protocol, with one network and one budget."""
 
-from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from shlex import quote
@@ -148,8 +147,10 @@ def compare(
     tuned = _tuned(tune or [])
     source = source_of(load_config(preset, config, {**settings, "method.name": grid.methods[0]}))
     if methods == ["all"]:
-        grid = replace(grid, methods=tuple(name for name in grid.methods if _can_learn(name, source, grid.bits)))
+        grid = replace(grid, methods=tuple(name for name in grid.methods if _can_learn(name, source, grid)))
     grid.check_runs(source)
+    for sentence in grid.left_out():
+        print_note(sentence)
     check_folder_writable(out)
     print_split(grid.config(grid.methods[0], grid.bits[0], grid.seeds[0], source), source, quiet=as_json)
     if missing := missing_packages(*PAGE_PACKAGES):  # said before a long comparison, not after it
@@ -214,9 +215,9 @@ def _grid(methods: list[str], bits: str, seeds: str, *settings: Any) -> "Grid":
     return Grid(tuple(names), read_numbers(bits, "--bits"), read_numbers(seeds, "--seeds", least=0), *settings).check()
 
 
-def _can_learn(name: str, source: "Source", bits: Iterable[int]) -> bool:
-    """For `all`: methods that take such labels and lengths of codes; one that does not load, or refuses a length, is
-    left out with a warning.
+def _can_learn(name: str, source: "Source", grid: "Grid") -> bool:
+    """For `all`: methods that take such labels and have such lengths of codes; one that does not load is left out with
+    a warning.
     """
     from scdh.experiments.compare.grid import takes_labels
     from scdh.methods.registry import make_method
@@ -224,9 +225,9 @@ def _can_learn(name: str, source: "Source", bits: Iterable[int]) -> bool:
     try:
         if not takes_labels(name, source):
             return False
-        for length in bits:
+        for length in grid.bits_of(name):
             make_method(name, {}, length, source.num_classes, source.multi_label)
-        return True
+        return bool(grid.bits_of(name))
     except ConfigError as error:
         print_note(f"Warning: {error}")
         return False

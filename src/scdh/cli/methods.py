@@ -149,6 +149,8 @@ def _remarks(description: dict[str, Any]) -> str:
     remarks = [description["differs"] or "nothing differs"]
     if description["needs_labels"] and len(description["labels"]) == 1:
         remarks.append(f"{description['labels'][0]}-label data only")
+    if description["bits_multiple"] > 1:
+        remarks.append(f"multiples of {description['bits_multiple']} bits only")
     if description["unlabelled"]:
         remarks.append("learns from rows without label too")
     if not description["needs_labels"] and description["trained"]:

@@ -23,6 +23,7 @@ class About:
         differs: what differs from the publication, or what is uncertain; "" where nothing does.
         use_when: when to take this method, as the end of a sentence.
         labels: kinds of labels it can learn from, "single" and "multi".
+        bits_multiple: its lengths of codes are multiples of this number.
     """
 
     title: str
@@ -34,3 +35,7 @@ class About:
     differs: str = ""
     use_when: str = ""
     labels: tuple[str, ...] = ("single", "multi")
+    bits_multiple: int = 1
+
+    def has_length(self, bits: int) -> bool:
+        return bits % self.bits_multiple == 0

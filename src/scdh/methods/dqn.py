@@ -58,6 +58,7 @@ class Dqn(Method):
         fidelity="variant",
         differs="words are assigned at every step; Lloyd's k-means in place of mini-batch k-means",
         use_when="codes of 8 bits times a whole number may be compared by real numbers",
+        bits_multiple=8,  # one byte for each codebook
     )
     Settings = DqnSettings
     settings: DqnSettings
@@ -66,8 +67,6 @@ class Dqn(Method):
 
     def __init__(self, settings: Any, bits: int, num_classes: int, multi_label: bool) -> None:
         super().__init__(settings, bits, num_classes, multi_label)
-        if bits % 8:
-            raise ConfigError(f"DQN needs bits that are a multiple of 8, one byte for each codebook, not {bits}.")
         if bits // 8 > settings.bottleneck:
             raise ConfigError(f"DQN with {bits} bits needs method.bottleneck of at least {bits // 8}.")
         self.seed = 0

@@ -37,6 +37,9 @@ def make_method(name: str, settings: dict[str, Any], bits: int, num_classes: int
     """A method with its own settings checked; see :class:`Method` for the arguments."""
     method_settings(name, settings)  # refuses a wrong setting in one sentence
     method = method_class(name)
+    about = method.about
+    if not about.has_length(bits):
+        raise ConfigError(f"{about.title} needs bits that are a multiple of {about.bits_multiple}, not {bits}.")
     return method(method.Settings.model_validate(settings), bits, num_classes, multi_label)
 
 

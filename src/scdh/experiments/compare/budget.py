@@ -39,7 +39,7 @@ def epochs_within(grid: Grid, source: Source, out: Path, seconds: float, cache: 
     step_seconds: dict[str, float] = {}
     epochs: dict[tuple[str, int], int] = {}
     trained = [name for name in grid.methods if declared(name).learns_by_gradient]
-    pairs = [(name, bits) for name in trained for bits in grid.bits]
+    pairs = [(name, bits) for name in trained for bits in grid.bits_of(name)]
     out.mkdir(parents=True, exist_ok=True)
     with locked(out / ".timing", wait=True):
         if file.exists():

@@ -66,10 +66,28 @@ class Grid:
     def splits(self) -> "Splits":
         return Splits()
 
-    @property
-    def middle_bits(self) -> int:
-        """The length of codes at which settings are chosen for all lengths."""
-        return sorted(self.bits)[len(self.bits) // 2]
+    def bits_of(self, method: str) -> tuple[int, ...]:
+        """The lengths of codes that a method has."""
+        return tuple(bits for bits in self.bits if declared(method).about.has_length(bits))
+
+    def middle_bits(self, method: str) -> int:
+        """The length of codes at which a method's settings are chosen for all lengths: the middle one, or the nearest
+        that the method has.
+        """
+        middle = sorted(self.bits)[len(self.bits) // 2]
+        return min(self.bits_of(method), key=lambda bits: abs(bits - middle))
+
+    def left_out(self) -> list[str]:
+        """Methods that do not have all of the lengths, as sentences."""
+        sentences = []
+        for name in self.methods:
+            about, without = declared(name).about, sorted(set(self.bits) - set(self.bits_of(name)))
+            if without:
+                lengths = ", ".join(map(str, without))
+                sentences.append(
+                    f"{about.title} has multiples of {about.bits_multiple} bits only, so none of {lengths}."
+                )
+        return sentences
 
     def check(self) -> "Grid":
         """The grid itself, or a ConfigError that says what is wrong in it."""
@@ -85,9 +103,12 @@ class Grid:
                 raise ConfigError(f"The {what} to compare must be at least one and all different, not {list(values)}.")
         return self
 
-    def check_labels(self, source: Source) -> None:
-        """Refuse methods that cannot learn from such labels before any work is done."""
+    def check_methods(self, source: Source) -> None:
+        """Refuse methods that cannot learn from such labels, or have none of the lengths, before any work is done."""
         for name in self.methods:
+            if not self.bits_of(name):
+                multiple = declared(name).about.bits_multiple
+                raise ConfigError(f"{name} has multiples of {multiple} bits only; leave it out, or add such a length.")
             if not takes_labels(name, source):
                 kind = declared(name).about.labels[0]
                 raise ConfigError(
@@ -96,8 +117,10 @@ class Grid:
 
     def check_runs(self, source: Source) -> None:
         """Refuse settings that training would refuse only when the run's turn comes."""
-        for name, bits in product(self.methods, self.bits):
-            check_run(self.config(name, bits, self.seeds[0], source), source)
+        self.check_methods(source)
+        for name in self.methods:
+            for bits in self.bits_of(name):
+                check_run(self.config(name, bits, self.seeds[0], source), source)
 
     def config(self, method: str, bits: int, seed: int, source: Source | None, **more: Any) -> RunConfig:
         """Settings of one cell: as given and, where there is neither preset nor file, as suits the data."""
@@ -119,7 +142,11 @@ class Grid:
             epochs: numbers of epochs by (method, bits), for equal times.
         """
         order, epochs = product(self.seeds, self.bits, self.methods), epochs or {}
-        return [self.cell(source, name, bits, seed, epochs.get((name, bits))) for seed, bits, name in order]
+        return [
+            self.cell(source, name, bits, seed, epochs.get((name, bits)))
+            for seed, bits, name in order
+            if bits in self.bits_of(name)
+        ]
 
     def cell(self, source: Source, method: str, bits: int, seed: int, epochs: int | None = None) -> Cell:
         """One cell. Every method's epoch has as many steps as one pass over the labelled rows, also where it sees

@@ -40,11 +40,12 @@ def own_rates(
         cache: folder for the features of a frozen network.
         notify: is called with one line about each method.
     """
-    bits, seed = grid.middle_bits, grid.seeds[0]
+    seed = grid.seeds[0]
     method_settings = {name: dict(settings) for name, settings in (grid.method_settings or {}).items()}
     results: dict[str, TuningResult] = {}
     names = [name for name in grid.methods if has_no_rate(grid, name)]
     for name in track(names, len(names), "learning rates", "methods"):
+        bits = grid.middle_bits(name)
         cell = grid.cell(source, name, bits, seed)
         protocol = protocol_of(cell.config, source)
         given = {**(grid.settings or {}), **method_settings.get(name, {})}

@@ -78,7 +78,7 @@ def compare_methods(
         TrainingError: if ``out`` holds runs of the same names with other settings (not those that tuning chose).
     """
     cache = cache or out / "features"
-    grid.check().check_labels(source)
+    grid.check().check_methods(source)
     protocol = protocol_of(grid.config(grid.methods[0], grid.bits[0], grid.seeds[0], source), source)
     if not len(protocol.query):
         raise ConfigError("The data have no queries to compare with; set data.query_per_class (not data.split=all).")

@@ -35,13 +35,15 @@ def summarise(cells: Iterable[CellResult], target: float | None) -> list[Summary
         target: validation MAP for ``seconds_to_target``.
 
     Returns:
-        Rows of one method together, by bits; methods by falling mean MAP over all lengths of codes.
+        Rows of one method together, by bits; methods by falling mean MAP over the lengths of codes that all have.
     """
     groups: dict[tuple[str, bool], dict[int, list[CellResult]]] = {}
     for cell in cells:
         groups.setdefault((cell.method, cell.student), {}).setdefault(cell.bits, []).append(cell)
     methods = [[_summary_row(by_bits[bits], target) for bits in sorted(by_bits)] for by_bits in groups.values()]
-    methods.sort(key=lambda rows: -statistics.fmean(row.map or 0.0 for row in rows))
+    shared = set.intersection(*({row.bits for row in rows} for rows in methods)) if methods else set()
+    # Short codes score lower, so that a method without them would be put too high by a mean over all of its own.
+    methods.sort(key=lambda rows: -statistics.fmean(row.map or 0.0 for row in rows if not shared or row.bits in shared))
     return [row for rows in methods for row in rows]
 
 

@@ -205,10 +205,11 @@ def tuning_table(results: ComparisonResults) -> Table | None:
             lines.append([method, values, score, "chosen" if is_chosen else ""])
     if not lines:
         return None
-    tuning = next(iter(results.tuned.values()))
+    bits = " or ".join(str(length) for length in sorted({tuning.bits for tuning in results.tuned.values()}))
+    seed = next(iter(results.tuned.values())).seed
     note = (
-        f"Validation MAP of a run with {tuning.bits} bits and seed {tuning.seed}; it decides for all lengths "
-        "and seeds. No query was used."
+        f"Validation MAP of a run with {bits} bits and seed {seed}; it decides for all lengths and seeds. No query was "
+        "used."
     )
     return Table("Values tried", note, ["method", "values", "validation MAP", ""], lines, frozenset(highlighted))
 
@@ -241,11 +242,22 @@ def conditions(results: ComparisonResults) -> dict[str, str]:
     }
     differing = [f"{name} ({text.partition(': ')[0]}): {text.partition(': ')[2]}" for name, text in differs.items()]
     sentences["Not as published"] = "; ".join(differing) + "." if differing else "Nothing."
+    if not results.missing and (without := _lengths_left_out(results)):
+        sentences["Lengths left out"] = without
     if results.missing:
         sentences["Not done yet"] = ", ".join(results.missing) + "."
     if results.changed_after_scoring:
         sentences["Changed after queries were scored"] = " ".join(results.changed_after_scoring)
     return sentences
+
+
+def _lengths_left_out(results: ComparisonResults) -> str:
+    """Methods that do not have all lengths of codes, as sentences; "" where all do."""
+    sentences = []
+    for rows in rows_by_method(results.rows):
+        if without := [str(bits) for bits in results.bits if bits not in rows.by_bits]:
+            sentences.append(f"{rows.title} has no codes of {', '.join(without)} bits.")
+    return " ".join(sentences)
 
 
 def definitions_text(cells: Sequence[CellResult]) -> str:

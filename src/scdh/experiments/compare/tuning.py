@@ -44,18 +44,18 @@ def tune(
     Returns:
         The grid with the best values, and what was tried for each method.
     """
-    bits, seed = grid.middle_bits, grid.seeds[0]
+    seed = grid.seeds[0]
     trials: list[tuple[Cell, dict[str, Any]]] = []
     for method, of_method in values.items():
         for combination in product(*of_method.values()):
             tried = dict(zip(of_method, combination, strict=True))
-            trials.append((_trial_cell(grid, source, method, bits, seed, tried), tried))
+            trials.append((_trial_cell(grid, source, method, grid.middle_bits(method), seed, tried), tried))
 
     by_method = run_trials(trials, CellRunner(source, out / "tuning", cache=cache), "tuning")
     method_settings = {name: dict(settings) for name, settings in (grid.method_settings or {}).items()}
     results: dict[str, TuningResult] = {}
     for method, tried_here in by_method.items():
-        best = best_of(tried_here)
+        best, bits = best_of(tried_here), grid.middle_bits(method)
         method_settings[method] = {**method_settings.get(method, {}), **best.values}
         before = (found or {}).get(method)
         results[method] = TuningResult(

@@ -36,22 +36,22 @@ def rates_of_whole_networks(
         cache: folder for features; a network that learns has none.
         notify: is called with one line about each method.
     """
-    bits, seed = grid.middle_bits, grid.seeds[0]
+    seed = grid.seeds[0]
     names = [name for name in grid.methods if has_no_rate(grid, name)]
     if not names:
         raise ConfigError("--tune rates has no rates to find: each is given, or belongs to a method without training.")
-    if source.kind != "images" or grid.config(names[0], bits, seed, source).net.freeze:
+    if source.kind != "images" or grid.config(names[0], grid.bits[0], seed, source).net.freeze:
         raise ConfigError(
             "--tune rates is for networks that learn as a whole; on embeddings and frozen networks (net.freeze=true) "
             "ten trials find each method's rate without it."
         )
-    cells = [_trial(grid, source, name, bits, seed, factor) for name in names for factor in FACTORS]
+    cells = [_trial(grid, source, name, grid.middle_bits(name), seed, factor) for name in names for factor in FACTORS]
     trials = [(cell, _values(cell)) for cell in cells]
     by_method = run_trials(trials, CellRunner(source, out / "tuning", cache=cache), "learning rates")
     method_settings = {name: dict(settings) for name, settings in (grid.method_settings or {}).items()}
     results: dict[str, TuningResult] = {}
     for name, tried in by_method.items():
-        best = best_of(tried)
+        best, bits = best_of(tried), grid.middle_bits(name)
         rates = {key: best.values[key] for key in (RATE, TRUNK_RATE)}
         method_settings[name] = {**method_settings.get(name, {}), **rates}
         results[name] = TuningResult(chosen=best.values, bits=bits, seed=seed, tried=tried)
