@@ -2,8 +2,9 @@
 
 Rates are tried at a short length first. Then the length is doubled, with the best rate and with a third of it (longer
 training wants smaller steps), until validation stops gaining. What was found must be better than the usual values by
-more than the standard error of its validation MAP, else these are taken: few validation rows say little. Last, α is
-moved until l_q of the validation rows is in the paper's band, unless that costs validation MAP.
+more than the standard error of its validation MAP, else these are taken: few validation rows say little. (Not where
+rates are given, for a comparison: that would favour methods which the usual rate suits.) Last, α is moved until l_q of
+the validation rows is in the paper's band, unless that costs validation MAP.
 """
 
 from collections.abc import Callable, Iterator
@@ -49,8 +50,8 @@ class Search:
         to_try: the settings to find.
         start: where the search begins.
         run_trial: trains with the given values to the end and scores validation.
-        rates: these are tried first, and then ``FULL_LENGTH_TRIALS`` more, so that every search has as many trials;
-            None: ``RATES``, and further ones where the first or last of them is best.
+        rates: these are tried first, and then ``FULL_LENGTH_TRIALS`` more, so that every search has as many trials, and
+            the best of these is taken; None: ``RATES``, and further ones where the first or last of them is best.
     """
 
     def __init__(
@@ -71,7 +72,7 @@ class Search:
         else:
             best = self._choose_of(self.rates)
         if RATE in self.to_try or EPOCHS in self.to_try:
-            best = self._compare_with_usual(best)
+            best = self._compare_with_usual(best, has_margin=self.rates is None)
         if ALPHA in self.to_try:
             self._choose_alpha(best)
         return self.made
@@ -133,13 +134,18 @@ class Search:
         rates = [rate, _rounded(rate / RATE_STEP)] if RATE in self.to_try else [rate]
         return [self._trial(rate, epochs) for rate in rates]
 
-    def _compare_with_usual(self, best: Trial) -> Trial:
-        """The best of the trials, or the usual values where it is not clearly better; the choice is noted."""
+    def _compare_with_usual(self, best: Trial, has_margin: bool) -> Trial:
+        """The best of the trials, or the usual values where these are as good; the choice is noted.
+
+        Args:
+            best: of the trials.
+            has_margin: whether the usual values may be lower by the standard error.
+        """
         usual = self._trial(self.start.rate, self.start.epochs)
         reason = f"validation MAP {_score(best):.3f}, the best of the rates and lengths tried"
         if best.validation_map is None:
             reason = "every trial diverged, so this is no better than a guess"
-        elif _score(usual) >= _score(best) - best.error:
+        elif _score(usual) >= _score(best) - (best.error if has_margin else 0.0):
             reason = f"the usual value: validation MAP {_score(usual):.3f}"
             if usual.values != best.values:
                 reason += f", and the best one tried has {_score(best):.3f} ± {best.error:.3f}"
