@@ -74,6 +74,8 @@ def test_another_method_takes_only_its_own_settings_from_a_preset(tmp_path):
     file.write_text('[method]\nname = "scdh_c"\nalpha = 2.0\n')
     assert load_config("imagenet1k", file).method.own == {"lam": 0.001, "alpha": 2.0}
     assert load_config("imagenet1k", file, {"method.name": "scdh_s"}).method.own == {"mu": 0.1, "alpha": 2.0}
+    for name in ("dhn", "dqn", "sdh", "boh"):  # have a λ or μ too, which is another weight
+        assert load_config("cifar10", overrides={"method.name": name}).method.own == {}
     with pytest.raises(ConfigError, match="Unknown dsh setting 'alpha'"):
         load_config("demo-digits", overrides={"method.name": "dsh", "method.alpha": 1.0})
     with pytest.raises(ConfigError, match=r"Unknown method 'dshh'; did you mean 'dsh'\?"):

@@ -102,12 +102,17 @@ def read_settings_file(file: str | Path) -> dict[str, Any]:
 
 
 def _drop_unknown_settings(preset: dict[str, Any], method: str) -> None:
-    """A preset's [method] settings were chosen for its own method; another method keeps those that it has too."""
+    """A preset's [method] settings were chosen for its own method: only a variant of that takes those it has too.
+
+    λ or μ of another method is another weight, though it has the same name.
+    """
     from scdh.methods.declared import declared
 
-    table = preset.get("method", {})
-    if method != table.get("name", MethodSettings().name):
-        known = {*MethodSettings.model_fields, *declared(method).Settings.model_fields}
+    table, other = preset.get("method", {}), declared(method)
+    owner = table.get("name", MethodSettings().name)
+    if method != owner:
+        shared = other.Settings.model_fields if other.preset_settings_of == owner else ()
+        known = {*MethodSettings.model_fields, *shared}
         preset["method"] = {key: value for key, value in table.items() if key in known}
 
 

@@ -1,6 +1,7 @@
 """Which runs a comparison is made of: settings, refusals, equal times, tuning."""
 
 import csv
+import itertools
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -15,9 +16,9 @@ from scdh.experiments.compare import grid as grids
 from scdh.experiments.compare.budget import epochs_within
 from scdh.experiments.compare.grid import Grid, split_settings
 from scdh.experiments.compare.page import to_markdown
-from scdh.experiments.compare.results import Budget
+from scdh.experiments.compare.results import Budget, Trial
 from scdh.experiments.compare.run import compare_methods
-from scdh.methods.declared import declared
+from scdh.methods.declared import declared, method_names, method_settings
 from scdh.runs import scoring
 from tests.cli.commands import must, run
 from tests.experiments.comparisons import SMALL, VALIDATION, read_json
@@ -68,6 +69,8 @@ pytest.importorskip("jinja2")
         (f"scdh {SMALL} --set scdh:method.bits=5", "same for every method"),
         (f"scdh {SMALL} --set method.bits=5", "--bits"),
         (f"scdh {SMALL} --set scdh:train.batch_size=8", "same for every method"),
+        (f"scdh {SMALL} --set scdh:train.patience=2", "same for every method"),
+        (f"scdh {SMALL} --set scdh:train.validation_database=train", "same for every method"),
         (f"scdh mt_scdh {SMALL} --set train.ema=0.9", "train.ema=0"),
         (f"scdh {SMALL} --set data.split=all", "no queries"),
         (f"{SMALL}", "Name the methods"),
@@ -194,3 +197,29 @@ def test_a_method_without_a_length_of_codes_is_compared_at_the_others(tmp_path: 
     assert not (tmp_path / "x/cells/dqn-12-0").exists()
     assert "DQN has no codes of 12 bits." in (tmp_path / "x/compare.md").read_text("utf-8")
     assert "–" in next(line for line in out.splitlines() if line.strip().startswith("DQN")).split()[1]
+
+
+def test_values_as_a_share_of_the_bits_follow_the_length() -> None:
+    grid = Grid(("dsh", "dtsh"), (12, 48), (0,), "demo-digits", method_settings={"dtsh": {"method.margin": "r/4"}})
+    assert [grid.config("dtsh", bits, 0, None).method.own["margin"] for bits in grid.bits] == [3, 12]
+    assert "margin" not in grid.config("dsh", 12, 0, None).method.own
+
+
+@pytest.mark.parametrize("name", [name for name in method_names() if declared(name).tuned_settings])
+def test_values_to_tune_are_values_of_the_method_at_every_length(name: str) -> None:
+    grid = Grid((name,), (8, 48), (0,))
+    for key, values in tuning.values_to_try("grid", grid)[name].items():
+        for bits, value in itertools.product(grid.bits, values):
+            config = grid.config(name, bits, 0, None, **{key: value})
+            method_settings(name, config.method.own)  # refuses what is out of range
+
+
+def test_equal_trials_take_the_usual_values() -> None:
+    """Not the first ones, which are an end of the range; also where every trial diverged."""
+    values = [{"method.a": a, "method.b": b} for a in (1, 2, 3) for b in (None, 5)]
+    usual = {"method.a": 2, "method.b": 5, "train.epochs": 3}
+    for score in (0.5, None):
+        trials = [Trial(values=tried, validation_map=score) for tried in values]
+        assert tuning.best_of(trials, usual).values == {"method.a": 2, "method.b": 5}
+    better = [Trial(values=tried, validation_map=0.1 * n) for n, tried in enumerate(values)]
+    assert tuning.best_of(better, usual).values == values[-1]

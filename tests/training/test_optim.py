@@ -1,4 +1,6 @@
-"""AdamW in one pass, for large networks on a CPU: as the usual one up to rounding, and resumed as it was begun."""
+"""AdamW in one pass, for large networks on a CPU: as the usual one up to rounding, and resumed as it was begun; and
+how the learning rate rises and falls.
+"""
 
 import pytest
 import torch
@@ -6,7 +8,7 @@ import torch
 from scdh.config import load_config
 from scdh.hasher import Hasher
 from scdh.training import optim
-from scdh.training.optim import build_optimiser
+from scdh.training.optim import build_optimiser, rate_factor
 from scdh.training.run import train
 from tests.methods.harness import digits
 
@@ -48,3 +50,16 @@ def test_a_run_goes_on_as_it_began(tmp_path, monkeypatch: pytest.MonkeyPatch, fi
     found = train(whole, tmp_path / "parts", resume=True, quiet=True)
     for name, tensor in expected.network.state_dict().items():
         assert torch.equal(found.network.state_dict()[name], tensor), name
+
+
+@pytest.mark.parametrize(("epochs", "warm_up", "rises_for"), [(20, 2.0, 2), (4, 2.0, 1), (1, 2.0, 0.25), (20, 0.0, 0)])
+@pytest.mark.parametrize("schedule", ["cosine", "constant"])
+def test_the_rate_rises_for_at_most_a_quarter_of_the_run(epochs, warm_up, rises_for, schedule):
+    overrides = {"train.epochs": epochs, "train.lr_warm_up": warm_up, "train.schedule": schedule}
+    settings, steps = load_config(overrides=overrides).train, 8
+    factors = [rate_factor(step, steps, settings) for step in range(epochs * steps)]
+    rising = round(rises_for * steps)
+    assert factors[:rising] == pytest.approx([(n + 1) / rising for n in range(rising)])
+    assert factors[rising] == pytest.approx(1.0)
+    falls = [after < before for before, after in zip(factors[rising:], factors[rising + 1 :], strict=False)]
+    assert all(falls) if schedule == "cosine" else not any(falls)

@@ -142,6 +142,19 @@ def test_the_usual_values_are_kept_unless_others_are_better_by_more_than_the_err
     assert search(0.0, 0.9)[0] == usual
 
 
+def test_given_rates_have_no_margin_for_the_usual_one():
+    """It would favour methods that the usual rate suits; only of equal ones it is taken."""
+
+    def chosen(usual):
+        def run_trial(values):
+            return Trial(values, usual if values[RATE] == START.rate else 0.8, 0.15, 0.0, error=0.1)
+
+        return Search([RATE], START, run_trial, (0.001, 0.01)).run()[0].value
+
+    assert chosen(0.79) != START.rate
+    assert chosen(0.8) == START.rate
+
+
 def test_trials_that_diverge_lose_and_if_all_do_that_is_said():
     trials = Trials(lambda values: None if values[RATE] > 0.001 else 0.5)
     assert found([RATE], trials)[RATE] <= 0.001

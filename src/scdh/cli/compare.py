@@ -62,7 +62,8 @@ def compare(
         str, typer.Option(metavar="N,N...", help="Each decides split, first weights and order.")
     ] = "0,1,2",
     epochs: Annotated[
-        int | None, typer.Option(help="Passes over the labelled rows, the same for every method.")
+        int | None,
+        typer.Option(help="As many for every method; each has the steps of one pass over the labelled rows."),
     ] = None,
     seconds: Annotated[
         float | None, typer.Option(help="Equal training time for every method, instead of equal epochs.")

@@ -114,8 +114,10 @@ class Method(nn.Module):
     timing_settings: ClassVar[Mapping[str, Any]] = {}
     # Settings that suit a kind of data ("embeddings", "frozen images", "tuned images") better than the paper's.
     suited_settings: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+    # The method whose settings in presets are this one's too, where names are the same: variants of one method.
+    preset_settings_of: ClassVar[str] = ""
     # One to three settings worth tuning with the values to try, nine combinations in all: ``scdh compare --tune grid``.
-    # A key with a dot is a setting of the run.
+    # A key with a dot is a setting of the run; "r/4" is a quarter of the bits.
     tuned_settings: ClassVar[Mapping[str, tuple[Any, ...]]] = {}
 
     def __init__(self, settings: Any, bits: int, num_classes: int, multi_label: bool) -> None:

@@ -30,7 +30,7 @@ class Dch(Method):
         year=2018,
         reference="Cao et al., Deep Cauchy Hashing for Hamming Space Retrieval, CVPR 2018",
         cost="O(B²·(r + C))",
-        fidelity="reconstruction",
+        fidelity="variant",
         differs="the paper's equations as a public port quotes them, on u without tanh; the authors' release has other "
         "distances and weights",
         use_when="codes are looked up within a small radius",

@@ -45,6 +45,7 @@ class Declared:
     learns_from_unlabelled: bool = False
     suited_settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     timing_settings: Mapping[str, Any] = field(default_factory=dict)
+    preset_settings_of: str = ""
     tuned_settings: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
 
 

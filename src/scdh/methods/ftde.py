@@ -49,7 +49,7 @@ class Ftde(Method):
     )
     Settings = FtdeSettings
     settings: FtdeSettings
-    tuned_settings = {"group_share": (0.25, 0.5, 0.75), "train.weight_decay": (0.0, 5e-4, 5e-3)}  # noqa: RUF012
+    tuned_settings = {"group_share": (0.25, 0.5, 0.75), "train.weight_decay": (5e-4, 1e-2, 0.1)}  # noqa: RUF012
     codes: StoredOutputs
 
     def prepare(self, net: Network, data: MethodData) -> None:

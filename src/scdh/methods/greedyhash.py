@@ -42,7 +42,7 @@ class Greedyhash(Method):
     )
     Settings = GreedyhashSettings
     settings: GreedyhashSettings
-    tuned_settings = {"corner_weight": (0.01, 0.1, 1.0), "train.weight_decay": (0.0, 5e-4, 5e-3)}  # noqa: RUF012
+    tuned_settings = {"corner_weight": (0.01, 0.1, 1.0), "train.weight_decay": (5e-4, 1e-2, 0.1)}  # noqa: RUF012
     collapse_advice = "lower method.corner_weight or train.lr_head"
 
     def build(self, net: Network[GreedyhashHead]) -> None:

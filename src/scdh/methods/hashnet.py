@@ -45,7 +45,7 @@ class Hashnet(Method):
     )
     Settings = HashnetSettings
     settings: HashnetSettings
-    tuned_settings = {"growth": (0.0, 10.0, 50.0), "train.weight_decay": (0.0, 5e-4, 5e-3)}  # noqa: RUF012
+    tuned_settings = {"growth": (0.0, 10.0, 50.0), "train.weight_decay": (5e-4, 1e-2, 0.1)}  # noqa: RUF012
     collapse_advice = "lower method.growth or train.lr_head"
 
     def step(self, net: Network, batch: Batch, moment: Moment = START) -> dict[str, Tensor]:

@@ -53,6 +53,7 @@ class MtScdh(Method):
     )
     Settings = MtScdhSettings
     settings: MtScdhSettings
+    preset_settings_of = "scdh"
     tuned_settings = {"weight": (5.0, 20.0, 50.0), "alpha": (0.05, 0.3, 1.0)}  # noqa: RUF012
     learns_from_unlabelled = True
     views = 2

@@ -40,14 +40,14 @@ class Ninh(Method):
         year=2015,
         reference="Lai et al., Simultaneous Feature Learning and Hash Coding with Deep Neural Networks, CVPR 2015",
         cost="O(B²·(r + log B))",
-        fidelity="faithful",
+        fidelity="variant",
         differs="any backbone below; the margin of a public port, and no piecewise threshold, as there; all triplets "
         "of a batch count",
         use_when="a triplet baseline is wanted",
     )
     Settings = NinhSettings
     settings: NinhSettings
-    tuned_settings = {"margin": (0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)}  # noqa: RUF012
+    tuned_settings = {"margin": (2.0, "r/48", "r/32", "r/20", "r/14", "r/10", "r/8", "r/6", "r/4")}  # noqa: RUF012
 
     def build(self, net: Network) -> None:
         net.head = HashHead(net.width, net.bits)

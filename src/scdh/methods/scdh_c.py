@@ -54,6 +54,7 @@ class ScdhC(Method):
     )
     Settings = ScdhCSettings
     settings: ScdhCSettings
+    preset_settings_of = "scdh"
     # SCDH's, so that the two differ in nothing but the loss.
     suited_settings = {  # noqa: RUF012
         "embeddings": {"alpha": 0.5},
@@ -62,7 +63,7 @@ class ScdhC(Method):
         "many labels": {"lam": 0.001},
         "labels that combine": {"form": "own"},
     }
-    tuned_settings = {"lam": (0.001, 0.005, 0.02), "alpha": (0.05, 0.3, 1.0)}  # noqa: RUF012
+    tuned_settings = {"lam": (0.005, 0.03, 0.1), "alpha": (0.05, 0.3, 1.0)}  # noqa: RUF012
 
     def build(self, net: Network[ScdhCHead]) -> None:
         net.head = ScdhCHead(net.width, net.bits, self.num_classes, self.settings.centre_std)

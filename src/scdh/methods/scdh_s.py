@@ -49,6 +49,7 @@ class ScdhS(Method):
     )
     Settings = ScdhSSettings
     settings: ScdhSSettings
+    preset_settings_of = "scdh"
     # SCDH's, so that the two differ in nothing but the loss.
     suited_settings = {  # noqa: RUF012
         "embeddings": {"alpha": 0.5},

@@ -61,7 +61,7 @@ class Semisdh(Method):
     )
     Settings = SemisdhSettings
     settings: SemisdhSettings
-    tuned_settings = {"weight": (0.03, 0.1, 0.3), "rank_margin": (0.5, 1.0, 2.0)}  # noqa: RUF012
+    tuned_settings = {"weight": (0.03, 0.1, 0.3), "rank_margin": (1.0, 2.0, 3.0)}  # noqa: RUF012
     learns_from_unlabelled = True
 
     def build(self, net: Network[SemisdhHead]) -> None:

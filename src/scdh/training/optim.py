@@ -13,6 +13,7 @@ from scdh.methods.base import Method
 from scdh.nets.network import Network
 
 Named = list[tuple[str, nn.Parameter]]
+LONGEST_WARM_UP = 0.25  # of the run: a short trial must learn at its rate too
 ONE_PASS_WEIGHTS = 4_000_000  # 20,000 classes have 10 million: a sixth of a step without it, a fortieth with it
 
 
@@ -77,12 +78,13 @@ def _is_large(groups: list[dict[str, Any]]) -> bool:
 def rate_factor(step: int, steps_per_epoch: int, settings: TrainSettings) -> float:
     """What the learning rates are multiplied with at a step; a pure function, so a resumed run needs only the step."""
     epoch = step / steps_per_epoch
-    if epoch < settings.lr_warm_up:
-        return (step + 1) / (settings.lr_warm_up * steps_per_epoch)
+    warm_up = min(settings.lr_warm_up, settings.epochs * LONGEST_WARM_UP)
+    if epoch < warm_up:
+        return (step + 1) / max(warm_up * steps_per_epoch, 1)
     if settings.schedule == "step":
         return settings.lr_factor ** sum(epoch >= at for at in settings.lr_steps)
     if settings.schedule == "cosine":
-        done = (epoch - settings.lr_warm_up) / max(settings.epochs - settings.lr_warm_up, 1e-9)
+        done = (epoch - warm_up) / (settings.epochs - warm_up)
         return 0.5 * (1 + math.cos(math.pi * min(done, 1.0)))
     return 1.0
 

@@ -1,5 +1,6 @@
 """Which runs a comparison is made of: methods × bits × seeds, all under one protocol, one network and one budget."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,7 +22,9 @@ from scdh.training.loop import refuse_two_averages
 # What all methods of a comparison share: neither settings of one method nor values to tune may change these.
 SHARED = (
     *("data.", "net.", "seed", "method.name", "method.bits"),
-    *("train.epochs", "train.epoch_steps", "train.batch_size", "train.keep", "train.validate_every"),
+    *("train.epochs", "train.epoch_steps", "train.batch_size", "train.balanced", "train.augmentation"),
+    *("train.keep", "train.validate_every", "train.validation_database", "train.patience", "train.ema"),
+    *("train.recalibrate", "train.precision"),
 )
 
 
@@ -75,7 +78,7 @@ class Grid:
         that the method has.
         """
         middle = sorted(self.bits)[len(self.bits) // 2]
-        return min(self.bits_of(method), key=lambda bits: abs(bits - middle))
+        return min(self.bits_of(method), key=lambda bits: (abs(bits - middle), bits))
 
     def left_out(self) -> list[str]:
         """Methods that do not have all of the lengths, as sentences."""
@@ -125,6 +128,7 @@ class Grid:
     def config(self, method: str, bits: int, seed: int, source: Source | None, **more: Any) -> RunConfig:
         """Settings of one cell: as given and, where there is neither preset nor file, as suits the data."""
         given = {**(self.settings or {}), **(self.method_settings or {}).get(method, {}), **more}
+        given = {key: at_length(value, bits) if key.startswith("method.") else value for key, value in given.items()}
         cell = {"method.name": method, "method.bits": bits, "seed": seed}
         defaults: dict[str, Any] = {}
         if self.preset is None and self.file is None and source is not None:
@@ -214,6 +218,16 @@ def _epoch_settings(config: RunConfig, epochs: int) -> dict[str, Any]:
     """Another number of epochs; the steps of the learning rate keep their relative position."""
     steps = [max(1, round(step * epochs / config.train.epochs)) for step in config.train.lr_steps]
     return {"train.epochs": epochs, "train.lr_steps": steps}
+
+
+def at_length(value: Any, bits: int) -> Any:
+    """A value that is given as a share of the bits r, such as "2r" or "r/4", for a length of codes; others stay.
+
+    >>> at_length("r/4", 48), at_length("2r", 12), at_length("relu", 12), at_length(0.5, 12)
+    (12.0, 24.0, 'relu', 0.5)
+    """
+    share = re.fullmatch(r"(\d*)r(?:/(\d+))?", value) if isinstance(value, str) else None
+    return value if share is None else int(share[1] or 1) * bits / int(share[2] or 1)
 
 
 def split_settings(settings: Sequence[str]) -> tuple[list[str], dict[str, list[str]]]:

@@ -8,6 +8,7 @@ from scdh.experiments.pages.markdown import escape_markdown, markdown_table
 from scdh.experiments.pages.template import load_template
 from scdh.experiments.pages.written import save_page
 from scdh.extras import missing_packages
+from scdh.methods.declared import declared
 
 PAGE_PACKAGES = ("matplotlib", "jinja2")
 CAPTIONS = {
@@ -44,10 +45,12 @@ def write_page(results: ComparisonResults, out: Path) -> list[Path]:
 
 def to_html(results: ComparisonResults, svgs: dict[str, str]) -> str:
     """The HTML text, with the plots (SVG texts by name) inside."""
+    rows = rows_by_method(results.rows)
     return load_template("compare.html").render(
         results=results,
-        best=next((method for method in rows_by_method(results.rows) if method.is_scored), None),
+        best=next((method for method in rows if method.is_scored), None),
         longest=max(results.bits),
+        uses_unlabelled=[row.title for row in rows if declared(row.method).learns_from_unlabelled and not row.student],
         tables=score_tables(results),
         tuning=tuning_table(results),
         conditions=conditions(results),

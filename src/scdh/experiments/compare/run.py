@@ -122,7 +122,7 @@ def compare_methods(
         seeds=list(grid.seeds),
         budget=_budget(cells, seconds),
         protocols={str(result.seed): result.protocol for result in cell_results if result.protocol is not None},
-        network=cells[0].config.net.model_dump(mode="json"),
+        network=_network(cells),
         tuned=tuning,
         target=target,
         failed={result.cell: result.failed for result in cell_results if result.failed is not None},
@@ -193,6 +193,12 @@ def _fidelity(name: str) -> str:
 
 def _train_settings(cells: Sequence[Cell]) -> list[TrainSettings]:
     return [cell.config.train for cell in cells if declared(cell.method).learns_by_gradient]
+
+
+def _network(cells: Sequence[Cell]) -> dict[str, Any]:
+    """Of the methods that are trained, if there are some: others read features, without its layers."""
+    trained = (cell for cell in cells if declared(cell.method).learns_by_gradient)
+    return next(trained, cells[0]).config.net.model_dump(mode="json")
 
 
 def _steps(settings: TrainSettings) -> int:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from scdh.config import MethodSettings
 from scdh.experiments.compare.results import CellResult, ComparisonResults, SummaryRow
 from scdh.experiments.compare.summary import TARGET_SHARE
 
@@ -86,7 +87,7 @@ def score_tables(results: ComparisonResults) -> list[Table]:
         _table(results, "MAP, worst – best order of ties", "Mean over seeds, by how ties are sorted.", "bounds"),
         _table(results, f"Precision within radius {radius}", over, "precision_at_radius"),
         _table(results, f"Share of queries with nothing within radius {radius}", over, "empty_balls"),
-        _table(results, "Seconds of training", "Steps alone, without scoring, caching or loading.", "seconds"),
+        _table(results, "Seconds of training", "Epochs alone, without features, validation and scores.", "seconds"),
     ]
     if results.budget.seconds is not None:
         note = "As many as the seconds allow; – for methods that are fitted."
@@ -99,7 +100,8 @@ def score_tables(results: ComparisonResults) -> list[Table]:
 
 def _map_table(results: ComparisonResults, over: str) -> Table:
     """MAP by bits, with that of the last epoch beside it where another epoch's model was taken."""
-    table = _table(results, "MAP", f"{over} Best mean first; the best of each length is highlighted.", "map")
+    first = "Best mean over the lengths that all have first" if len(results.bits) > 1 else "Best first"
+    table = _table(results, "MAP", f"{over} {first}; the best of each length is highlighted.", "map")
     if not has_best_epochs(results):
         note = f"{table.note} Models are those of the last epoch."
         return Table(table.title, note, table.columns, table.lines, table.highlighted)
@@ -131,15 +133,17 @@ def conditions_table(results: ComparisonResults) -> Table:
     lines = []
     for method in rows_by_method(results.rows):
         row = method.longest()
+        at = f", {row.bits} bits" if row is not None and row.bits < max(results.bits) else ""
         is_trained = row is not None and row.epochs is not None
         tried = results.trials(method.method)
         trials = f"{tried:,}" if is_trained or tried else "–"
-        lines.append([method.title, *_weights(row), trials, _best_epoch(row), _format(row, "seconds")])
+        lines.append([f"{method.title}{at}", *_weights(row), trials, _best_epoch(row), _format(row, "seconds")])
         lines[-1] += [] if results.target is None else [_format(row, "seconds_to_target")]
         lines[-1] += [results.fidelity.get(method.method, "").partition(":")[0]]
     note = (
-        f"At {max(results.bits)} bits. Beyond plain: more (or fewer) than trunk, hidden layers and a plain hash layer, "
-        "which all share. Trials: runs on validation rows that chose its settings. Seconds of training are steps alone"
+        f"At {max(results.bits)} bits, if nothing else is said. Beyond plain: more (or fewer) than trunk, hidden "
+        "layers and a plain hash layer, which all share. Trials: runs on validation rows that chose its settings. "
+        "Seconds of training are epochs alone"
     )
     note += "." if results.target is None else f"; to {results.target:.2f}: until validation MAP was that high."
     return Table("What each method had", note, columns, lines)
@@ -208,8 +212,8 @@ def tuning_table(results: ComparisonResults) -> Table | None:
     bits = " or ".join(str(length) for length in sorted({tuning.bits for tuning in results.tuned.values()}))
     seed = next(iter(results.tuned.values())).seed
     note = (
-        f"Validation MAP of a run with {bits} bits and seed {seed}; it decides for all lengths and seeds. No query was "
-        "used."
+        f"Validation MAP of a run with {bits} bits and seed {seed}; it decides for all lengths and seeds. Rates are "
+        "compared by the last epoch, other values by the best. No query was used."
     )
     return Table("Values tried", note, ["method", "values", "validation MAP", ""], lines, frozenset(highlighted))
 
@@ -228,18 +232,21 @@ def conditions(results: ComparisonResults) -> dict[str, str]:
     elif budget.seconds:
         work = f"about {budget.seconds} s of training for every run: {epochs} epochs, {steps} steps."
     else:
-        work = f"{epochs} epochs, {steps} optimiser steps for every run that is trained."
+        work = f"{epochs} epochs, {steps} optimiser steps for every run that is trained"
+        work += ", or fewer where validation MAP stopped rising (train.patience)." if _has_patience(results) else "."
     failed = [f"{cell}: {message}" for cell, message in results.failed.items()]
     differs = {name: text for name, text in results.fidelity.items() if ": " in text}
     sentences = {
         "Protocol": f"{names or data.name}; rows: {parts}; {labels}. "
         f"Fingerprint of the data {data.fingerprint}; of the splits {splits or 'none yet'}.",
         "Budget": work,
-        "Network": f"{network}; the same for every method.",
+        "Network": f"{network}; the same for every method that is trained.",
         "Definitions": definitions_text(results.cells),
         "Versions": ", ".join(f"{name} {version}" for name, version in results.versions.items()) + ".",
         "Failed runs": " ".join([f"{len(failed)}.", *failed]),
     }
+    if own := _own_settings(results):
+        sentences["Settings other than a method's defaults"] = own
     differing = [f"{name} ({text.partition(': ')[0]}): {text.partition(': ')[2]}" for name, text in differs.items()]
     sentences["Not as published"] = "; ".join(differing) + "." if differing else "Nothing."
     if not results.missing and (without := _lengths_left_out(results)):
@@ -249,6 +256,21 @@ def conditions(results: ComparisonResults) -> dict[str, str]:
     if results.changed_after_scoring:
         sentences["Changed after queries were scored"] = " ".join(results.changed_after_scoring)
     return sentences
+
+
+def _has_patience(results: ComparisonResults) -> bool:
+    return any(config["train"].get("patience") is not None for config in results.configs.values())
+
+
+def _own_settings(results: ComparisonResults) -> str:
+    """Values that suit the data, were given for a method, or were chosen by trials, at the first length and seed."""
+    texts: dict[str, str] = {}
+    for config in results.configs.values():
+        method = config["method"]
+        own = [f"{key} {value}" for key, value in method.items() if key not in MethodSettings.model_fields]
+        if own:
+            texts.setdefault(method["name"], f"{method['name']} ({', '.join(own)})")
+    return ", ".join(texts.values()) + "." if texts else ""
 
 
 def _lengths_left_out(results: ComparisonResults) -> str:

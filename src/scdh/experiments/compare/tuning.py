@@ -14,8 +14,9 @@ from scdh.errors import ConfigError
 from scdh.experiments.compare.cell import CellRunner
 from scdh.experiments.compare.grid import Cell, Grid, check_not_shared
 from scdh.experiments.compare.results import Trial, TuningResult
-from scdh.methods.declared import declared
+from scdh.methods.declared import declared, method_settings
 from scdh.progress import track
+from scdh.runs.choices import flat_settings
 
 Values = Mapping[str, Sequence[Any]]  # setting by dotted key → values to try
 OWN_VALUES: Literal["grid"] = "grid"  # as many combinations for each method, of the values that it declares
@@ -55,7 +56,8 @@ def tune(
     method_settings = {name: dict(settings) for name, settings in (grid.method_settings or {}).items()}
     results: dict[str, TuningResult] = {}
     for method, tried_here in by_method.items():
-        best, bits = best_of(tried_here), grid.middle_bits(method)
+        bits = grid.middle_bits(method)
+        best = best_of(tried_here, usual_values(grid, source, method, bits, seed))
         method_settings[method] = {**method_settings.get(method, {}), **best.values}
         before = (found or {}).get(method)
         results[method] = TuningResult(
@@ -88,9 +90,26 @@ def run_trials(trials: Sequence[tuple[Cell, dict[str, Any]]], runner: CellRunner
     return by_method
 
 
-def best_of(trials: Sequence[Trial]) -> Trial:
-    """The one with the highest validation MAP; of equal ones, and where all diverged, the first."""
-    return max(trials, key=lambda trial: -1.0 if trial.validation_map is None else trial.validation_map)
+def best_of(trials: Sequence[Trial], usual: Mapping[str, Any]) -> Trial:
+    """The one with the highest validation MAP; of equal ones, and where all diverged, that with the most usual values.
+
+    Args:
+        trials: of one method.
+        usual: its settings without tuning, by dotted key.
+    """
+
+    def rank(trial: Trial) -> tuple[float, int]:
+        score = -1.0 if trial.validation_map is None else trial.validation_map
+        return score, sum(usual.get(key) == value for key, value in trial.values.items())
+
+    return max(trials, key=rank)
+
+
+def usual_values(grid: Grid, source: Source, method: str, bits: int, seed: int) -> dict[str, Any]:
+    """Settings of a run without tuning by dotted key, those of the method in full."""
+    config = grid.config(method, bits, seed, source)
+    own = method_settings(method, config.method.own).model_dump(mode="json")
+    return {**flat_settings(config.model_dump(mode="json")), **{f"method.{key}": value for key, value in own.items()}}
 
 
 def _trial_cell(grid: Grid, source: Source, method: str, bits: int, seed: int, tried: dict[str, Any]) -> Cell:

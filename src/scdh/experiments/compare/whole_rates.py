@@ -15,7 +15,7 @@ from scdh.experiments.compare.cell import CellRunner
 from scdh.experiments.compare.grid import Cell, Grid
 from scdh.experiments.compare.rates import has_no_rate
 from scdh.experiments.compare.results import TuningResult
-from scdh.experiments.compare.tuning import best_of, run_trials
+from scdh.experiments.compare.tuning import best_of, run_trials, usual_values
 from scdh.training.search import EPOCHS, RATE
 from scdh.training.trials import TRUNK_RATE
 
@@ -51,7 +51,8 @@ def rates_of_whole_networks(
     method_settings = {name: dict(settings) for name, settings in (grid.method_settings or {}).items()}
     results: dict[str, TuningResult] = {}
     for name, tried in by_method.items():
-        best, bits = best_of(tried), grid.middle_bits(name)
+        bits = grid.middle_bits(name)
+        best = best_of(tried, usual_values(grid, source, name, bits, seed))
         rates = {key: best.values[key] for key in (RATE, TRUNK_RATE)}
         method_settings[name] = {**method_settings.get(name, {}), **rates}
         results[name] = TuningResult(chosen=best.values, bits=bits, seed=seed, tried=tried)
