@@ -2,22 +2,23 @@
 
 Each FOLDER holds a finished `scdh compare`, whose tables are taken as it made them; the page keeps its other parts as
 they stand, so that one comparison can be made anew without the folders of the others. Runs that share a machine with
-other work say nothing about time, so `--times FOLDER` names a short comparison that ran alone: its milliseconds a step,
-times the steps that each run needed, are the seconds of the page, and a table of their own. CIFAR-10 is put beside
-published scores (published.json), with the agreement of the two orders. What is written by hand, why an order differs,
-is read from all_methods_notes.md.
+other work say nothing about time, so `--times FOLDER` names a comparison of the same data and settings with one seed
+that ran alone: the seconds of its epochs are those of the page. The first one makes a table of steps too. CIFAR-10 is
+put beside published scores (published.json), with the agreement of the two orders. What is written by hand, why an
+order differs, is read from all_methods_notes.md.
 """
 
 import argparse
+import itertools
 import json
 import re
+import statistics
 from pathlib import Path
 from typing import Any
 
 from scipy.stats import spearmanr
 
 from scdh.experiments.compare.results import CellResult, ComparisonResults
-from scdh.experiments.compare.summary import average
 from scdh.experiments.compare.tables import conditions, conditions_table, rows_by_method, score_tables
 from scdh.experiments.pages.markdown import escape_markdown, markdown_table
 from scdh.files import replacing
@@ -34,51 +35,55 @@ rows of these photos, where others keep their published weights; the part with 1
 """
 STEPS_TITLE = "Time of a step"
 STEPS_NOTE = (
-    "ms a step: with nothing else running on the machine. Seconds of training, and to a validation MAP, are steps of "
-    "the runs above times that, as the runs themselves shared the machine."
+    "Seconds of one run of each method at the longest codes with nothing else on the machine, the reading of batches "
+    "included; to a validation MAP: by the epochs that each of the runs above needed, as these shared the machine."
 )
 
 
-def step_times(times: ComparisonResults) -> dict[str, float]:
-    """Seconds of one optimiser step by method, of runs that had the machine to themselves."""
-    steps = times.budget.steps[0]
-    return {row.method: row.seconds / steps for row in times.rows if row.seconds is not None and row.epochs is not None}
+def quiet_seconds(times: ComparisonResults) -> dict[str, list[float]]:
+    """Method → seconds of training until the end of each epoch, of runs that had the machine to themselves."""
+    cells = [cell for cell in times.cells if cell.bits == max(times.bits) and cell.validation and not cell.student]
+    return {cell.method: [seconds for seconds, _ in cell.validation] for cell in cells}
 
 
 def epochs_to(cell: CellResult, target: float) -> int | None:
-    """Epochs until validation MAP was ``target``, where every epoch was validated."""
-    if not cell.validation or cell.epochs is None:
-        return None
-    every = cell.epochs / len(cell.validation)
-    return next((round(every * n) for n, (_, score) in enumerate(cell.validation, 1) if score >= target), None)
+    """Epochs until validation MAP was ``target``; every epoch is validated."""
+    return next((n for n, (_, score) in enumerate(cell.validation, 1) if score >= target), None)
 
 
-def time_table(results: ComparisonResults, seconds_of_step: dict[str, float]) -> str:
-    """Time of training and to the common validation MAP, from step times of a quiet machine."""
-    target, bits, steps = results.target or 0.0, max(results.bits), results.budget.steps[-1]
+def time_table(results: ComparisonResults, quiet: dict[str, list[float]]) -> str:
+    """Time of training and to the common validation MAP, by the seconds that epochs take on a quiet machine."""
+    target, bits = results.target or 0.0, max(results.bits)
     rows = []
-    for row in (row for row in results.rows if row.bits == bits and not row.student):
-        seconds = seconds_of_step.get(row.method)
-        if seconds is None or row.epochs is None:
-            continue
+    for row in (row for row in results.rows if row.bits == bits and not row.student and row.method in quiet):
+        seconds = quiet[row.method]
         cells = [cell for cell in results.cells if cell.method == row.method and cell.bits == bits and not cell.student]
         epochs = [epochs_to(cell, target) for cell in cells]
-        mean, _ = average(epochs) if None not in epochs else (None, None)
-        to_target = "–" if mean is None else f"{mean * steps / row.epochs * seconds:.1f}"
-        rows.append([row.title, f"{1000 * seconds:.1f}", f"{steps * seconds:.1f}", to_target])
+        reached = [seconds[epoch - 1] for epoch in epochs if epoch is not None]
+        to_target = f"{statistics.fmean(reached):.1f}" if len(reached) == len(cells) else "–"
+        rows.append([row.title, f"{seconds[-1]:.1f}", to_target])
     rows.sort(key=lambda cells: float(cells[1]))
-    return markdown_table(["method", "ms a step", "training, s", f"to {target:.2f}, s"], rows)
+    return markdown_table(["method", "training, s", f"to {target:.2f}, s"], rows)
 
 
 def step_section(times: ComparisonResults) -> str:
-    """What a step of each method costs, as a part of its own: the comparisons shared the machine with other work."""
-    seconds, bits, rows = step_times(times), max(times.bits), []
+    """What a step of each method costs, and what a run costs once."""
+    steps, rows = times.budget.steps[0], []
     titles = {row.method: row.title for row in times.rows if not row.student}
-    fastest = min(seconds.values())
-    for method, step in sorted(seconds.items(), key=lambda item: item[1]):
-        rows.append([titles[method], f"{1000 * step:.1f}", f"{step / fastest:.2f}"])
-    about = f"Short runs with nothing else on the machine: {times.data.name}, {bits} bits, frozen features."
-    return f"## {STEPS_TITLE}\n\n{about}\n\n{markdown_table(['method', 'ms a step', 'times the fastest'], rows)}"
+    costs: dict[str, tuple[float, float]] = {}
+    for method, seconds in quiet_seconds(times).items():
+        each = statistics.median(after - before for before, after in itertools.pairwise([0.0, *seconds]))
+        costs[method] = 1000 * each * len(seconds) / steps, seconds[-1] - each * len(seconds)
+    fastest = min(step for step, _ in costs.values())
+    for method, (step, once) in sorted(costs.items(), key=lambda item: item[1]):
+        rows.append([titles[method], f"{step:.1f}", f"{step / fastest:.2f}", f"{once:.1f}" if once >= 0.5 else "–"])
+    about = (
+        f"One run of each with nothing else on the machine: {times.data.name}, {max(times.bits)} bits, "
+        f"frozen features, {steps:,} steps. A step is that of the median epoch; once a run: seconds beyond "
+        "that, where they are at least 0.5 (FTDE infers its bits)."
+    )
+    columns = ["method", "ms a step", "times the fastest", "once a run, s"]
+    return f"## {STEPS_TITLE}\n\n{about}\n\n{markdown_table(columns, rows)}"
 
 
 def published_table(results: ComparisonResults, published: dict[str, Any]) -> str:
@@ -115,7 +120,7 @@ def read_notes(path: Path) -> dict[str, str]:
     return {name.strip(): text.strip() for name, text in zip(parts[1::2], parts[2::2], strict=True)}
 
 
-def section(title: str, results: ComparisonResults, notes: dict[str, str], times: ComparisonResults | None) -> str:
+def section(title: str, results: ComparisonResults, notes: dict[str, str], times: list[ComparisonResults]) -> str:
     """The part of the page about one comparison."""
     parts = [f"## {title}"]
     if notes.get(title):
@@ -134,8 +139,9 @@ def section(title: str, results: ComparisonResults, notes: dict[str, str], times
             for line, texts in enumerate(table.lines)
         ]
         parts += [f"### {table.title}", markdown_table(columns, lines)]
-    if times is not None:
-        parts += ["### Time", STEPS_NOTE, time_table(results, step_times(times))]
+    for alone in times:
+        if (alone.data.fingerprint, alone.budget) == (results.data.fingerprint, results.budget):
+            parts += ["### Time", STEPS_NOTE, time_table(results, quiet_seconds(alone))]
     if "cifar10" in results.data.name and not results.data.multi_label and results.network.get("freeze"):
         published = json.loads((HERE / "published.json").read_text(encoding="utf-8"))
         parts += ["### Beside published scores", published_table(results, published)]
@@ -148,16 +154,16 @@ def section(title: str, results: ComparisonResults, notes: dict[str, str], times
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("folders", nargs="*", metavar="TITLE=FOLDER", help="a heading, and the folder of a comparison")
-    parser.add_argument("--times", type=Path, help="folder of a short comparison that ran with nothing else")
+    parser.add_argument("--times", type=Path, nargs="+", default=[], help="folders of comparisons that ran alone")
     options = parser.parse_args()
     notes = read_notes(HERE / "all_methods_notes.md")
-    times = None if options.times is None else ComparisonResults.read(options.times)
+    times = [ComparisonResults.read(folder) for folder in options.times]
     sections = {title: f"## {title}\n\n{text}" for title, text in read_notes(PAGE).items()}
     for text in options.folders:
         title, _, folder = text.partition("=")
         sections[title] = section(title, ComparisonResults.read(Path(folder)), notes, times)
-    if times is not None:
-        sections[STEPS_TITLE] = step_section(times)
+    if times:
+        sections[STEPS_TITLE] = step_section(times[0])
     with replacing(PAGE) as temporary:
         temporary.write_text("\n\n".join([INTRODUCTION.strip(), *sections.values()]) + "\n", encoding="utf-8")
     print(f"{PAGE.name} has {len(sections)} comparisons, {len(options.folders)} of them made anew.")
