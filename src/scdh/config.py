@@ -42,6 +42,14 @@ class RunConfig(Settings):
         method_settings(self.method.name, self.method.own)
         return self
 
+    def with_method_defaults(self) -> "RunConfig":
+        """The same settings with all of the method's own written out, also those that have their defaults."""
+        from scdh.methods.declared import method_settings
+
+        own = method_settings(self.method.name, self.method.own).model_dump(mode="json")
+        known = {"name": self.method.name, "bits": self.method.bits}
+        return self.model_copy(update={"method": MethodSettings.model_validate({**own, **known})})
+
 
 def preset_names() -> list[str]:
     return sorted(p.name.removesuffix(".toml") for p in _presets().iterdir() if p.name.endswith(".toml"))

@@ -166,7 +166,7 @@ def test_a_run_that_is_made_again_with_other_settings_is_told(tmp_path: Path) ->
     shutil.rmtree(tmp_path / "c/cells/itq-8-1")
     must(f"{command} --set itq:method.iterations=3")
     assert read_json(tmp_path / "c/compare.json")["changed_after_scoring"] == [
-        "itq: method.iterations default → 3.",
+        "itq: method.iterations 50 → 3.",
     ]
 
 

@@ -76,7 +76,8 @@ class Choices:
 
     def are_for(self, config: RunConfig, protocol: str) -> bool:
         """Whether the trials are those of a run with these settings and this split."""
-        return self.config == config and self.protocol in ("", protocol)
+        is_same = self.config.with_method_defaults() == config.with_method_defaults()
+        return is_same and self.protocol in ("", protocol)
 
     def save(self, path: Path) -> None:
         content = {

@@ -82,6 +82,12 @@ class RunFolder:
         return has_model(self.model)
 
     @property
+    def has_query_scores(self) -> bool:
+        """Whether queries were scored, with any of the run's networks."""
+        networks: tuple[NetworkName | None, ...] = (None, "student", "last")
+        return any(self.scores(network=network).exists() for network in networks)
+
+    @property
     def is_in_trials(self) -> bool:
         """Whether the run has no settings yet: it tries some, or was stopped while it did."""
         return self.choices_file.is_file() and not self.config_file.exists()
@@ -101,18 +107,24 @@ class RunFolder:
 
     def saved_settings(self) -> dict[str, Any]:
         """The settings as they were written, by group."""
+        settings = self._saved().get("config")
+        if not isinstance(settings, dict):
+            raise DataError(f"{str(self.config_file)!r} does not hold the settings of a run: it has no table 'config'.")
+        return settings
+
+    def saved_versions(self) -> dict[str, str]:
+        """Package → version, of the process that trained the run; {} where none were written."""
+        return dict(self._saved().get("versions") or {})
+
+    def _saved(self) -> dict[str, Any]:
         if not self.path.exists():
             raise DataError(f"There is no run folder {str(self)!r}.")
         try:
-            content = read_table(self.config_file, "the settings of a run", "restore it from a copy")
+            return read_table(self.config_file, "the settings of a run", "restore it from a copy")
         except (FileNotFoundError, NotADirectoryError):
             if self.is_in_trials:
                 raise DataError(self._unfinished("no settings yet, only trials of some")) from None
             raise DataError(f"{str(self)!r} is not a run folder: it holds no {self.config_file.name}.") from None
-        settings = content.get("config")
-        if not isinstance(settings, dict):
-            raise DataError(f"{str(self.config_file)!r} does not hold the settings of a run: it has no table 'config'.")
-        return settings
 
     def claim(self, config: RunConfig, *, resume: bool, write: bool = True, may_be_longer: bool = False) -> None:
         """Make the folder this run's own: refuse another run's, or to resume with other settings.
@@ -120,31 +132,32 @@ class RunFolder:
         Args:
             config: the settings of the run.
             resume: go on with the run that is there.
-            write: write the settings into the folder.
+            write: write the settings into the folder, unless nothing is left to train with them.
             may_be_longer: let a run that is resumed, also a finished one, have more epochs than before.
         """
-        settings = config.model_dump(mode="json")
+        settings = config.with_method_defaults().model_dump(mode="json")
+        is_kept = resume and (self.is_finished or self.failure.exists() or self.has_query_scores)
         if (self.path / WEIGHTS).exists():  # its config.json is the model's description
             raise TrainingError(f"{str(self)!r} holds a model, not a run; choose another folder.")
         self.refuse_earlier_run(resume=resume)
         if self.config_file.exists():
             try:
                 # Through the same check: a setting that came with a newer version has its default in an older run.
-                earlier = self.config().model_dump(mode="json")
+                earlier = self.config().with_method_defaults().model_dump(mode="json")
             except (DataError, ConfigError) as error:
                 raise TrainingError(f"{str(error).rstrip('.')}; or choose another folder.") from None
             if may_be_longer and settings["train"]["epochs"] > earlier["train"]["epochs"]:
-                earlier["train"]["epochs"] = settings["train"]["epochs"]
+                earlier["train"]["epochs"], is_kept = settings["train"]["epochs"], False
             if resume and (difference := _first_difference(earlier, settings)):
                 but = ", or with more epochs" if may_be_longer else ""
                 raise TrainingError(
                     f"The run in {str(self)!r} has another {difference}; resume with the same settings{but}."
                 )
-        if write:
+        if write and not (is_kept and self.config_file.exists()):  # else these versions have not trained it
             self.path.mkdir(parents=True, exist_ok=True)
             if not resume:
                 self._remove_leftovers()
-            write_table(self.config_file, {"config": settings, "versions": versions()})
+            write_table(self.config_file, {"config": config.model_dump(mode="json"), "versions": versions()})
 
     def refuse_earlier_run(self, *, resume: bool) -> None:
         """Refuse a folder in which a run has begun, unless it is to go on."""

@@ -61,7 +61,8 @@ def first_scored(out: Path) -> Compared | None:
 
     Where only runs say so (of an earlier version, or scored by ``scdh evaluate``), it is what these runs are.
     """
-    scored = [RunFolder(file.parent) for file in sorted((out / "cells").glob("*/scores.json"))]
+    runs = [RunFolder(folder) for folder in sorted((out / "cells").glob("*"))]
+    scored = [run for run in runs if run.has_query_scores]
     kept = _read(out / SCORED_FILE)
     if kept is not None and (kept.is_scored or scored):
         return kept
@@ -141,9 +142,12 @@ def _other_settings(first: Mapping[str, dict[str, Any]], now: Mapping[str, dict[
     found: dict[str, dict[str, None]] = {}
     for cell, settings in now.items():
         before = first.get(cell) or _similar_run(first, settings)
+        defaults = declared(str(_method(settings))).Settings.model_construct().model_dump(mode="json")
         for key in sorted(before.keys() | settings.keys()):
             if key not in before.keys() & settings.keys() and not key.startswith("method."):
-                continue  # a setting that came with a newer version; only methods' own are left out as defaults
+                continue  # a setting that came with a newer version
+            if key not in before and settings[key] == defaults.get(key.removeprefix("method.")):
+                continue  # earlier versions left out what a method has by default
             old, new = before.get(key, "default"), settings.get(key, "default")
             is_of_other_run = cell not in first and key in _OF_ONE_RUN
             is_of_other_method = _method(before) != _method(settings) and not key.startswith(_SHARED)
@@ -187,7 +191,7 @@ def refuse_before_trials(cells: Iterable[Cell], runner: CellRunner, to_choose: M
         run = runner.run_of(cell)
         if not run.config_file.exists():
             continue
-        before, after = _flat(run.config()), _flat(cell.config)
+        before, after = _flat(run.config().with_method_defaults()), _flat(cell.config)
         for key in sorted((before.keys() | after.keys()) - to_choose.get(cell.method, set())):
             if before.get(key) != after.get(key):
                 raise TrainingError(
@@ -200,7 +204,7 @@ def _changed_by_tuning(run: RunFolder, cell: Cell, tuned: Mapping[str, set[str]]
     """Keys of settings that differ, if tuning has chosen all of them; else none."""
     if not tuned.get(cell.method):
         return set()
-    before, after = _flat(run.config()), _flat(cell.config)
+    before, after = _flat(run.config().with_method_defaults()), _flat(cell.config)
     different = {key for key in before.keys() | after.keys() if before.get(key) != after.get(key)}
     return different if different <= tuned[cell.method] else set()
 

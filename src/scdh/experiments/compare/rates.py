@@ -14,6 +14,7 @@ from typing import Any
 from scdh.config import read_settings_file
 from scdh.data.source import Source
 from scdh.experiments.compare.grid import Grid
+from scdh.experiments.compare.kept_trials import as_searched_today
 from scdh.experiments.compare.named_warnings import warnings_named
 from scdh.experiments.compare.results import Trial, TuningResult
 from scdh.files import locked
@@ -60,6 +61,7 @@ def own_rates(
             choices = Choices.load(file)
             if choices is None or not choices.are_for(cell.config, protocol.fingerprint):
                 choices = Choices(cell.config, to_try, protocol=protocol.fingerprint)
+            choices = as_searched_today(choices, to_try, RATES)
             with warnings_named(f"trials of {cell.name}"):
                 choose_by_trials(choices, source, protocol, file=file, feature_cache=cache, rates=RATES)
         rate = choices.made[0].value

@@ -34,6 +34,7 @@ from scdh.experiments.compare.tuning import OWN_VALUES, Values, tune, values_to_
 from scdh.experiments.compare.whole_rates import WHOLE_RATES, rates_of_whole_networks
 from scdh.methods.declared import declared
 from scdh.progress import track
+from scdh.runs.folder import RunFolder
 from scdh.runs.protocol import protocol_of
 from scdh.training.search import RATE
 from scdh.training.trials import TRUNK_RATE
@@ -131,8 +132,8 @@ def compare_methods(
         rows=summarise(cell_results, target),
         floats=float_row(scored, runner),
         cells=cell_results,
-        configs={cell.name: cell.config.model_dump(mode="json") for cell in cells if cell.seed == grid.seeds[0]},
-        versions=versions(),
+        configs={cell.name: _settings(runner, cell) for cell in cells if cell.seed == grid.seeds[0]},
+        versions=_versions([runner.run_of(cell) for cell in scored]),
         fidelity={name: _fidelity(name) for name in grid.methods},
         changed_after_scoring=changed,
     )
@@ -189,6 +190,22 @@ def _tuned_keys(given: Grid, tuned: Grid) -> dict[str, set[str]]:
 def _fidelity(name: str) -> str:
     about = declared(name).about
     return ": ".join(part for part in (about.fidelity, about.differs) if part)
+
+
+def _settings(runner: CellRunner, cell: Cell) -> dict[str, Any]:
+    """As the run has them: where an earlier version left out defaults, these are not known."""
+    run = runner.run_of(cell)
+    return (run.config() if run.config_file.exists() else cell.config).model_dump(mode="json")
+
+
+def _versions(runs: Sequence[RunFolder]) -> dict[str, str]:
+    """Package → its version, or all of them where runs were trained or scored with different ones."""
+    found: dict[str, dict[str, None]] = {}
+    for run in runs:
+        scoring = run.saved_scores().get("versions", {}) if run.scores().exists() else {}
+        for package, version in (*run.saved_versions().items(), *scoring.items()):
+            found.setdefault(package, {})[version] = None
+    return {package: " and ".join(each) for package, each in found.items()} or versions()
 
 
 def _train_settings(cells: Sequence[Cell]) -> list[TrainSettings]:

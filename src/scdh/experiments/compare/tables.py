@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from scdh.config import MethodSettings
 from scdh.experiments.compare.results import CellResult, ComparisonResults, SummaryRow
 from scdh.experiments.compare.summary import TARGET_SHARE
+from scdh.methods.declared import declared
 
 TIME_TO_TARGET = (
     f"Mean over seeds, in whole epochs. If no other level was asked for, it is {TARGET_SHARE:.0%} of the lowest "
@@ -263,13 +264,15 @@ def _has_patience(results: ComparisonResults) -> bool:
 
 
 def _own_settings(results: ComparisonResults) -> str:
-    """Values that suit the data, were given for a method, or were chosen by trials, at the first length and seed."""
+    """Values that suit the data, were given for a method, or were chosen by trials, at the first length."""
     texts: dict[str, str] = {}
     for config in results.configs.values():
-        method = config["method"]
-        own = [f"{key} {value}" for key, value in method.items() if key not in MethodSettings.model_fields]
-        if own:
-            texts.setdefault(method["name"], f"{method['name']} ({', '.join(own)})")
+        name = config["method"]["name"]
+        defaults = declared(name).Settings.model_construct().model_dump(mode="json")
+        own = {key: value for key, value in config["method"].items() if key not in MethodSettings.model_fields}
+        changed = [f"{key} {value}" for key, value in own.items() if value != defaults.get(key)]
+        if changed:
+            texts.setdefault(name, f"{name} ({', '.join(changed)})")
     return ", ".join(texts.values()) + "." if texts else ""
 
 

@@ -14,7 +14,7 @@ from scdh.errors import ConfigError
 from scdh.experiments.compare.cell import CellRunner
 from scdh.experiments.compare.grid import Cell, Grid, check_not_shared
 from scdh.experiments.compare.results import Trial, TuningResult
-from scdh.methods.declared import declared, method_settings
+from scdh.methods.declared import declared
 from scdh.progress import track
 from scdh.runs.choices import flat_settings
 
@@ -107,9 +107,7 @@ def best_of(trials: Sequence[Trial], usual: Mapping[str, Any]) -> Trial:
 
 def usual_values(grid: Grid, source: Source, method: str, bits: int, seed: int) -> dict[str, Any]:
     """Settings of a run without tuning by dotted key, those of the method in full."""
-    config = grid.config(method, bits, seed, source)
-    own = method_settings(method, config.method.own).model_dump(mode="json")
-    return {**flat_settings(config.model_dump(mode="json")), **{f"method.{key}": value for key, value in own.items()}}
+    return flat_settings(grid.config(method, bits, seed, source).with_method_defaults().model_dump(mode="json"))
 
 
 def _trial_cell(grid: Grid, source: Source, method: str, bits: int, seed: int, tried: dict[str, Any]) -> Cell:
