@@ -86,9 +86,7 @@ def score_tables(results: ComparisonResults) -> list[Table]:
         _table(results, "MAP, worst – best order of ties", "Mean over seeds, by how ties are sorted.", "bounds"),
         _table(results, f"Precision within radius {radius}", over, "precision_at_radius"),
         _table(results, f"Share of queries with nothing within radius {radius}", over, "empty_balls"),
-        _table(
-            results, "Seconds of training", "Steps and what the method prepares, without scoring or loading.", "seconds"
-        ),
+        _table(results, "Seconds of training", "Steps alone, without scoring, caching or loading.", "seconds"),
     ]
     if results.budget.seconds is not None:
         note = "As many as the seconds allow; – for methods that are fitted."
@@ -141,7 +139,7 @@ def conditions_table(results: ComparisonResults) -> Table:
         lines[-1] += [results.fidelity.get(method.method, "").partition(":")[0]]
     note = (
         f"At {max(results.bits)} bits. Beyond plain: more (or fewer) than trunk, hidden layers and a plain hash layer, "
-        "which all share. Trials: runs on validation rows that chose its settings. Training: seconds, without scoring"
+        "which all share. Trials: runs on validation rows that chose its settings. Seconds of training are steps alone"
     )
     note += "." if results.target is None else f"; to {results.target:.2f}: until validation MAP was that high."
     return Table("What each method had", note, columns, lines)
