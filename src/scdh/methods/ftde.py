@@ -50,8 +50,8 @@ class Ftde(Method):
     Settings = FtdeSettings
     settings: FtdeSettings
     tuned_settings = {"group_share": (0.25, 0.5, 0.75), "train.weight_decay": (0.0, 5e-4, 5e-3)}  # noqa: RUF012
-    timing_settings = {"group_share": 0.01}  # noqa: RUF012  # all bits in the first epoch: they are inferred once
     codes: StoredOutputs
+    timing_settings = {"group_share": 0.01}  # noqa: RUF012  # all bits in the first epoch: they are inferred once
 
     def prepare(self, net: Network, data: MethodData) -> None:
         self.seed = torch.initial_seed()  # now: in training, processes have seeds of their own

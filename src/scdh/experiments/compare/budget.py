@@ -100,8 +100,10 @@ def epochs_within(
 
 def _stored_time(entry: Any) -> RunTime | None:
     """What the file holds for some settings; None where that is nothing, or no times."""
-    times = [entry.get(name) for name in RunTime._fields] if isinstance(entry, dict) else [None]
-    return RunTime(*times) if all(isinstance(time, int | float) for time in times) and times[-1] > 0 else None
+    fixed, epoch = (entry.get("fixed"), entry.get("epoch")) if isinstance(entry, dict) else (None, None)
+    if isinstance(fixed, int | float) and isinstance(epoch, int | float) and epoch > 0:
+        return RunTime(fixed, epoch)
+    return None
 
 
 def run_time(config: RunConfig, source: Source, cache: Path, seconds: float) -> RunTime:
