@@ -3,6 +3,7 @@
 import csv
 import itertools
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -107,25 +108,34 @@ def test_methods_that_cannot_learn_from_such_labels_are_refused_first(monkeypatc
 def test_equal_time_gives_slower_methods_fewer_epochs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     measured: list[str] = []
 
-    def timed(config: Any, *_: Any) -> float:
+    def timed(config: Any, *_: Any) -> list[float]:
         measured.append(config.method.name)
         if config.method.name == "dsh":
             raise TrainingError("It diverges.")
-        return {"scdh": 0.01, "ninh": 0.02}[config.method.name]
+        return [config.train.epoch_steps * {"scdh": 0.01, "ninh": 0.02}[config.method.name]] * config.train.epochs
 
-    monkeypatch.setattr(budget, "seconds_per_step", timed)
+    monkeypatch.setattr(budget, "epoch_seconds", timed)
     small = {"train.batch_size": 128, "net.hidden": [32]}
     grid, source = Grid(("scdh", "ninh", "lsh"), (8,), (0,), "demo-digits", settings=small), open_source("digits")
+    (tmp_path / "budget.json").write_text('{"scdh-8": 0.5}')  # as earlier versions wrote it
     results = compare_methods(grid, source, tmp_path, seconds=0.44)  # 11 steps an epoch
-    assert measured == ["scdh", "ninh"]
+    assert measured == ["scdh", "scdh", "ninh", "ninh"]
     assert {result.method: result.epochs for result in results.cells} == {"scdh": 4, "ninh": 2, "lsh": None}
     assert results.budget == Budget(seconds=0.44, epochs=[2, 4], steps=[22, 44])
     assert epochs_within(grid, source, tmp_path, 0.44, tmp_path) == {("scdh", 8): 4, ("ninh", 8): 2}
     assert epochs_within(grid, source, tmp_path, 1e-9, tmp_path) == {("scdh", 8): 1, ("ninh", 8): 1}
-    assert len(measured) == 2  # stored, not measured again
+    assert len(measured) == 4  # stored, not measured again
+    narrow = replace(grid, methods=("scdh",), settings={**small, "net.hidden": [16]})
+    assert epochs_within(narrow, source, tmp_path, 0.44, tmp_path) == {("scdh", 8): 4}
+    assert len(measured) == 6  # of other settings
     other = replace(grid, methods=("dsh",))
     assert epochs_within(other, source, tmp_path, 0.44, tmp_path) == {("dsh", 8): 30}  # as usual
-    assert "| NINH | 2 |" in to_markdown(results)
+    page = to_markdown(results)
+    assert "| NINH | 2 |" in page
+    seconds = [cell.seconds for cell in results.cells if cell.epochs and cell.seconds]
+    told = re.search(r"0.44 s of training meant for every run, which took (.*) s to (.*) s: 2 to 4 epochs", page)
+    assert told is not None
+    assert [float(number) for number in told.groups()] == pytest.approx([min(seconds), max(seconds)], abs=0.06)
 
 
 @pytest.mark.slow

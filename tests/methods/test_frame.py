@@ -191,7 +191,7 @@ def test_training_can_be_called_without_a_run_folder(monkeypatch):
     X, y = np.random.default_rng(0).normal(size=(80, 64)).astype(np.float32), np.arange(80) % 4
     source = ArraySource(X, y, list("abcd"), name="X")
     hasher = Hasher.build(config, source.label_names, False, 64)
-    rows = np.arange(80)
+    rows, told = np.arange(80), list[dict[str, float]]()
     trained = train_epochs(
         hasher.network,
         hasher.method,
@@ -200,8 +200,13 @@ def test_training_can_be_called_without_a_run_folder(monkeypatch):
         2,
         config.train,
         accelerator=make_accelerator("fp32"),
+        each_epoch=told.append,
+        prepare_seconds=1e6,
         quiet=True,
     )
+    assert told == trained.progress.history
+    assert told[0]["seconds"] > 1e6 > told[1]["seconds"]
+    assert told[0]["items_per_second"] > 1
     assert trained.student is None
     assert trained.net is hasher.network
     assert trained.progress.epochs_done == len(trained.progress.history) == 2

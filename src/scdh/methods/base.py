@@ -110,7 +110,8 @@ class Method(nn.Module):
     no_weight_decay: ClassVar[frozenset[str]] = frozenset()  # names of parameters placed on the method itself
     ranking: ClassVar[str] = HAMMING  # the distance that orders a database; another one needs ``distances``
     collapse_advice: ClassVar[str] = "lower train.lr_head, or train longer"
-    # Settings under which a step takes its usual time, where the first epochs are cheaper: for equal-time comparisons.
+    # For equal-time comparisons: settings under which an epoch takes its usual time, where the first ones are cheaper,
+    # and what is done once falls into the first.
     timing_settings: ClassVar[Mapping[str, Any]] = {}
     # Settings that suit a kind of data ("embeddings", "frozen images", "tuned images") better than the paper's.
     suited_settings: ClassVar[Mapping[str, Mapping[str, Any]]] = {}

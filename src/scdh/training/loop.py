@@ -59,6 +59,8 @@ def train_epochs(
     resume: bool = False,
     validate: Callable[[Network], float] | None = None,
     keep_best: Callable[[Network, Network | None], None] | None = None,
+    each_epoch: Callable[[dict[str, float]], None] | None = None,
+    prepare_seconds: float = 0.0,
     quiet: bool = False,
 ) -> Trained:
     """Train ``net`` with ``method``.
@@ -75,6 +77,8 @@ def train_epochs(
         resume: go on from the checkpoint in ``run``.
         validate: gives the score by which an epoch is best.
         keep_best: called with the network to take codes from, and its student, when that score improved.
+        each_epoch: called with the figures of every epoch, as in the log.
+        prepare_seconds: time of ``Method.prepare``, which counts as time of the first epoch.
         quiet: no progress bars and no line per epoch.
     """
     seed = torch.initial_seed()
@@ -148,7 +152,7 @@ def train_epochs(
         seconds = time.perf_counter() - started
         figures: dict[str, float] = {
             "epoch": epoch + 1,
-            "seconds": seconds,
+            "seconds": seconds + (0.0 if epoch else prepare_seconds),
             "items_per_second": items / seconds,
             **_mean_losses(steps),
         }
@@ -168,6 +172,8 @@ def train_epochs(
 
         progress.epochs_done = epoch + 1
         progress.history.append(figures)
+        if each_epoch is not None:
+            each_epoch(figures)
         # Logs first: a kill between the two repeats an epoch, and its log rows are then dropped and rewritten.
         log.write_epoch(steps, figures)
         if is_main and checkpoint is not None:

@@ -3,6 +3,7 @@
 import shutil
 import time
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
@@ -38,6 +39,7 @@ def train(
     shows_epochs: bool = True,
     source: Source | None = None,
     keep_last: bool = True,
+    each_epoch: Callable[[dict[str, float]], None] | None = None,
 ) -> Hasher:
     """Train (or fit, where the method has no gradient training) and return the model to take codes from: the best on
     validation where there is one, else the last.
@@ -51,6 +53,7 @@ def train(
         shows_epochs: a bar and a line for every epoch; else only the features of a frozen trunk have a bar.
         source: the data that ``config.data`` describes, where they are open already.
         keep_last: where another epoch's model is taken, also leave the last one's in the folder.
+        each_epoch: is called with the figures of every epoch, as in the log.
     """
     augmentation(config.train.augmentation)  # refuses a wrong name before anything is downloaded or computed
     accelerator = make_accelerator(config.train.precision)
@@ -76,7 +79,8 @@ def train(
     cache = feature_cache if run is None or source.kind == "features" else run.feature_folder(feature_cache)
     if hasher.method.learns_by_gradient:
         data = TrainingData(config, hasher, source, protocol, accelerator, bad_images, cache, quiet)
-        result = _train(hasher, data, run, resume=resume, quiet=quiet or not shows_epochs, keep_last=keep_last)
+        is_quiet = quiet or not shows_epochs
+        result = _train(hasher, data, run, each_epoch, resume=resume, quiet=is_quiet, keep_last=keep_last)
     else:
         hasher.network.channels_last(accelerator.device)
         result = _fit(hasher, source, protocol, cache, bad_images, quiet or not accelerator.is_main_process)
@@ -120,13 +124,22 @@ def _fit(
 
 
 def _train(
-    hasher: Hasher, data: TrainingData, run: RunFolder | None, *, resume: bool, quiet: bool, keep_last: bool
+    hasher: Hasher,
+    data: TrainingData,
+    run: RunFolder | None,
+    each_epoch: Callable[[dict[str, float]], None] | None,
+    *,
+    resume: bool,
+    quiet: bool,
+    keep_last: bool,
 ) -> Hasher:
     config, accelerator, method = hasher.config, data.accelerator, hasher.method
     net, method_data = data.network(), data.for_method()
     net.channels_last(accelerator.device)
     method.to(accelerator.device)
+    started = time.perf_counter()
     method.prepare(net, method_data)
+    prepare_seconds = time.perf_counter() - started
     learned = count_learned(net, method)
     best_weights: dict[str, torch.Tensor] = {}
 
@@ -150,6 +163,8 @@ def _train(
         resume=resume,
         validate=data.validate if len(data.validation_rows) else None,
         keep_best=keep_best if config.train.keep == "best" else None,
+        each_epoch=each_epoch,
+        prepare_seconds=prepare_seconds,
         quiet=quiet,
     )
     takes_best = config.train.keep == "best" and trained.progress.best_epoch is not None

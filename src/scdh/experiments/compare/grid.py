@@ -55,6 +55,7 @@ class Grid:
         file: TOML file with settings that go over the preset.
         settings: settings of all runs by dotted key, over preset and file.
         method_settings: settings of single methods: method → dotted key → value.
+        epochs: numbers of epochs by (method, bits), for equal times; None: those of the settings.
     """
 
     methods: tuple[str, ...]
@@ -64,6 +65,7 @@ class Grid:
     file: Path | None = None
     settings: Mapping[str, Any] | None = None
     method_settings: Mapping[str, Mapping[str, Any]] | None = None
+    epochs: Mapping[tuple[str, int], int] | None = None
 
     @cached_property
     def splits(self) -> "Splits":
@@ -138,25 +140,17 @@ class Grid:
             defaults = {choice.setting: choice.value for choice in made}
         return load_config(self.preset, self.file, {**defaults, **given, **cell})
 
-    def cells(self, source: Source, epochs: Mapping[tuple[str, int], int] | None = None) -> list[Cell]:
-        """All cells, seed by seed: a comparison that is stopped early has whole seeds.
-
-        Args:
-            source: the data.
-            epochs: numbers of epochs by (method, bits), for equal times.
-        """
-        order, epochs = product(self.seeds, self.bits, self.methods), epochs or {}
-        return [
-            self.cell(source, name, bits, seed, epochs.get((name, bits)))
-            for seed, bits, name in order
-            if bits in self.bits_of(name)
-        ]
+    def cells(self, source: Source) -> list[Cell]:
+        """All cells, seed by seed: a comparison that is stopped early has whole seeds."""
+        order = product(self.seeds, self.bits, self.methods)
+        return [self.cell(source, name, bits, seed) for seed, bits, name in order if bits in self.bits_of(name)]
 
     def cell(self, source: Source, method: str, bits: int, seed: int, epochs: int | None = None) -> Cell:
         """One cell. Every method's epoch has as many steps as one pass over the labelled rows, also where it sees
-        unlabelled rows beside them: equal epochs are equal steps.
+        unlabelled rows beside them: equal epochs are equal steps. ``epochs`` takes the place of the grid's.
         """
         config = self.config(method, bits, seed, source)
+        epochs = (self.epochs or {}).get((method, bits)) if epochs is None else epochs
         more: dict[str, Any] = {}
         if declared(method).learns_by_gradient and config.train.epoch_steps is None:
             rows = self.splits.of(config, source).train_rows

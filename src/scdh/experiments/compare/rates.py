@@ -3,7 +3,7 @@
 At another method's rate a method may score far below what it can; that would compare rates, not methods. The trials
 are those of ``scdh train`` (:mod:`scdh.training.trials`): on training rows, scored on validation rows. Every method
 gets the same number of them, ten: seven rates at a short length and three at the full one. The number of epochs stays
-the one that all methods share.
+the one that all methods share (or, for equal times, the method's own).
 """
 
 from collections.abc import Callable, Mapping

@@ -7,6 +7,7 @@ that no other has begun.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -88,18 +89,19 @@ def compare_methods(
     values = values_to_try(tuned, grid) if tuned and tuned != WHOLE_RATES else {}
     if tuned and not len(protocol.validation):
         raise ConfigError("Tuning needs validation rows: add --set data.validation_per_class=20, or another number.")
+    if seconds is not None:  # before trials, which must be as long as the runs
+        grid = replace(grid, epochs=epochs_within(grid, source, out, seconds, cache, notify))
     given, tuning = grid, dict[str, TuningResult]()
     runner = CellRunner(source, out, topk, cache)
-    if seconds is None:  # else epochs are not known yet
-        finds_rates = find_rates or tuned == WHOLE_RATES
-        refuse_before_trials(grid.cells(source), runner, _keys_to_choose(grid, values, finds_rates))
+    finds_rates = find_rates or tuned == WHOLE_RATES
+    refuse_before_trials(grid.cells(source), runner, _keys_to_choose(grid, values, finds_rates))
     if tuned == WHOLE_RATES:
         grid, tuning = rates_of_whole_networks(grid, source, out, cache, notify)
     elif find_rates and (tuned == OWN_VALUES or RATE not in (tuned or {})):
         grid, tuning = own_rates(grid, source, out, cache, notify)
     if values:
         grid, tuning = tune(grid, source, out, values, cache, notify, tuning)
-    cells = grid.cells(source, None if seconds is None else epochs_within(grid, source, out, seconds, cache))
+    cells = grid.cells(source)
     tuned_keys = _tuned_keys(given, grid)
     refuse_other_runs(cells, runner, tuned_keys)
     now = compared_now(grid, cells, topk, tuning)

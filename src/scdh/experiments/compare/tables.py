@@ -88,7 +88,12 @@ def score_tables(results: ComparisonResults) -> list[Table]:
         _table(results, "MAP, worst – best order of ties", "Mean over seeds, by how ties are sorted.", "bounds"),
         _table(results, f"Precision within radius {radius}", over, "precision_at_radius"),
         _table(results, f"Share of queries with nothing within radius {radius}", over, "empty_balls"),
-        _table(results, "Seconds of training", "Epochs alone, without features, validation and scores.", "seconds"),
+        _table(
+            results,
+            "Seconds of training",
+            "Preparation and epochs, without features, validation and scores.",
+            "seconds",
+        ),
     ]
     if results.budget.seconds is not None:
         note = "As many as the seconds allow; – for methods that are fitted."
@@ -144,7 +149,7 @@ def conditions_table(results: ComparisonResults) -> Table:
     note = (
         f"At {max(results.bits)} bits, if nothing else is said. Beyond plain: more (or fewer) than trunk, hidden "
         "layers and a plain hash layer, which all share. Trials: runs on validation rows that chose its settings. "
-        "Seconds of training are epochs alone"
+        "Seconds of training are preparation and epochs"
     )
     note += "." if results.target is None else f"; to {results.target:.2f}: until validation MAP was that high."
     return Table("What each method had", note, columns, lines)
@@ -231,7 +236,8 @@ def conditions(results: ComparisonResults) -> dict[str, str]:
     if not budget.steps:
         work = "Nothing was trained."
     elif budget.seconds:
-        work = f"about {budget.seconds} s of training for every run: {epochs} epochs, {steps} steps."
+        took = _measured(results.cells)
+        work = f"{budget.seconds:g} s of training meant for every run, {took}: {epochs} epochs, {steps} steps."
     else:
         work = f"{epochs} epochs, {steps} optimiser steps for every run that is trained"
         work += ", or fewer where validation MAP stopped rising (train.patience)." if _has_patience(results) else "."
@@ -294,6 +300,15 @@ def definitions_text(cells: Sequence[CellResult]) -> str:
     if len(titles) < 2:
         return next(iter(titles), "No run is done, so nothing was scored.")
     return " ".join(f"{', '.join(names)}: {text}" for text, names in titles.items())
+
+
+def _measured(cells: Sequence[CellResult]) -> str:
+    """The least and the most seconds of runs that were trained, not fitted."""
+    seconds = [cell.seconds for cell in cells if cell.epochs is not None and cell.seconds is not None]
+    if not seconds:
+        return "of which none is done"
+    least, most = format_seconds(min(seconds)), format_seconds(max(seconds))
+    return f"which took {least}" if least == most else f"which took {least} to {most}"
 
 
 def _range(values: Sequence[int]) -> str:

@@ -62,7 +62,7 @@ def rates_of_whole_networks(
 
 
 def _trial(grid: Grid, source: Source, method: str, bits: int, seed: int, factor: float) -> Cell:
-    usual = grid.config(method, bits, seed, source).train
+    usual = grid.cell(source, method, bits, seed).config.train
     rates = {RATE: _rounded(usual.lr_head * factor), TRUNK_RATE: _rounded(usual.lr_trunk * factor)}
     own = {**(grid.method_settings or {}).get(method, {}), **rates, "train.validate_every": 1}
     short = max(1, round(usual.epochs / SHORTER))
