@@ -1,7 +1,6 @@
 """Which runs a comparison is made of: settings, refusals, equal times, tuning."""
 
 import csv
-import itertools
 import json
 import re
 from dataclasses import replace
@@ -19,7 +18,7 @@ from scdh.experiments.compare.grid import Grid, split_settings
 from scdh.experiments.compare.page import to_markdown
 from scdh.experiments.compare.results import Budget, Trial
 from scdh.experiments.compare.run import compare_methods
-from scdh.methods.declared import declared, method_names, method_settings
+from scdh.methods.declared import declared
 from scdh.runs import scoring
 from tests.cli.commands import must, run
 from tests.experiments.comparisons import SMALL, VALIDATION, read_json
@@ -213,15 +212,6 @@ def test_values_as_a_share_of_the_bits_follow_the_length() -> None:
     grid = Grid(("dsh", "dtsh"), (12, 48), (0,), "demo-digits", method_settings={"dtsh": {"method.margin": "r/4"}})
     assert [grid.config("dtsh", bits, 0, None).method.own["margin"] for bits in grid.bits] == [3, 12]
     assert "margin" not in grid.config("dsh", 12, 0, None).method.own
-
-
-@pytest.mark.parametrize("name", [name for name in method_names() if declared(name).tuned_settings])
-def test_values_to_tune_are_values_of_the_method_at_every_length(name: str) -> None:
-    grid = Grid((name,), (8, 48), (0,))
-    for key, values in tuning.values_to_try("grid", grid)[name].items():
-        for bits, value in itertools.product(grid.bits, values):
-            config = grid.config(name, bits, 0, None, **{key: value})
-            method_settings(name, config.method.own)  # refuses what is out of range
 
 
 def test_equal_trials_take_the_usual_values() -> None:

@@ -1,5 +1,6 @@
 """Every method of this package: its declarations, its step against the slow twin, and short runs; see harness.py."""
 
+import itertools
 import math
 import re
 import shutil
@@ -12,6 +13,7 @@ import torch
 from scdh.config import RunConfig, load_config
 from scdh.data.batches.batch import Batch
 from scdh.errors import ConfigError
+from scdh.experiments.compare.grid import at_length
 from scdh.hasher import Hasher
 from scdh.methods import declared as declarations
 from scdh.methods.base import HAMMING, Method
@@ -74,8 +76,9 @@ def test_its_settings_to_tune_are_as_many_trials_as_every_other_methods(name):
     assert 1 <= len(tuned) <= 3
     assert math.prod(len(set(values)) for values in tuned.values()) == 9
     for key, values in tuned.items():
-        for value in values:
-            load_config(overrides={"method.name": name, key if "." in key else f"method.{key}": value})
+        for value, bits in itertools.product(values, (8, 48)):
+            setting = key if "." in key else f"method.{key}"
+            load_config(overrides={"method.name": name, setting: at_length(value, bits)})
 
 
 @pytest.mark.parametrize("name", METHODS)
