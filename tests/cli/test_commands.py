@@ -110,9 +110,9 @@ def test_methods() -> None:
     assert "Fidelity: variant. What differs: the first epochs compare within batches." in shown
     assert "Labels: one or several a row." in shown
     assert "§ marks" not in shown
-    shown = " ".join(must("methods dtsh").split())
-    assert "Without a preset or file, on embeddings: method.margin 5.0, method.eta 0.05; frozen images:" in shown
-    assert "§ marks what the publication leaves open" in shown
+    shown = " ".join(must("methods scdh").split())
+    assert "Without a preset or file, on embeddings: method.alpha 0.5; frozen images:" in shown
+    assert "§ marks what the publication leaves open" in " ".join(must("methods dtsh").split())
     assert "Rows without label are learned from too" in must("methods mt_scdh")
     assert json.loads(must("methods itq --json"))["trained"] is False
 

@@ -3,12 +3,12 @@
 from pathlib import Path
 
 from scdh.experiments.compare.results import ComparisonResults
-from scdh.experiments.compare.tables import Table, conditions, rows_by_method, score_tables, tuning_table
+from scdh.experiments.compare.tables import MethodRows, Table, conditions, rows_by_method, score_tables, tuning_table
 from scdh.experiments.pages.markdown import escape_markdown, markdown_table
 from scdh.experiments.pages.template import load_template
 from scdh.experiments.pages.written import save_page
 from scdh.extras import missing_packages
-from scdh.methods.declared import declared
+from scdh.methods.declared import declared, method_names
 
 PAGE_PACKAGES = ("matplotlib", "jinja2")
 CAPTIONS = {
@@ -50,12 +50,17 @@ def to_html(results: ComparisonResults, svgs: dict[str, str]) -> str:
         results=results,
         best=next((method for method in rows if method.is_scored), None),
         longest=max(results.bits),
-        uses_unlabelled=[row.title for row in rows if declared(row.method).learns_from_unlabelled and not row.student],
+        uses_unlabelled=[row.title for row in rows if _uses_unlabelled(row)],
         tables=score_tables(results),
         tuning=tuning_table(results),
         conditions=conditions(results),
         plots=[(svg, CAPTIONS[name]) for name, svg in svgs.items()],
     )
+
+
+def _uses_unlabelled(row: MethodRows) -> bool:
+    is_known = row.method in method_names()  # else it is of a package that is not installed here
+    return is_known and declared(row.method).learns_from_unlabelled and not row.student
 
 
 def to_markdown(results: ComparisonResults) -> str:

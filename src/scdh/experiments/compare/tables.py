@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from scdh.config import MethodSettings
 from scdh.experiments.compare.results import CellResult, ComparisonResults, SummaryRow
 from scdh.experiments.compare.summary import TARGET_SHARE
-from scdh.methods.declared import declared
+from scdh.methods.declared import declared, method_names
 
 TIME_TO_TARGET = (
     f"Mean over seeds, in whole epochs. If no other level was asked for, it is {TARGET_SHARE:.0%} of the lowest "
@@ -274,7 +274,8 @@ def _own_settings(results: ComparisonResults) -> str:
     texts: dict[str, str] = {}
     for config in results.configs.values():
         name = config["method"]["name"]
-        defaults = declared(name).Settings.model_construct().model_dump(mode="json")
+        is_known = name in method_names()  # else it is of a package that is not installed here
+        defaults = declared(name).Settings.model_construct().model_dump(mode="json") if is_known else {}
         own = {key: value for key, value in config["method"].items() if key not in MethodSettings.model_fields}
         changed = [f"{key} {value}" for key, value in own.items() if value != defaults.get(key)]
         if changed:
