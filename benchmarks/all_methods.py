@@ -120,6 +120,12 @@ def read_notes(path: Path) -> dict[str, str]:
     return {name.strip(): text.strip() for name, text in zip(parts[1::2], parts[2::2], strict=True)}
 
 
+def with_note(text: str, note: str | None) -> str:
+    """A part of the page, whose tables stay, with what is written by hand today."""
+    tables = text[text.index("### ") :] if "### " in text else text
+    return text if note is None else f"{note}\n\n{tables}"
+
+
 def section(title: str, results: ComparisonResults, notes: dict[str, str], times: list[ComparisonResults]) -> str:
     """The part of the page about one comparison."""
     parts = [f"## {title}"]
@@ -155,13 +161,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("folders", nargs="*", metavar="TITLE=FOLDER", help="a heading, and the folder of a comparison")
     parser.add_argument("--times", type=Path, nargs="+", default=[], help="folders of comparisons that ran alone")
+    parser.add_argument("--target", type=float, help="validation MAP to which times are told, in place of the folder's")
     options = parser.parse_args()
     notes = read_notes(HERE / "all_methods_notes.md")
     times = [ComparisonResults.read(folder) for folder in options.times]
-    sections = {title: f"## {title}\n\n{text}" for title, text in read_notes(PAGE).items()}
+    sections = {title: f"## {title}\n\n{with_note(text, notes.get(title))}" for title, text in read_notes(PAGE).items()}
     for text in options.folders:
         title, _, folder = text.partition("=")
-        sections[title] = section(title, ComparisonResults.read(Path(folder)), notes, times)
+        results = ComparisonResults.read(Path(folder))
+        if options.target is not None:
+            results = results.model_copy(update={"target": options.target})
+        sections[title] = section(title, results, notes, times)
     if times:
         sections[STEPS_TITLE] = step_section(times[0])
     with replacing(PAGE) as temporary:

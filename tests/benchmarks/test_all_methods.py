@@ -24,10 +24,12 @@ def test_the_page_has_tables_times_and_published_scores(tmp_path: Path, monkeypa
     out, page, notes = tmp_path / "out", tmp_path / "page.md", tmp_path / "all_methods_notes.md"
     small = "--preset demo-digits --set data.train_per_class=20 --set data.validation_per_class=10 --no-trials"
     must(f"compare scdh dsh lsh {small} --bits 8,48 --seeds 0,1 --epochs 2 --out {out}")
-    notes.write_text("## Digits\nA remark.\n")
+    notes.write_text("## Digits\nA remark.\n\n## Others\nA newer remark.\n")
     published = (all_methods.HERE / "published.json").read_text(encoding="utf-8")
     (tmp_path / "published.json").write_text(published, encoding="utf-8")
-    page.write_text("# Old\n\n## Digits\n\nold tables\n\n## Others\n\n### MAP\n\nkept tables\n", encoding="utf-8")
+    page.write_text(
+        "# Old\n\n## Digits\n\nold tables\n\n## Others\n\nAn old remark.\n\n### MAP\n\nkept tables\n", encoding="utf-8"
+    )
     monkeypatch.setattr(all_methods, "PAGE", page)
     monkeypatch.setattr(all_methods, "HERE", tmp_path)
     monkeypatch.setattr("sys.argv", ["all_methods", f"Digits={out}", "--times", str(out)])
@@ -35,7 +37,9 @@ def test_the_page_has_tables_times_and_published_scores(tmp_path: Path, monkeypa
     text = page.read_text(encoding="utf-8")
     assert "A remark." in text
     assert "old tables" not in text
-    assert "kept tables" in text.partition("## Others\n")[2]  # its comparison was not given
+    kept = text.partition("## Others\n")[2]  # its comparison was not given
+    assert "A newer remark.\n\n### MAP\n\nkept tables" in kept
+    assert "An old remark." not in text
     assert "### Time" in text
     assert "| method | ms a step | times the fastest |" in text.partition("## Time of a step\n")[2]
     assert "learned weights" in text
