@@ -18,8 +18,9 @@ from typing import Any
 
 from scipy.stats import spearmanr
 
+from scdh.experiments.compare.conditions import conditions
 from scdh.experiments.compare.results import CellResult, ComparisonResults
-from scdh.experiments.compare.tables import conditions, conditions_table, rows_by_method, score_tables
+from scdh.experiments.compare.tables import conditions_table, rows_by_method, score_tables
 from scdh.experiments.pages.markdown import escape_markdown, markdown_table
 from scdh.files import replacing
 

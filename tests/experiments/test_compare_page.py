@@ -4,11 +4,12 @@ from pathlib import Path
 
 import pytest
 
+from scdh.experiments.compare.conditions import definitions_text
 from scdh.experiments.compare.page import write_page
 from scdh.experiments.compare.results import CellResult, ComparisonResults
 from scdh.experiments.compare.run import common_definition
 from scdh.experiments.compare.summary import seconds_to, shared_target, summarise
-from scdh.experiments.compare.tables import definitions_text, format_score
+from scdh.experiments.compare.tables import format_score
 from tests.experiments.comparisons import read_json
 
 pytest.importorskip("matplotlib")

@@ -12,10 +12,10 @@ from scdh.errors import TrainingError
 from scdh.experiments.compare import rates
 from scdh.experiments.compare.cell import CellRunner
 from scdh.experiments.compare.changes import first_scored
+from scdh.experiments.compare.conditions import conditions
 from scdh.experiments.compare.grid import Grid
 from scdh.experiments.compare.rates import RATES, own_rates
 from scdh.experiments.compare.run import compare_methods
-from scdh.experiments.compare.tables import conditions
 from scdh.json_files import write_table
 from scdh.methods import declared as declarations
 from scdh.runs.choices import Choices, Trial

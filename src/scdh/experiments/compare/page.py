@@ -2,8 +2,9 @@
 
 from pathlib import Path
 
+from scdh.experiments.compare.conditions import conditions
 from scdh.experiments.compare.results import ComparisonResults
-from scdh.experiments.compare.tables import MethodRows, Table, conditions, rows_by_method, score_tables, tuning_table
+from scdh.experiments.compare.tables import MethodRows, Table, rows_by_method, score_tables, tuning_table
 from scdh.experiments.pages.markdown import escape_markdown, markdown_table
 from scdh.experiments.pages.template import load_template
 from scdh.experiments.pages.written import save_page
