@@ -36,8 +36,8 @@ rows of these photos, where others keep their published weights; the part with 1
 """
 STEPS_TITLE = "Time of a step"
 STEPS_NOTE = (
-    "Seconds of one run of each method at the longest codes with nothing else on the machine, the reading of batches "
-    "included; to a validation MAP: by the epochs that each of the runs above needed, as these shared the machine."
+    "Seconds of one run of each method at the longest codes, on one core with one thread, where the other core had another "
+    "of these runs and nothing else ran; to a validation MAP: by the epochs that each of the runs above needed."
 )
 
 
@@ -79,7 +79,7 @@ def step_section(times: ComparisonResults) -> str:
     for method, (step, once) in sorted(costs.items(), key=lambda item: item[1]):
         rows.append([titles[method], f"{step:.1f}", f"{step / fastest:.2f}", f"{once:.1f}" if once >= 0.5 else "–"])
     about = (
-        f"One run of each with nothing else on the machine: {times.data.name}, {max(times.bits)} bits, "
+        f"One run of each, timed as those of the first part: {times.data.name}, {max(times.bits)} bits, "
         f"frozen features, {steps:,} steps. A step is that of the median epoch; once a run: seconds beyond "
         "that, where they are at least 0.5 (FTDE infers its bits)."
     )
