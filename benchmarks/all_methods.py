@@ -36,8 +36,8 @@ rows of these photos, where others keep their published weights; the part with 1
 """
 STEPS_TITLE = "Time of a step"
 STEPS_NOTE = (
-    "Seconds of one run of each method at the longest codes, on one core with one thread, where the other core had another "
-    "of these runs and nothing else ran; to a validation MAP: by the epochs that each of the runs above needed."
+    "Seconds of one run of each method at the longest codes, on one core with one thread, where the other core had "
+    "another of these runs and nothing else ran; to a validation MAP: by the epochs that each of the runs above needed."
 )
 
 
