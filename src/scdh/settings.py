@@ -124,7 +124,7 @@ class TrainSettings(Settings):
     lr_steps: list[int] = Field([100, 140], description="epochs after which the step schedule lowers the rate")
     lr_factor: float = Field(0.2, gt=0, le=1)
     lr_warm_up: float = Field(
-        0.0, ge=0, description="epochs of linear rise of the learning rate from 0, at most a quarter"
+        0.0, ge=0, description="epochs of linear rise of the learning rate from 0, at most a quarter of the run"
     )
     clip_norm: float | None = Field(None, gt=0)
     ema: float = Field(0.0, ge=0, lt=1, description="decay of averaged weights used for validation and codes; 0: off")

@@ -231,9 +231,10 @@ def test_a_comparison_refuses_several_processes(tmp_path, monkeypatch):
     assert "without torchrun" in message
 
 
-def test_comparing_all_methods_leaves_out_those_that_have_none_of_the_lengths() -> None:
+def test_comparing_all_methods_leaves_out_those_that_have_none_of_the_lengths(capsys: pytest.CaptureFixture) -> None:
     source = open_source("digits")
     grid = Grid(("dqn", "scdh"), (12, 20), (0,))
     assert not _can_learn("dqn", source, grid)
+    assert "Warning: DQN needs bits that are a multiple of 8, not 12." in capsys.readouterr().err
     assert _can_learn("scdh", source, grid)
     assert _can_learn("dqn", source, replace(grid, bits=(12, 32)))

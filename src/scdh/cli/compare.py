@@ -217,8 +217,8 @@ def _grid(methods: list[str], bits: str, seeds: str, *settings: Any) -> "Grid":
 
 
 def _can_learn(name: str, source: "Source", grid: "Grid") -> bool:
-    """For `all`: methods that take such labels and have such lengths of codes; one that does not load is left out with
-    a warning.
+    """For `all`: methods that take such labels; one that does not load, or has none of the lengths, is left out with a
+    warning.
     """
     from scdh.experiments.compare.grid import takes_labels
     from scdh.methods.registry import make_method
@@ -226,9 +226,9 @@ def _can_learn(name: str, source: "Source", grid: "Grid") -> bool:
     try:
         if not takes_labels(name, source):
             return False
-        for length in grid.bits_of(name):
+        for length in grid.bits_of(name) or grid.bits:
             make_method(name, {}, length, source.num_classes, source.multi_label)
-        return bool(grid.bits_of(name))
+        return True
     except ConfigError as error:
         print_note(f"Warning: {error}")
         return False
