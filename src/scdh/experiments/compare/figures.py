@@ -31,11 +31,12 @@ def _plot_by_bits(results: ComparisonResults, score: str, label: str) -> str:
     if len(lengths) == 1:
         return _plot_dots(results, methods, lengths[0], score, label)
     with figure_axes(_size(methods)) as (figure, axes):
+        shift = min(0.02, 0.2 / len(methods))
         for n, method in enumerate(methods):
             present = [bits for bits in lengths if method.mean(score, bits) is not None]
             rows = [method.by_bits[bits] for bits in present]
             # Shifted a little, because error bars at one position would hide each other.
-            positions = [lengths.index(bits) + 0.02 * (n - (len(methods) - 1) / 2) for bits in present]
+            positions = [lengths.index(bits) + shift * (n - (len(methods) - 1) / 2) for bits in present]
             means, bars = [row.mean(score) for row in rows], [row.deviation(score) or 0.0 for row in rows]
             axes.errorbar(positions, means, bars, capsize=2, elinewidth=1, **_line_style(results, method))
         axes.set(xticks=range(len(lengths)), xticklabels=lengths, xlabel="bits", ylabel=label)
