@@ -13,7 +13,7 @@ from scdh.methods.declared import declared, method_names
 
 PAGE_PACKAGES = ("matplotlib", "jinja2")
 CAPTIONS = {
-    "map": "MAP against the length of codes. Bars are one standard deviation to either side.",
+    "map": "MAP of each method at each length of codes. Bars are one standard deviation to either side.",
     "precision": "Precision of the items within the radius; a query with no item there counts 0.",
     "validation": "Validation MAP against seconds of training, longest codes, mean over seeds.",
     "cost": "What training costs and what it gives, longest codes: up and to the left is better.",
