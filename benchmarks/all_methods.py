@@ -34,6 +34,8 @@ settings come from trials on validation rows, as many for each method, and queri
 were trained. One advantage of SCDH is left on frozen photos: its weight α, 0.3, was once taken from grids on validation
 rows of these photos, where others keep their published weights; the part with 19 trials for each method is without it.
 """
+SIDE_TITLE = "All data side by side"
+MANY_METHODS = 20  # of a part whose places are counted; the others have a few methods each
 STEPS_TITLE = "Time of a step"
 STEPS_NOTE = (
     "Seconds of one run of each method at the longest codes, on one core with one thread, where the other core had "
@@ -113,6 +115,53 @@ def published_table(results: ComparisonResults, published: dict[str, Any]) -> st
     )
 
 
+def scores_on_page(text: str) -> tuple[str, dict[str, float]]:
+    """Longest codes of a part of the page, such as ``48 bits``, and MAP of each method there, by its title."""
+    _, _, rest = text.partition("### MAP\n")
+    lines = [line.strip("| ").split(" | ") for line in rest.partition("###")[0].splitlines() if line.startswith("| ")]
+    if not lines:
+        return "", {}
+    place = max(n for n, name in enumerate(lines[0]) if name.endswith(" bits"))
+    scored = [(line[0], line[place].strip("*").split(" ")[0]) for line in lines[1:]]
+    return lines[0][place], {title: float(score) for title, score in scored if score != "–" and "floats" not in title}
+
+
+def side_by_side(sections: dict[str, str], note: str | None) -> str:
+    """MAP of the methods that the first large part of every data set has, sorted by their mean place there."""
+    parts: dict[str, tuple[str, dict[str, float]]] = {}
+    for title, text in sections.items():
+        bits, scores = scores_on_page(text)
+        if len(scores) >= MANY_METHODS:
+            parts.setdefault(title.partition(",")[0], (bits, scores))
+    if not parts:
+        return ""
+    common = set.intersection(*(set(scores) for _, scores in parts.values()))
+    # A score has one place whatever the order of equal ones: how many are above it, and half of those beside it.
+    places = {
+        method: [
+            1
+            + sum(scores[other] > scores[method] for other in common)
+            + sum(scores[other] == scores[method] for other in common - {method}) / 2
+            for _, scores in parts.values()
+        ]
+        for method in common
+    }
+    rows = [
+        [
+            method,
+            *(
+                f"{scores[method]:.3f} ({place:g})"
+                for place, (_, scores) in zip(places[method], parts.values(), strict=True)
+            ),
+            f"{statistics.fmean(places[method]):.1f}",
+        ]
+        for method in sorted(common, key=lambda method: (statistics.fmean(places[method]), method))
+    ]
+    columns = ["method", *(f"{title}, {bits}" for title, (bits, _) in parts.items()), "mean place"]
+    about = f"MAP, and in brackets the place among the {len(common)} methods that all of these data have below."
+    return "\n\n".join([f"## {SIDE_TITLE}", *([note] if note else []), about, markdown_table(columns, rows)])
+
+
 def read_notes(path: Path) -> dict[str, str]:
     """Text below each ``## name`` of a Markdown file."""
     if not path.exists():
@@ -175,8 +224,10 @@ def main() -> None:
         sections[title] = section(title, results, notes, times)
     if times:
         sections[STEPS_TITLE] = step_section(times[0])
+    sections.pop(SIDE_TITLE, None)
+    first = [text for text in (side_by_side(sections, notes.get(SIDE_TITLE)),) if text]
     with replacing(PAGE) as temporary:
-        temporary.write_text("\n\n".join([INTRODUCTION.strip(), *sections.values()]) + "\n", encoding="utf-8")
+        temporary.write_text("\n\n".join([INTRODUCTION.strip(), *first, *sections.values()]) + "\n", encoding="utf-8")
     print(f"{PAGE.name} has {len(sections)} comparisons, {len(options.folders)} of them made anew.")
 
 

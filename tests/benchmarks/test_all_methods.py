@@ -19,6 +19,34 @@ def test_published_scores_are_of_methods_and_sources_that_exist() -> None:
     assert all(0 < row[key] < 1 for row in rows for key in row if key.isdigit())
 
 
+def test_data_side_by_side_are_sorted_by_mean_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(all_methods, "MANY_METHODS", 3)
+
+    def part(*scores: str) -> str:
+        rows = "\n".join(f"| {name} | 0.1 | {score} | – |" for name, score in zip("ABCD", scores, strict=False))
+        head = "| method | 8 bits | 16 bits | last epoch |\n|---|---:|---:|---:|"
+        floats = "| 4 floats, cosine (16 bytes) | 0.9 | 0.9 | – |"
+        return f"A note.\n\n### MAP\n\n{head}\n{rows}\n{floats}\n\n### Time\n"
+
+    sections = {
+        "X, frozen": part("**0.9 ± 0.1**", "0.8", "0.8"),
+        "Y": part("0.1", "0.3", "0.2", "0.5"),
+        "X, tuned": part("0.1", "0.2", "0.3"),  # the same data again
+        "Z": part("0.7", "0.1"),  # too few methods
+        "Text": "without a table",
+    }
+    lines = all_methods.side_by_side(sections, "By hand.").splitlines()
+    assert lines[2] == "By hand."
+    assert lines[6:] == [
+        "| method | X, 16 bits | Y, 16 bits | mean place |",
+        "|---|---:|---:|---:|",
+        "| B | 0.800 (2.5) | 0.300 (1) | 1.8 |",
+        "| A | 0.900 (1) | 0.100 (3) | 2.0 |",
+        "| C | 0.800 (2.5) | 0.200 (2) | 2.2 |",
+    ]
+    assert all_methods.side_by_side({"Text": "without a table"}, None) == ""
+
+
 @pytest.mark.slow
 def test_the_page_has_tables_times_and_published_scores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out, page, notes = tmp_path / "out", tmp_path / "page.md", tmp_path / "all_methods_notes.md"
