@@ -38,8 +38,8 @@ SIDE_TITLE = "All data side by side"
 MANY_METHODS = 20  # of a part whose places are counted; the others have a few methods each
 STEPS_TITLE = "Time of a step"
 STEPS_NOTE = (
-    "Seconds of one run of each method at the longest codes, on one core with one thread, where the other core had "
-    "another of these runs and nothing else ran; to a validation MAP: by the epochs that each of the runs above needed."
+    "Seconds of one run of each method at the longest codes, on one core with one thread, where the other core trained "
+    "another network and nothing else ran; to a validation MAP: by the epochs that each of the runs above needed."
 )
 
 
