@@ -16,7 +16,8 @@ import statistics
 from pathlib import Path
 from typing import Any
 
-from scipy.stats import spearmanr
+import numpy as np
+from scipy.stats import rankdata, spearmanr
 
 from scdh.experiments.compare.conditions import conditions
 from scdh.experiments.compare.results import CellResult, ComparisonResults
@@ -135,27 +136,12 @@ def side_by_side(sections: dict[str, str], note: str | None) -> str:
             parts.setdefault(title.partition(",")[0], (bits, scores))
     if not parts:
         return ""
-    common = set.intersection(*(set(scores) for _, scores in parts.values()))
-    # A score has one place whatever the order of equal ones: how many are above it, and half of those beside it.
-    places = {
-        method: [
-            1
-            + sum(scores[other] > scores[method] for other in common)
-            + sum(scores[other] == scores[method] for other in common - {method}) / 2
-            for _, scores in parts.values()
-        ]
-        for method in common
-    }
+    common = sorted(set.intersection(*(set(scores) for _, scores in parts.values())))
+    maps = np.array([[scores[method] for _, scores in parts.values()] for method in common])
+    places = rankdata(-maps, axis=0)
     rows = [
-        [
-            method,
-            *(
-                f"{scores[method]:.3f} ({place:g})"
-                for place, (_, scores) in zip(places[method], parts.values(), strict=True)
-            ),
-            f"{statistics.fmean(places[method]):.1f}",
-        ]
-        for method in sorted(common, key=lambda method: (statistics.fmean(places[method]), method))
+        [common[n], *(f"{m:.3f} ({p:g})" for m, p in zip(maps[n], places[n], strict=True)), f"{places[n].mean():.1f}"]
+        for n in np.argsort(places.mean(axis=1), kind="stable")
     ]
     columns = ["method", *(f"{title}, {bits}" for title, (bits, _) in parts.items()), "mean place"]
     about = f"MAP, and in brackets the place among the {len(common)} methods that all of these data have below."

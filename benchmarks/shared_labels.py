@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from scdh.codes import HAMMING, Codes
 from scdh.data.protocol import Protocol
+from scdh.errors import DataError
 from scdh.evaluation import evaluate
 from scdh.experiments.compare.results import ComparisonResults
 from scdh.experiments.pages.markdown import markdown_table
@@ -46,6 +47,8 @@ def score(codes: Codes, protocol: Protocol, labels: NDArray[np.integer]) -> tupl
     """MAP and nDCG of validation rows, looked up among the rows of the database that nothing was learned from."""
     is_query = np.isin(protocol.database, protocol.validation)
     is_other = ~is_query & ~np.isin(protocol.database, protocol.train)
+    if not (is_query.any() and is_other.any()):
+        raise DataError("The database has no validation rows, or nothing but these and training rows.")
     query, other = (labels[protocol.database[rows]] for rows in (is_query, is_other))
     shared = query.astype(np.float32) @ other.T.astype(np.float32)  # floats: whole numbers have no fast product
     union = query.sum(1)[:, None] + other.sum(1)[None] - shared
@@ -59,7 +62,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("folder", type=Path, help="of a finished comparison whose database has its validation rows")
     folder = parser.parse_args().folder
+    if not (folder / "compare.json").is_file():
+        parser.error(f"{folder} is no folder of a finished scdh compare.")
     results = ComparisonResults.read(folder)
+    if not results.data.multi_label:
+        parser.error(f"{results.data.name} has one label an item; this is about items that share some of several.")
     bits, labels = max(results.bits), None
     rows: list[tuple[str, float, float]] = []
     for method in (row for row in results.rows if row.bits == bits and not row.student):

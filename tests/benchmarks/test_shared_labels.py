@@ -8,6 +8,7 @@ import pytest
 from benchmarks import shared_labels
 from scdh.codes import Codes
 from scdh.data.protocol import Protocol
+from scdh.errors import DataError
 
 
 def test_ndcg_is_the_mean_over_all_orders_of_ties() -> None:
@@ -26,9 +27,14 @@ def test_ndcg_is_the_mean_over_all_orders_of_ties() -> None:
 
 def test_only_rows_that_nothing_was_learned_from_are_searched() -> None:
     labels = np.array([[1, 0], [0, 1], [1, 0], [0, 1], [1, 1], [1, 0]])
-    rows = {"train": [0], "validation": [1, 2], "query": [5], "database": [0, 1, 2, 3, 4]}
-    protocol = Protocol(**{name: np.array(value) for name, value in rows.items()}, name="made-up", seed=0)
+
+    def protocol(database: list[int]) -> Protocol:
+        rows = {"train": [0], "validation": [1, 2], "query": [5], "database": database}
+        return Protocol(**{name: np.array(value) for name, value in rows.items()}, name="made-up", seed=0)
+
     codes = Codes.from_signs(np.array([[1, 1, 1, 1], [-1, 1, 1, 1], [1, 1, 1, -1], [-1, 1, 1, 1], [1, 1, 1, -1]]))
-    found, ndcg = shared_labels.score(codes, protocol, labels)
+    found, ndcg = shared_labels.score(codes, protocol([0, 1, 2, 3, 4]), labels)
     assert found == 1.0  # row 0, which would come between rows 3 and 4 for row 1, is not searched
     assert ndcg == pytest.approx(1.0)
+    with pytest.raises(DataError, match="nothing but these"):
+        shared_labels.score(codes[:3], protocol([0, 1, 2]), labels)
