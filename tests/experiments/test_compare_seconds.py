@@ -48,7 +48,7 @@ def test_trials_are_as_long_as_the_runs_that_they_choose_for(tmp_path: Path, mon
     monkeypatch.setattr(rates, "choose_by_trials", no_trials)
     found, _ = rates.own_rates(grid, source, tmp_path, tmp_path, lambda _: None)
     value = tuning._trial_cell(found, source, "scdh", 8, 0, {"method.alpha": 0.1}).config.train
-    whole = whole_rates._trial(grid, source, "scdh", 8, 0, 3.0).config.train
+    whole = whole_rates._trial(grid, source, "scdh", 0, 3.0, 3.0).config.train
     (run,) = found.cells(source)
     assert (lengths, value.epochs, whole.epochs, run.config.train.epochs) == ([12], 12, 4, 12)
     assert (value.lr_steps, run.config.train.lr_steps) == ([6], [6])  # half of the usual 30 epochs

@@ -85,8 +85,8 @@ def compare(
         list[str] | None,
         typer.Option(
             metavar="grid|rates|KEY=V,V...",
-            help="Tune every method on validation rows: as many trials for each over its own ranges (grid), three "
-            "short ones of both learning rates of a whole network (rates), or these values for all (repeatable).",
+            help="Tune every method on validation rows: as many trials for each over its own ranges (grid), five "
+            "short ones of the two learning rates of a whole network (rates), or these values for all (repeatable).",
         ),
     ] = None,
     trials: Annotated[
