@@ -32,6 +32,14 @@ def test_a_finished_run_can_be_made_longer(tmp_path: Path) -> None:
     assert run_json(f"train --resume --out {tmp_path}/run --show-config --json")["train"]["epochs"] == 4
 
 
+@pytest.mark.parametrize(("method", "epochs", "is_told"), [("scdh", 2, True), ("scdh", 20, False), ("csq", 2, False)])
+def test_a_higher_alpha_is_advised_where_signs_lose_much(
+    method: str, epochs: int, is_told: bool, tmp_path: Path
+) -> None:
+    text = must(f"train --preset demo-digits --method {method} --epochs {epochs} --out {tmp_path}/run")
+    assert ("a higher method.alpha than 0.5" in text) == is_told
+
+
 def test_embeddings_get_a_network_for_embeddings(work: Path) -> None:
     toml = must("train --data digits --bits 16 --epochs 3 --show-config")
     assert 'backbone = "features"  # suits embeddings' in toml

@@ -9,6 +9,7 @@ from scdh.cli.settings_text import to_toml, toml_value
 
 if TYPE_CHECKING:
     from scdh.config import RunConfig
+    from scdh.hasher import Hasher
     from scdh.runs.choices import Choices
     from scdh.training.plan import Plan
 
@@ -70,3 +71,16 @@ def print_found(plan: "Plan", as_json: bool) -> None:
     if plan.choices.refit:
         effect = f"the {len(validation):,} validation rows train too" if len(validation) else "no rows validate"
         print_line(f"--refit: {effect}.")
+
+
+def print_alpha_advice(model: "Hasher", choices: "Choices | None") -> None:
+    """Where the signs of the outputs lose much, as a higher α would prevent; trials of α have looked at that before."""
+    from scdh.training.search import ALPHA, L_Q_BAND
+
+    alpha, l_q = getattr(model.method.settings, "alpha", None), model.info.get("history", {}).get("l_q", 0.0)
+    was_tried = choices is not None and any(ALPHA in trial.values for trial in choices.trials)
+    if alpha is not None and l_q > L_Q_BAND[1] and not was_tried:
+        print_line(
+            f"l_q ended at {l_q:.2f}, so the signs of the outputs lose much; the paper found {L_Q_BAND[0]:g} to "
+            f"{L_Q_BAND[1]:g} good. More epochs, or a higher {ALPHA} than {alpha:g}, may give better codes."
+        )

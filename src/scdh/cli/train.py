@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from scdh.cli.chosen import choices_of, print_found, print_plan, print_settings
+from scdh.cli.chosen import choices_of, print_alpha_advice, print_found, print_plan, print_settings
 from scdh.cli.completion import complete_data, complete_method, complete_preset
 from scdh.cli.next_commands import next_commands
 from scdh.cli.options import (
@@ -176,6 +176,7 @@ def train(
         return
     size = f"{model.bits} bits, {len(model.label_names) or 'no'} labels"
     print_line(f"The model is in {RunFolder(folder).model} ({size}, {seconds:.1f} s).")
+    print_alpha_advice(model, choices_of(plan, folder))
     print_line("Next:")
     for command in next_commands(run, folder, model.method.ranking, bool(split["split_counts"]["query"])):
         print_line(f"  {command}")
