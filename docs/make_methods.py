@@ -6,7 +6,7 @@ Torch is not imported. A test checks that the page is up to date. Methods of oth
 from pathlib import Path
 from typing import Any
 
-from scdh.cli.methods import GROUPS, by_group, describe_all, suited_text
+from scdh.cli.methods import GROUPS, by_group, describe_all, ranking_text, suited_text
 from scdh.experiments.pages.markdown import escape_markdown, markdown_table
 from scdh.methods.declared import names_of_this_folder
 
@@ -65,6 +65,7 @@ def describe_method(method: dict[str, Any]) -> list[str]:
                 f"- **Cost**: {escape_markdown(method['cost'])}{_way(method)}.",
                 f"- **Labels**: {_labels(method)}.",
                 *([f"- **Bits**: multiples of {method['bits_multiple']}."] if method["bits_multiple"] > 1 else []),
+                *([f"- **Ranked** {_text(text)}."] if (text := ranking_text(method["ranking"])) else []),
                 f"- **To tune**: {_tuned(method)}.",
                 *([f"- **Suited**: {escape_markdown(suited_text(method['suited']))}."] if method["suited"] else []),
             ]

@@ -9,6 +9,7 @@ import pytest
 
 from scdh.methods.declared import declared, names_of_this_folder
 from scdh.methods.explained import explain, explained
+from scdh.ranking_names import HAMMING
 
 SCRIPT = Path(__file__).parents[1] / "docs" / "make_methods.py"
 
@@ -36,6 +37,7 @@ def test_the_page_says_everything_about_a_method(script, name):
         assert f"`method.{key}`" in section
     for key, values in method.tuned_settings.items():
         assert f"`{key if '.' in key else f'method.{key}'}` {values[0]}" in section
+    assert (f"- **Ranked** by {method.ranking}, not by" in section) == (method.ranking != HAMMING)
     assert f"(#{name})" in page  # the overview leads to it
 
 

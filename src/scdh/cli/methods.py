@@ -11,6 +11,7 @@ from scdh.cli.completion import complete_method
 from scdh.cli.options import Json
 from scdh.cli.output import print_json, print_line, print_note, print_table
 from scdh.errors import ConfigError
+from scdh.ranking_names import HAMMING
 
 EXAMPLES = ("scdh methods", "scdh methods scdh", "scdh methods --json")
 OWN = "the paper's own"
@@ -83,6 +84,7 @@ def describe(name: str) -> dict[str, Any]:
         "needs_labels": method.needs_labels,
         "trained": method.learns_by_gradient,
         "unlabelled": method.learns_from_unlabelled,
+        "ranking": method.ranking,
         "settings": settings,
         "tuned": {
             key if "." in key else f"method.{key}": list(values) for key, values in method.tuned_settings.items()
@@ -155,6 +157,8 @@ def _remarks(description: dict[str, Any]) -> str:
         remarks.append("learns from rows without label too")
     if not description["needs_labels"] and description["trained"]:
         remarks.append("trained without labels")
+    if description["ranking"] != HAMMING:
+        remarks.append("not for `scdh index`, `search` and `serve`")
     return "; ".join(remarks)
 
 
@@ -176,6 +180,16 @@ def suited_text(suited: dict[str, dict[str, Any]]) -> str:
     )
 
 
+def ranking_text(ranking: str) -> str:
+    """What codes are for that another distance than the Hamming distance ranks; "" where that does."""
+    if ranking == HAMMING:
+        return ""
+    return (
+        f"by {ranking}, not by {HAMMING}: models encode, and `scdh evaluate` and `scdh compare` score them, but "
+        "`scdh index`, `scdh search` and `scdh serve` do not take them"
+    )
+
+
 def _print_description(description: dict[str, Any]) -> None:
     _print_text(f"{description['title']}: {description['sentence'] or description['kind']}")
     _print_text(f"{description['kind']}, {description['year']}: {description['reference']}")
@@ -190,6 +204,8 @@ def _print_description(description: dict[str, Any]) -> None:
     kinds = " or ".join({"single": "one", "multi": "several"}[kind] for kind in description["labels"])
     labels = f"{kinds} a row" if description["needs_labels"] else "none needed"
     _print_text(f"Labels: {labels}. {_without_label(description)}. Cost: {description['cost']}.")
+    if text := ranking_text(description["ranking"]):
+        _print_text(f"Ranked {text}.")
     if description["suited"]:
         _print_text(f"Without a preset or file, on {suited_text(description['suited'])}.")
     if any("§" in paragraph for paragraph in description["paragraphs"]):
