@@ -29,6 +29,7 @@ GROUPS = {
 }
 LAST_GROUPS = ("unsupervised", "data-independent")
 WIDEST = 120
+MOST_DIGITS = 8  # of a value as it is, with its point; longer numbers are fractions
 
 
 def methods(
@@ -169,6 +170,18 @@ def _print_text(text: str, hanging: int = 0) -> None:
     print_line(textwrap.fill(text, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False))
 
 
+def value_text(value: Any) -> str:
+    """A value of a setting; a number with many digits as the fraction 1/n that it is, else with three of them.
+
+    >>> value_text(1 / 55), value_text(0.1 + 0.2), value_text(10 / 3), value_text(0.0089), value_text(None)
+    ('1/55', '0.3', '3.33', '0.0089', 'None')
+    """
+    if not isinstance(value, float) or len(repr(value)) <= MOST_DIGITS:
+        return str(value)
+    part = round(1 / value)
+    return f"1/{part}" if part and 1 / part == value else f"{value:.3g}"
+
+
 def suited_text(suited: dict[str, dict[str, Any]]) -> str:
     """Values that go before the defaults on some kinds of data.
 
@@ -176,7 +189,8 @@ def suited_text(suited: dict[str, dict[str, Any]]) -> str:
     'embeddings: method.alpha 0.5; many labels: method.mu 0.1, method.lam 0.001'
     """
     return "; ".join(
-        f"{kind}: {', '.join(f'{key} {value}' for key, value in settings.items())}" for kind, settings in suited.items()
+        f"{kind}: {', '.join(f'{key} {value_text(value)}' for key, value in settings.items())}"
+        for kind, settings in suited.items()
     )
 
 
@@ -211,12 +225,12 @@ def _print_description(description: dict[str, Any]) -> None:
     if any("§" in paragraph for paragraph in description["paragraphs"]):
         _print_text("§ marks what the publication leaves open, and what is done here.")
     if description["tuned"]:
-        tuned = "; ".join(f"{key} {', '.join(map(str, values))}" for key, values in description["tuned"].items())
+        tuned = "; ".join(f"{key} {', '.join(map(value_text, values))}" for key, values in description["tuned"].items())
         _print_text(f"Worth tuning (`scdh compare --tune grid`): {tuned}.")
     if not description["settings"]:
         print_line("It has no settings of its own.")
         return
-    rows = [(f"method.{s['name']}", s["default"], s["what"]) for s in description["settings"]]
+    rows = [(f"method.{s['name']}", value_text(s["default"]), s["what"]) for s in description["settings"]]
     print_table(("setting", "default", "what"), rows)
 
 
