@@ -25,7 +25,8 @@ In equations u are the real outputs of the network for an item (r numbers), b or
 its labels; s = 1 where two items share a label, else 0; l_1 is the softmax cross-entropy of class scores, σ the
 sigmoid. In costs B is the batch, C the number of classes, r that of bits and n that of training rows. *To tune* are the
 values of `scdh compare --tune grid`, nine combinations a method. *Suited* values are taken in place of the defaults
-where neither a preset nor a file of settings is given ([defaults.md](defaults.md))."""
+where neither a preset nor a file of settings is given ([defaults.md](defaults.md)); but for `form=own`, which only
+`scdh train` takes: `scdh compare` keeps the paper's form."""
 
 
 def render() -> str:
