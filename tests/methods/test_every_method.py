@@ -24,6 +24,7 @@ from tests.methods import harness
 from tests.methods.harness import BITS, CASES, FITTED, METHODS, TRAINED
 
 TRAINED_LABEL_KINDS = [pair for name in TRAINED for pair in harness.label_kinds(name)]
+FITTED_LABEL_KINDS = [pair for name in FITTED for pair in harness.label_kinds(name)]
 MULTI_LABEL = [name for name in METHODS if "multi" in declared(name).about.labels]
 DATA_KINDS = {"embeddings", "frozen images", "tuned images", "many labels", "labels that combine", "many classes"}
 DEFAULTS_BY_FORM = {("csq", "corner_weight"): 1e-4}  # none stands for the value of the form, here the paper's
@@ -240,14 +241,17 @@ def test_images_train_frozen_and_tuned(name):
         assert hasher.encode([np.zeros((8, 8), np.uint8)]).bits == hasher.method.code_bits
 
 
-@pytest.mark.parametrize("name", FITTED)
-def test_its_fit_equals_the_slow_twin(name):
+@pytest.mark.parametrize(("name", "multi_label"), FITTED_LABEL_KINDS)
+def test_its_fit_equals_the_slow_twin(name, multi_label):
     features = np.random.default_rng(3).normal(size=(40, 16)).astype(np.float32)
     features[:, 1] += 3 * features[:, 0] + 1
     labels = np.arange(40) % 5
+    if multi_label:
+        labels = (np.eye(5)[labels] + np.random.default_rng(5).random((40, 5)) > 0.8).astype(np.uint8)
+        assert len(set(labels.sum(1))) > 2  # one label or several
     twin = harness.load_test_file(name)
     for bits in (1, 12, 13):
-        net, method = harness.build(name, bits, width=16)
+        net, method = harness.build(name, bits, multi_label, width=16)
         method.fit(net, features, labels, seed=4)
         with torch.no_grad():
             u = method.hash_outputs(net(torch.from_numpy(features).double())).numpy()
