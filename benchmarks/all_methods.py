@@ -47,6 +47,7 @@ DQN and Cls-onehot do not rank by Hamming distance: DQN by inner products with a
 class probabilities, with as many bits as there are classes whatever length was asked for.
 """
 SIDE_TITLE = "All data side by side"
+OWN_LENGTH = re.compile(r" \(\d+ bits\)$")
 MANY_METHODS = 20  # of a part whose places are counted; the others have a few methods each
 STEPS_TITLE = "Time of a step"
 PUBLISHED_TITLE = "### Beside published scores"
@@ -142,13 +143,16 @@ def with_published(text: str, published: dict[str, Any]) -> str:
 
 
 def scores_on_page(text: str) -> tuple[str, dict[str, float]]:
-    """Longest codes of a part of the page, such as ``48 bits``, and MAP of each method there, by its title."""
+    """Longest codes of a part of the page, such as ``48 bits``, and MAP of each method there, by its title.
+
+    The title is without a length that is the method's own: that is another one for other numbers of classes.
+    """
     _, _, rest = text.partition("### MAP\n")
     lines = [line.strip("| ").split(" | ") for line in rest.partition("###")[0].splitlines() if line.startswith("| ")]
     if not lines:
         return "", {}
     place = max(n for n, name in enumerate(lines[0]) if name.endswith(" bits"))
-    scored = [(line[0], line[place].strip("*").split(" ")[0]) for line in lines[1:]]
+    scored = [(OWN_LENGTH.sub("", line[0]), line[place].strip("*").split(" ")[0]) for line in lines[1:]]
     return lines[0][place], {title: float(score) for title, score in scored if score != "–" and "floats" not in title}
 
 

@@ -3,10 +3,11 @@
 Torch is not imported. A test checks that the page is up to date. Methods of other packages are not on it.
 """
 
+import re
 from pathlib import Path
 from typing import Any
 
-from scdh.cli.methods import GROUPS, by_group, describe_all, suited_text
+from scdh.cli.methods import GROUPS, by_group, describe_all, ranking_text, suited_text, value_text
 from scdh.experiments.pages.markdown import escape_markdown, markdown_table
 from scdh.methods.declared import names_of_this_folder
 
@@ -24,7 +25,8 @@ In equations u are the real outputs of the network for an item (r numbers), b or
 its labels; s = 1 where two items share a label, else 0; l_1 is the softmax cross-entropy of class scores, σ the
 sigmoid. In costs B is the batch, C the number of classes, r that of bits and n that of training rows. *To tune* are the
 values of `scdh compare --tune grid`, nine combinations a method. *Suited* values are taken in place of the defaults
-where neither a preset nor a file of settings is given ([defaults.md](defaults.md))."""
+where neither a preset nor a file of settings is given ([defaults.md](defaults.md)); but for `form=own`, which only
+`scdh train` takes: `scdh compare` keeps the paper's form."""
 
 
 def render() -> str:
@@ -62,9 +64,10 @@ def describe_method(method: dict[str, Any]) -> list[str]:
                 f"- **Use it when** {escape_markdown(method['use_when'])}.",
                 f"- **Fidelity**: {escape_markdown(method['fidelity'] + differs)}.",
                 f"- **Reference**: {escape_markdown(method['reference'])}.",
-                f"- **Cost**: {escape_markdown(method['cost'])}{_way(method)}.",
+                f"- **Cost**: {escape_markdown(_cost(method))}.",
                 f"- **Labels**: {_labels(method)}.",
                 *([f"- **Bits**: multiples of {method['bits_multiple']}."] if method["bits_multiple"] > 1 else []),
+                *([f"- **Ranked** {_text(text)}."] if (text := ranking_text(method["ranking"])) else []),
                 f"- **To tune**: {_tuned(method)}.",
                 *([f"- **Suited**: {escape_markdown(suited_text(method['suited']))}."] if method["suited"] else []),
             ]
@@ -85,8 +88,12 @@ def _escape_part(text: str) -> str:
     return escaped[1:-1]
 
 
-def _way(method: dict[str, Any]) -> str:
-    return " a step" if method["trained"] else "; fitted at once"
+def _cost(method: dict[str, Any]) -> str:
+    """The cost and what it is of: the first clause is of a step, further ones say when what else is done."""
+    if not method["trained"]:
+        return f"{method['cost']}; fitted at once"
+    first = re.split("[;,]", method["cost"], maxsplit=1)[0]
+    return f"{first} a step{method['cost'].removeprefix(first)}"
 
 
 def _labels(method: dict[str, Any]) -> str:
@@ -97,14 +104,14 @@ def _labels(method: dict[str, Any]) -> str:
 
 
 def _tuned(method: dict[str, Any]) -> str:
-    texts = [f"`{key}` {', '.join(map(str, values))}" for key, values in method["tuned"].items()]
+    texts = [f"`{key}` {', '.join(map(value_text, values))}" for key, values in method["tuned"].items()]
     return "; ".join(texts) or "nothing"
 
 
 def _settings_table(settings: list[dict[str, Any]]) -> str:
     if not settings:
         return "It has no settings of its own."
-    rows = [[f"`method.{s['name']}`", f"`{s['default']}`", escape_markdown(s["what"])] for s in settings]
+    rows = [[f"`method.{s['name']}`", f"`{value_text(s['default'])}`", escape_markdown(s["what"])] for s in settings]
     return markdown_table(["setting", "default", "what"], rows, range(3))
 
 

@@ -1,14 +1,17 @@
 """The page of methods is made from what methods declare, without torch, and is up to date."""
 
 import importlib.util
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from scdh.cli.methods import value_text
 from scdh.methods.declared import declared, names_of_this_folder
 from scdh.methods.explained import explain, explained
+from scdh.ranking_names import HAMMING
 
 SCRIPT = Path(__file__).parents[1] / "docs" / "make_methods.py"
 
@@ -35,8 +38,24 @@ def test_the_page_says_everything_about_a_method(script, name):
     for key in method.Settings.model_fields:
         assert f"`method.{key}`" in section
     for key, values in method.tuned_settings.items():
-        assert f"`{key if '.' in key else f'method.{key}'}` {values[0]}" in section
+        assert f"`{key if '.' in key else f'method.{key}'}` {value_text(values[0])}" in section
+    assert (f"- **Ranked** by {method.ranking}, not by" in section) == (method.ranking != HAMMING)
     assert f"(#{name})" in page  # the overview leads to it
+
+
+def test_the_first_clause_of_a_cost_is_that_of_a_step(script):
+    page = script.render()
+    assert "- **Cost**: O(B²·d + B·256·d) a step, d the bottleneck; k-means every second epoch.\n" in page
+    assert "- **Cost**: O(B·r) a step; graph cuts over 500·n triplets for each bit.\n" in page
+    assert "- **Cost**: O(B·C·r) a step.\n" in page
+    assert "- **Cost**: O(n·m²), once; fitted at once.\n" in page
+    assert not re.search(r"- \*\*Cost\*\*: [^\n]*[;,][^\n]* a step", page)
+
+
+def test_long_numbers_are_told_short():
+    assert [value_text(value) for value in (1 / 55, 10 / 3, 0.1 + 0.2, 0.0089, 1e-5, None)] == [
+        *("1/55", "3.33", "0.3", "0.0089", "1e-05", "None")
+    ]
 
 
 @pytest.mark.parametrize("name", sorted(names_of_this_folder()))

@@ -53,7 +53,7 @@ def test_public_names_are_there():
 
 # The layers of the package, lowest first; a module imports only from its own layer and from those before it.
 LAYERS = [
-    ["_version", "checksums", "engine_names", "errors", "extras", "files", "label_arrays"],
+    ["_version", "checksums", "engine_names", "errors", "extras", "files", "label_arrays", "ranking_names"],
     ["printable", "private_folder", "progress", "versions"],
     ["tensor_files", "tensor_header", "hub", "code_advice", "code_arguments", "json_files", "settings"],
     ["quantisation"],

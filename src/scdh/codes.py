@@ -24,11 +24,11 @@ from scdh.code_arguments import (
     two_dimensional,
 )
 from scdh.errors import CodesError
+from scdh.ranking_names import HAMMING
 from scdh.tensor_files import StoredTensors, open_tensors, write_tensors
 
 # The metadata key that names the distance by which these codes rank items; without it, Hamming distance.
 RANKING = "ranking"
-HAMMING = "Hamming distance"
 FORMAT = "scdh-codes"
 
 

@@ -63,6 +63,8 @@ def test_data_side_by_side_are_sorted_by_mean_place(monkeypatch: pytest.MonkeyPa
         "| C | 0.800 (2.5) | 0.200 (2) | 2.2 |",
     ]
     assert all_methods.side_by_side({"Text": "without a table"}, None) == ""
+    own_lengths = {"X": sections["X, frozen"].replace("| A |", "| A (10 bits) |"), "Y": sections["Y"]}
+    assert all_methods.side_by_side(own_lengths, "By hand.").splitlines()[6:] == lines[6:]
 
 
 @pytest.mark.slow

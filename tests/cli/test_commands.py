@@ -115,6 +115,11 @@ def test_methods() -> None:
     assert "§ marks what the publication leaves open" in " ".join(must("methods dtsh").split())
     assert "Rows without label are learned from too" in must("methods mt_scdh")
     assert json.loads(must("methods itq --json"))["trained"] is False
+    for name in ("dqn", "cls_onehot"):
+        ranking = json.loads(must(f"methods {name} --json"))["ranking"]
+        shown = " ".join(must(f"methods {name}").split())
+        assert f"Ranked by {ranking}, not by Hamming distance: models encode" in shown
+    assert "Ranked by" not in must("methods scdh")
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])

@@ -57,6 +57,23 @@ def test_evaluate_agrees_with_the_table(compared: Path, cell: str) -> None:
 
 
 @pytest.mark.slow
+def test_a_method_with_codes_of_its_own_length_tells_it_once(tmp_path: Path) -> None:
+    out = must(f"compare cls_onehot lsh {SMALL} --bits 8,10 --seeds 0 --no-trials --out {tmp_path}/c")
+    results = read_json(tmp_path / "c/compare.json")
+    titles = {(row["method"], row["bits"]): row["title"] for row in results["rows"]}
+    assert titles == {
+        **{("cls_onehot", bits): "Cls-onehot (10 bits)" for bits in (8, 10)},
+        **{("lsh", bits): "LSH" for bits in (8, 10)},
+    }
+    assert [cell.get("code_bits") for cell in results["cells"] if cell["method"] == "cls_onehot"] == [10, None]
+    assert out.count("Cls-onehot (10 bits)") > 0
+    for file in ("compare.md", "compare.html"):
+        text = (tmp_path / "c" / file).read_text("utf-8")
+        assert "Cls-onehot (10 bits)" in text
+        assert "(10 bits) (10 bits)" not in text
+
+
+@pytest.mark.slow
 def test_a_second_call_does_nothing(compared: Path) -> None:
     before, results = modification_times(compared / "cells"), read_json(compared / "compare.json")
     code, out, _ = run(f"compare {TWO_LENGTHS} --out {compared} --json")

@@ -32,6 +32,20 @@ def result(method: str, seed: int, score: float, *curve: tuple[float, float], fa
     )
 
 
+def test_a_length_of_its_own_is_in_the_title_of_all_rows_of_a_method() -> None:
+    def titles(*cells: CellResult) -> list[str]:
+        return [row.title for row in summarise(cells, None)]
+
+    asked, longer = result("own", 0, 0.5), result("own", 0, 0.5).model_copy(update={"bits": 16})
+    of_eight, of_ten = longer.model_copy(update={"code_bits": 8}), asked.model_copy(update={"code_bits": 10})
+    failed = result("own", 1, 0.5, failed="It diverged.")
+    assert titles(asked, longer) == ["OWN", "OWN"]
+    assert titles(failed, asked, of_eight) == ["OWN (8 bits)"] * 2  # also where that length was asked for
+    assert titles(of_ten) == ["OWN (10 bits)"]
+    assert titles(of_ten, longer) == ["OWN", "OWN"]  # two lengths, so none is that of the whole line
+    assert titles(failed) == ["OWN"]
+
+
 def test_target_and_times() -> None:
     slow = result("slow", 0, 0.5, (1.0, 0.3), (2.0, 0.619), (3.0, 0.6))
     late = result("slow", 1, 0.7, (1.0, 0.1), (4.0, 0.65))

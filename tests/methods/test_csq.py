@@ -79,6 +79,16 @@ def test_rows_are_drawn_and_those_of_equal_bits_come_last():
     assert not torch.equal(hash_centres(10, 32), hash_centres(10, 32))
 
 
+@pytest.mark.parametrize(("classes", "bits"), [(10, 12), (10, 48), (33, 16)])
+def test_without_a_hadamard_matrix_first_rows_change_nothing(classes, bits):
+    """Bits that are no power of two, or too few for the classes, as the setting says."""
+    centres = []
+    for drawn in (True, False):
+        torch.manual_seed(0)
+        centres.append(hash_centres(classes, bits, drawn=drawn))
+    assert torch.equal(*centres)
+
+
 def test_many_labels_vote_and_ties_are_broken_the_same_way():
     centres = torch.tensor([[1.0, 1, -1, -1], [1, -1, -1, 1], [1, 1, 1, -1]])
     ties = torch.tensor([-1.0, 1, -1, 1])

@@ -24,6 +24,7 @@ from tests.methods import harness
 from tests.methods.harness import BITS, CASES, FITTED, METHODS, TRAINED
 
 TRAINED_LABEL_KINDS = [pair for name in TRAINED for pair in harness.label_kinds(name)]
+FITTED_LABEL_KINDS = [pair for name in FITTED for pair in harness.label_kinds(name)]
 MULTI_LABEL = [name for name in METHODS if "multi" in declared(name).about.labels]
 DATA_KINDS = {"embeddings", "frozen images", "tuned images", "many labels", "labels that combine", "many classes"}
 DEFAULTS_BY_FORM = {("csq", "corner_weight"): 1e-4}  # none stands for the value of the form, here the paper's
@@ -176,28 +177,42 @@ def lsh_map():
     return harness.query_map(Hasher.train(harness.digits("lsh"), quiet=True))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", TRAINED)
-def test_a_short_run_beats_lsh_and_resumes_to_the_same_bits(name, lsh_map, tmp_path, monkeypatch):
-    config = harness.digits(name, 12, **getattr(harness.load_test_file(name), "TRAINING", {}))
-    save_checkpoint = loop.save_checkpoint
+def train_and_resume(config, stop, folder, monkeypatch):
+    """The model of a run; a copy of the run as it was after ``stop`` epochs must end with the same bits."""
+    whole, resumed, save_checkpoint = folder / "whole", folder / "resumed", loop.save_checkpoint
 
     def save_and_copy(path, modules, optimiser, schedule, progress, counters):
         save_checkpoint(path, modules, optimiser, schedule, progress, counters)
-        if progress.epochs_done == config.train.epochs - RESUMED_EPOCHS:
-            shutil.copytree(path.parent, tmp_path / "stopped")
+        if progress.epochs_done == stop:
+            shutil.copytree(path.parent, resumed)
 
     with monkeypatch.context() as patch:
         patch.setattr(loop, "save_checkpoint", save_and_copy)
-        hasher = Hasher.train(config, tmp_path / "whole", quiet=True)
-    score = harness.query_map(hasher)
-    assert score > lsh_map + 0.1, f"MAP {score:.3f} against {lsh_map:.3f} of LSH"
-    Hasher.train(config, tmp_path / "stopped", resume=True, quiet=True)
-    whole, resumed = tmp_path / "whole", tmp_path / "stopped"
+        hasher = Hasher.train(config, whole, quiet=True)
+    Hasher.train(config, resumed, resume=True, quiet=True)
     assert harness.checkpoint_tensors(whole) == harness.checkpoint_tensors(resumed)
     files = ["model/model.safetensors", "steps.csv"]
     for file in [*files, "student/model.safetensors"] if hasher.method.teacher_decay else files:
         assert harness.same_results(whole / file, resumed / file), file
+    return hasher
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TRAINED)
+def test_a_short_run_beats_lsh_and_resumes_to_the_same_bits(name, lsh_map, tmp_path, monkeypatch):
+    config = harness.digits(name, 12, **getattr(harness.load_test_file(name), "TRAINING", {}))
+    hasher = train_and_resume(config, config.train.epochs - RESUMED_EPOCHS, tmp_path, monkeypatch)
+    score = harness.query_map(hasher)
+    assert score > lsh_map + 0.1, f"MAP {score:.3f} against {lsh_map:.3f} of LSH"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TRAINED)
+def test_a_run_that_stopped_early_resumes_to_the_same_bits(name, tmp_path, monkeypatch):
+    """What begins later is ahead then: FTDE's second group of bits, DISH's later rounds, DPSH's and MDSH's tables."""
+    own = getattr(harness.load_test_file(name), "TRAINING", {})
+    config = harness.digits(name, **{**own, "train.epochs": 12, "train.epoch_steps": 4})
+    train_and_resume(config, 2, tmp_path, monkeypatch)
 
 
 @pytest.mark.slow
@@ -240,14 +255,17 @@ def test_images_train_frozen_and_tuned(name):
         assert hasher.encode([np.zeros((8, 8), np.uint8)]).bits == hasher.method.code_bits
 
 
-@pytest.mark.parametrize("name", FITTED)
-def test_its_fit_equals_the_slow_twin(name):
+@pytest.mark.parametrize(("name", "multi_label"), FITTED_LABEL_KINDS)
+def test_its_fit_equals_the_slow_twin(name, multi_label):
     features = np.random.default_rng(3).normal(size=(40, 16)).astype(np.float32)
     features[:, 1] += 3 * features[:, 0] + 1
     labels = np.arange(40) % 5
+    if multi_label:
+        labels = (np.eye(5)[labels] + np.random.default_rng(5).random((40, 5)) > 0.8).astype(np.uint8)
+        assert len(set(labels.sum(1))) > 2  # one label or several
     twin = harness.load_test_file(name)
     for bits in (1, 12, 13):
-        net, method = harness.build(name, bits, width=16)
+        net, method = harness.build(name, bits, multi_label, width=16)
         method.fit(net, features, labels, seed=4)
         with torch.no_grad():
             u = method.hash_outputs(net(torch.from_numpy(features).double())).numpy()

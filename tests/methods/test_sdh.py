@@ -9,6 +9,7 @@ from scdh.config import load_config
 from scdh.errors import DataError
 from scdh.hasher import Hasher
 from tests.methods.harness import build, query_map
+from tests.reference.slow_losses import label_set
 from tests.reference.slow_methods import dot, mean, squared_distance
 
 
@@ -20,7 +21,7 @@ def slow_fit(features, labels, bits, settings, seed):
     units = [[value / math.sqrt(dot(x, x)) for value in x] for x in centred]
     width = 2 * settings.sigma**2
     basis = [[*(math.exp(-squared_distance(x, units[a]) / width) for a in anchors), 1.0] for x in units]
-    targets = [[float(label == s) for s in range(5)] for label in labels]
+    targets = [[float(s in label_set(y)) for s in range(5)] for y in labels]
     codes = [[1.0 if value >= 0 else -1.0 for value in row] for row in rng.normal(size=(n, bits))]
 
     def ridge(inputs, wanted, penalty):

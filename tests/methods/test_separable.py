@@ -19,13 +19,6 @@ from tests.serve.conftest import save_index
 from tests.serve.hosted import hosted
 
 CLASSES, ROWS, WIDTH, BITS = 4, 60, 16, 16
-OWN_SETTINGS = {
-    "dtsh": {"method.margin": 5.0},
-    "drlih": {"train.lr_head": 0.0005, "train.epochs": 60},
-    "dsdh": {"method.batch_epochs": 5},
-    "dqn": {"method.bottleneck": 32},
-    "ftde": {"method.triplets": 50},
-}
 # Random projections learn nothing; of principal axes three tell four classes apart, and the other bits are noise.
 LIMITS = {"lsh": 0.5, "pca": 0.4}
 CHANCE = 1 / CLASSES
@@ -49,7 +42,7 @@ def test_it_separates_classes_that_lie_apart(
     given = {"data.source": str(blobs), "data.query_per_class": 15, "method.name": name, "method.bits": BITS}
     if declared(name).learns_by_gradient:
         given |= {"train.epochs": 25, "train.batch_size": 32, "train.lr_head": 0.005, "train.lr_trunk": 0.005}
-    config = load_config("demo-digits", overrides={**given, **OWN_SETTINGS.get(name, {})})
+    config = load_config("demo-digits", overrides=given)
     hasher = Hasher.train(config, quiet=True)
     score = harness.query_map(hasher)
     assert score > LIMITS.get(name, 0.9), f"{name}: MAP {score:.3f}; by chance it would be {CHANCE}"

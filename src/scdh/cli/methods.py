@@ -11,6 +11,7 @@ from scdh.cli.completion import complete_method
 from scdh.cli.options import Json
 from scdh.cli.output import print_json, print_line, print_note, print_table
 from scdh.errors import ConfigError
+from scdh.ranking_names import HAMMING
 
 EXAMPLES = ("scdh methods", "scdh methods scdh", "scdh methods --json")
 OWN = "the paper's own"
@@ -28,6 +29,7 @@ GROUPS = {
 }
 LAST_GROUPS = ("unsupervised", "data-independent")
 WIDEST = 120
+MOST_DIGITS = 8  # of a value as it is, with its point; longer numbers are fractions
 
 
 def methods(
@@ -83,6 +85,7 @@ def describe(name: str) -> dict[str, Any]:
         "needs_labels": method.needs_labels,
         "trained": method.learns_by_gradient,
         "unlabelled": method.learns_from_unlabelled,
+        "ranking": method.ranking,
         "settings": settings,
         "tuned": {
             key if "." in key else f"method.{key}": list(values) for key, values in method.tuned_settings.items()
@@ -155,6 +158,8 @@ def _remarks(description: dict[str, Any]) -> str:
         remarks.append("learns from rows without label too")
     if not description["needs_labels"] and description["trained"]:
         remarks.append("trained without labels")
+    if description["ranking"] != HAMMING:
+        remarks.append("not for `scdh index`, `search` and `serve`")
     return "; ".join(remarks)
 
 
@@ -165,6 +170,18 @@ def _print_text(text: str, hanging: int = 0) -> None:
     print_line(textwrap.fill(text, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False))
 
 
+def value_text(value: Any) -> str:
+    """A value of a setting; a number with many digits as the fraction 1/n that it is, else with three of them.
+
+    >>> value_text(1 / 55), value_text(0.1 + 0.2), value_text(10 / 3), value_text(0.0089), value_text(None)
+    ('1/55', '0.3', '3.33', '0.0089', 'None')
+    """
+    if not isinstance(value, float) or len(repr(value)) <= MOST_DIGITS:
+        return str(value)
+    part = round(1 / value)
+    return f"1/{part}" if part and 1 / part == value else f"{value:.3g}"
+
+
 def suited_text(suited: dict[str, dict[str, Any]]) -> str:
     """Values that go before the defaults on some kinds of data.
 
@@ -172,7 +189,18 @@ def suited_text(suited: dict[str, dict[str, Any]]) -> str:
     'embeddings: method.alpha 0.5; many labels: method.mu 0.1, method.lam 0.001'
     """
     return "; ".join(
-        f"{kind}: {', '.join(f'{key} {value}' for key, value in settings.items())}" for kind, settings in suited.items()
+        f"{kind}: {', '.join(f'{key} {value_text(value)}' for key, value in settings.items())}"
+        for kind, settings in suited.items()
+    )
+
+
+def ranking_text(ranking: str) -> str:
+    """What codes are for that another distance than the Hamming distance ranks; "" where that does."""
+    if ranking == HAMMING:
+        return ""
+    return (
+        f"by {ranking}, not by {HAMMING}: models encode, and `scdh evaluate` and `scdh compare` score them, but "
+        "`scdh index`, `scdh search` and `scdh serve` do not take them"
     )
 
 
@@ -190,17 +218,19 @@ def _print_description(description: dict[str, Any]) -> None:
     kinds = " or ".join({"single": "one", "multi": "several"}[kind] for kind in description["labels"])
     labels = f"{kinds} a row" if description["needs_labels"] else "none needed"
     _print_text(f"Labels: {labels}. {_without_label(description)}. Cost: {description['cost']}.")
+    if text := ranking_text(description["ranking"]):
+        _print_text(f"Ranked {text}.")
     if description["suited"]:
         _print_text(f"Without a preset or file, on {suited_text(description['suited'])}.")
     if any("§" in paragraph for paragraph in description["paragraphs"]):
         _print_text("§ marks what the publication leaves open, and what is done here.")
     if description["tuned"]:
-        tuned = "; ".join(f"{key} {', '.join(map(str, values))}" for key, values in description["tuned"].items())
+        tuned = "; ".join(f"{key} {', '.join(map(value_text, values))}" for key, values in description["tuned"].items())
         _print_text(f"Worth tuning (`scdh compare --tune grid`): {tuned}.")
     if not description["settings"]:
         print_line("It has no settings of its own.")
         return
-    rows = [(f"method.{s['name']}", s["default"], s["what"]) for s in description["settings"]]
+    rows = [(f"method.{s['name']}", value_text(s["default"]), s["what"]) for s in description["settings"]]
     print_table(("setting", "default", "what"), rows)
 
 

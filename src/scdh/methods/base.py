@@ -13,12 +13,13 @@ from typing import Any, ClassVar
 import numpy as np
 from torch import Tensor, nn
 
-from scdh.codes import HAMMING, Codes
+from scdh.codes import Codes
 from scdh.data.batches.batch import Batch
 from scdh.errors import ConfigError
 from scdh.methods.about import About, Settings
 from scdh.nets.heads import HashHead
 from scdh.nets.network import Network, Outputs
+from scdh.ranking_names import HAMMING
 
 __all__ = ["START", "About", "Batch", "Method", "MethodData", "Moment", "Settings"]
 

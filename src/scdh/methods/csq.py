@@ -6,9 +6,11 @@ Without the term in brackets it is the paper's loss (``form="paper"``) with the 
 with λ = 1e-4 that term hardly counts. With it, h = tanh u, it is the default of the
 authors' released code (``form="release"``: λ₁ = 0.2, λ = 0.05); the commands in their description set λ₁ = 0.
 
-Targets are drawn once, in ``build``, with the run's seed, and are saved with its checkpoints. They are rows of a
-Hadamard matrix, drawn at random here. The authors' files hold the first rows: of those, bits repeat each other where
-classes are few (``centres="first"``).
+Targets are drawn once, in ``build``, with the run's seed, and are saved with its checkpoints. With 16, 32, 64 … bits (a
+power of two, at least half as many as classes) they are rows of a Hadamard matrix, drawn at random here. The authors'
+files hold the first rows: of those, bits repeat each other where classes are few (``centres="first"``). With any other
+number of bits there is no such matrix: targets are random codes with as many ones as minus ones, and
+``centres="first"`` changes nothing.
 """
 
 from typing import Literal
@@ -36,7 +38,9 @@ class CsqSettings(Settings):
     )
     pair_weight: float = Field(0.2, ge=0, description="λ₁, weight of the pairwise term of the release")
     centres: Literal["drawn", "first"] = Field(
-        "drawn", description="rows of the Hadamard matrix that are centres; first: the authors' files"
+        "drawn",
+        description="rows of the Hadamard matrix that are centres; first: the authors' files; no effect where bits are "
+        "no power of two",
     )
 
 

@@ -23,6 +23,7 @@ from pydantic import ValidationError
 from scdh.config import Settings, one_sentence
 from scdh.errors import ConfigError, unknown_name
 from scdh.methods.about import About
+from scdh.ranking_names import HAMMING
 
 GROUP = "scdh.methods"
 _NOT_METHODS = {"about", "base", "declared", "explained", "registry"}
@@ -43,6 +44,7 @@ class Declared:
     learns_by_gradient: bool = True
     needs_labels: bool = True
     learns_from_unlabelled: bool = False
+    ranking: str = HAMMING
     suited_settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     timing_settings: Mapping[str, Any] = field(default_factory=dict)
     preset_settings_of: str = ""

@@ -48,7 +48,8 @@ class MtScdh(Method):
         cost="O(B·C·r), two passes",
         fidelity="faithful",
         differs="what the paper leaves open is Mean Teacher's (decay, ramp-up, mean over classes), but the teacher "
-        "drops no units",
+        "drops no units; for labels that combine freely scdh train chooses form=own, scdh compare keeps the paper's "
+        "softmax",
         use_when="few rows have labels and many have none",
     )
     Settings = MtScdhSettings

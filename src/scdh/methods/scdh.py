@@ -74,7 +74,8 @@ class Scdh(Method):
         reference="Zhang et al., Semantic Cluster Unary Loss for Efficient Deep Hashing, IEEE TIP 2019",
         cost="O(B·C·r)",
         fidelity="faithful",
-        differs="with several labels l_1 has the weight 1/|Y| of the cluster loss, where the paper writes a sum",
+        differs="with several labels l_1 has the weight 1/|Y| of the cluster loss, where the paper writes a sum; for "
+        "labels that combine freely scdh train chooses form=own, scdh compare keeps the paper's softmax",
         use_when="rows have labels: the first choice",
     )
     Settings = ScdhSettings

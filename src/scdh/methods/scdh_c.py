@@ -49,7 +49,8 @@ class ScdhC(Method):
         reference="Zhang et al., Semantic Cluster Unary Loss for Efficient Deep Hashing, IEEE TIP 2019 (ablation)",
         cost="O(B·C·r)",
         fidelity="variant",
-        differs="the rate of its centres is ours",
+        differs="the rate of its centres is ours; for labels that combine freely scdh train chooses form=own, "
+        "scdh compare keeps the paper's softmax",
         use_when="to see what the cluster loss gains over a centre loss",
     )
     Settings = ScdhCSettings

@@ -163,8 +163,11 @@ def read_results(run: RunFolder, cell: Cell) -> list[CellResult]:
     if run.failure.exists():
         failed = run.failed_sentence()
         return [CellResult(**known, title=method.about.title, student=False, failed=failed)]
+    description = read_description(run.model) if run.is_finished else {}  # earlier versions left some without a model
     if method.learns_by_gradient:
-        known |= {"epochs": cell.config.train.epochs, **_training_facts(run)}
+        known |= {"epochs": cell.config.train.epochs, **_training_facts(description)}
+    if description.get("bits", cell.bits) != cell.bits:
+        known["code_bits"] = description["bits"]
     results = []
     networks: tuple[NetworkName | None, ...] = (None, "student")
     for network in networks:
@@ -172,9 +175,6 @@ def read_results(run: RunFolder, cell: Cell) -> list[CellResult]:
         if run.scores(network=network).exists():
             title = f"{method.about.title} (student)" if is_student else method.about.title
             content = run.saved_scores(network=network)
-            code_bits = content["definition"].get("bits", cell.bits)
-            if code_bits != cell.bits:  # a method whose codes have a length of their own
-                title = f"{title} ({code_bits} bits)"
             scores = {key: content[key] for key in (*REPORTED, "definition", "protocol") if key in content}
             scores |= dict(zip(("seconds", "validation"), read_training_log(run, student=is_student), strict=True))
             if not is_student and method.learns_by_gradient:  # the student of the last epoch is not kept
@@ -183,9 +183,8 @@ def read_results(run: RunFolder, cell: Cell) -> list[CellResult]:
     return results
 
 
-def _training_facts(run: RunFolder) -> dict[str, Any]:
+def _training_facts(description: dict[str, Any]) -> dict[str, Any]:
     """The epoch whose model was taken, and how many weights learned; None where an earlier version did not say."""
-    description = read_description(run.model) if run.is_finished else {}
     info = description.get("info", {})
     return {
         "best_epoch": info.get("best_epoch"),

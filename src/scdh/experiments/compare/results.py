@@ -32,6 +32,7 @@ class CellResult(Record):
     cell: str
     student: bool
     failed: str | None = None
+    code_bits: int | None = None  # length of the codes, where the method has one of its own
     seconds: float | None = None  # of training, without scoring
     validation: list[tuple[float, float]] = []  # (seconds of training, validation MAP) after each validated epoch
     epochs: int | None = None  # None for a method that is fitted

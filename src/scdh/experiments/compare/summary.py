@@ -40,14 +40,25 @@ def summarise(cells: Iterable[CellResult], target: float | None) -> list[Summary
     groups: dict[tuple[str, bool], dict[int, list[CellResult]]] = {}
     for cell in cells:
         groups.setdefault((cell.method, cell.student), {}).setdefault(cell.bits, []).append(cell)
-    methods = [[_summary_row(by_bits[bits], target) for bits in sorted(by_bits)] for by_bits in groups.values()]
+    methods = []
+    for by_bits in groups.values():
+        title = _title([cell for cells in by_bits.values() for cell in cells])
+        methods.append([_summary_row(title, by_bits[bits], target) for bits in sorted(by_bits)])
     shared = set.intersection(*({row.bits for row in rows} for rows in methods)) if methods else set()
     # Short codes score lower, so that a method without them would be put too high by a mean over all of its own.
     methods.sort(key=lambda rows: -statistics.fmean(row.map or 0.0 for row in rows if not shared or row.bits in shared))
     return [row for rows in methods for row in rows]
 
 
-def _summary_row(cells: Sequence[CellResult], target: float | None) -> SummaryRow:
+def _title(cells: Sequence[CellResult]) -> str:
+    """Of all rows of a method: with the length of its codes, where that is the same whatever was asked for."""
+    title, scored = cells[0].title, [cell for cell in cells if cell.failed is None]
+    lengths = {cell.code_bits or cell.bits for cell in scored}
+    has_own_length = len(lengths) == 1 and any(cell.code_bits is not None for cell in scored)
+    return f"{title} ({lengths.pop()} bits)" if has_own_length else title
+
+
+def _summary_row(title: str, cells: Sequence[CellResult], target: float | None) -> SummaryRow:
     first = cells[0]
     scored = [cell for cell in cells if cell.failed is None]
     scores: dict[str, float | None] = {}
@@ -58,7 +69,7 @@ def _summary_row(cells: Sequence[CellResult], target: float | None) -> SummaryRo
     return SummaryRow.model_validate(
         {
             "method": first.method,
-            "title": first.title,
+            "title": title,
             "student": first.student,
             "bits": first.bits,
             "runs": len(scored),
