@@ -109,7 +109,7 @@ def published_table(scores: dict[str, float], published: dict[str, Any]) -> str:
     by_method = {row["method"]: row for row in published["rows"]}
     lines, pairs, without = [], [], []
     for title, mine in scores.items():
-        name = names.get(re.sub(r" \(\d+ bits\)$", "", title))
+        name = names.get(title)
         if name is None:  # the student of a teacher
             continue
         row, about = by_method.get(name), declared(name).about

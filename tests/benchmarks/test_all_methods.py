@@ -31,7 +31,7 @@ def test_published_scores_stand_beside_those_of_the_page() -> None:
     assert text.endswith(conditions)
     assert "old scores" not in text
     assert "| SCDH | 0.600 | 0.836 | 48 | AlexNet | paper | with several labels" in text
-    assert "| Cls-onehot (10 bits) | 0.400 | 0.715 |" in text
+    assert "| Cls-onehot | 0.400 | 0.715 |" in text
     assert "over 3 methods" in text
     assert "No published score with this protocol: MDSH." in text
     assert all_methods.with_published(scores, published) == scores
