@@ -52,8 +52,8 @@ MANY_METHODS = 20  # of a part whose places are counted; the others have a few m
 STEPS_TITLE = "Time of a step"
 PUBLISHED_TITLE = "### Beside published scores"
 STEPS_NOTE = (
-    "Seconds of one run of each method at the longest codes, on one core with one thread, where the other core trained "
-    "another network and nothing else ran; to a validation MAP: by the epochs that each of the runs above needed."
+    "Seconds of one run of each method at the longest codes, with one thread and nothing else on the machine; to a "
+    "validation MAP: by the epochs that each of the runs above needed."
 )
 
 
@@ -95,9 +95,10 @@ def step_section(times: ComparisonResults) -> str:
     for method, (step, once) in sorted(costs.items(), key=lambda item: item[1]):
         rows.append([titles[method], f"{step:.1f}", f"{step / fastest:.2f}", f"{once:.1f}" if once >= 0.5 else "–"])
     about = (
-        f"One run of each, timed as those of the first part: {times.data.name}, {max(times.bits)} bits, "
-        f"frozen features, {steps:,} steps. A step is that of the median epoch; once a run: seconds beyond "
-        "that, where they are at least 0.5 (FTDE infers its bits)."
+        f"One run of each with one thread, one after the other and nothing else on the machine: {times.data.name}, "
+        f"{max(times.bits)} bits, frozen features, {steps:,} steps. A step is that of the median epoch; once a run: "
+        "seconds beyond that, where they are at least 0.5 (FTDE infers its bits). Where a part above says that the other "
+        "core trained a network meanwhile, its seconds are higher than by these steps."
     )
     columns = ["method", "ms a step", "times the fastest", "once a run, s"]
     return f"## {STEPS_TITLE}\n\n{about}\n\n{markdown_table(columns, rows)}"
