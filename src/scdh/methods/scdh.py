@@ -47,7 +47,7 @@ class ScdhSettings(Settings):
 SUITED_SETTINGS: dict[str, dict[str, Any]] = {
     "embeddings": {"alpha": 0.5},
     "frozen images": {"alpha": 0.3},
-    "tuned images": {"alpha": 0.3},
+    "tuned images": {"alpha": 1.0},  # see docs/defaults.md
     "many labels": {"lam": 0.001, "mu": 0.1},
     "labels that combine": {"form": "own"},
     "many classes": {"warm_up_epochs": 3, "warm_up_norm": 4.0},
