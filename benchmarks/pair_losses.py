@@ -1,7 +1,8 @@
 """Why likelihoods of pairs learn slowly on shop photos: ``python -m benchmarks.pair_losses``, validation MAP.
 
 Each line is a method with one thing changed: a rate that does not rise over the first epochs, or does for longer, four
-times the epochs, pairs balanced (or not, for HashNet). Queries are not looked at.
+times the epochs, pairs balanced (or not, for HashNet). Queries are not looked at. ``--cifar10 FOLDER`` takes CIFAR-10
+with the protocol of docs/all_methods.md in place of the shop photos.
 """
 
 import argparse
@@ -14,18 +15,25 @@ from unittest.mock import patch
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from scdh.data.open import open_source
+from scdh.config import load_config
 from scdh.experiments.compare.grid import Grid
 from scdh.experiments.pages.markdown import markdown_table
 from scdh.losses.labels import both_labelled, similar
 from scdh.losses.pairwise import batch_likelihood_loss, mean_over_pairs
+from scdh.runs.protocol import source_of
 from scdh.training.run import train
 
 PHOTOS = {"data.source": "groceries", "data.label_column": "finegrained_cat", "data.validation_per_class": 8}
-LONGER = {"train.epochs": 240}
+CIFAR10 = {
+    **{"data.source": "cifar10", "data.split": "draw", "data.query_per_class": 100, "data.train_per_class": 500},
+    **{"data.validation_per_class": 50, "net.image_size": 128},
+}
+EPOCHS = {"groceries": 60, "cifar10": 25}  # of the comparisons in docs/all_methods.md
+LONGER = 4  # times
 AT_ONCE, SLOWLY = {"train.lr_warm_up": 0.0}, {"train.lr_warm_up": 6.0}
 VARIANTS: tuple[tuple[str, float, str, bool | None, dict[str, Any]], ...] = (
-    # method, learning rate, what is changed, whether pairs are balanced (None: as the method has it), settings
+    # method, learning rate, what is changed, whether pairs are balanced (None: as the method has it), settings (epochs
+    # as a multiple of the usual ones)
     ("scdh", 0.003, "", None, {}),
     ("scdh", 0.003, "full rate at once", None, AT_ONCE),
     ("hashnet", 0.003, "", None, {}),
@@ -41,11 +49,11 @@ VARIANTS: tuple[tuple[str, float, str, bool | None, dict[str, Any]], ...] = (
     ("dsdh", 0.003, "", None, {}),
     ("dsdh", 0.003, "full rate at once", None, AT_ONCE),
     ("dsdh", 0.003, "balanced", True, {}),
-    ("dsdh", 0.003, "4 × epochs", None, LONGER),
+    ("dsdh", 0.003, f"{LONGER} × epochs", None, {"train.epochs": LONGER}),
     ("dpsh", 0.003, "", None, {}),
     ("dpsh", 0.003, "full rate at once", None, AT_ONCE),
     ("dpsh", 0.003, "balanced", True, {}),
-    ("dpsh", 0.003, "4 × epochs", None, LONGER),
+    ("dpsh", 0.003, f"{LONGER} × epochs", None, {"train.epochs": LONGER}),
     ("dtsh", 0.003, "", None, {}),
     ("dtsh", 0.003, "full rate at once", None, AT_ONCE),
 )
@@ -84,17 +92,22 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--cache", type=Path, default=Path("runs/pair-losses"), help="folder for features")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
+    parser.add_argument("--cifar10", type=Path, metavar="FOLDER", help="its files, in place of the shop photos")
+    parser.add_argument("--only", nargs="+", metavar="METHOD", help="some of the methods")
     options = parser.parse_args()
-    photos, lines = open_source("groceries", label_column="finegrained_cat"), []
+    data, lines = ({**CIFAR10, "data.root": str(options.cifar10)} if options.cifar10 else PHOTOS), []
+    photos = source_of(load_config(overrides=data))
+    epochs = EPOCHS[data["data.source"]]
     for method, rate, change, is_balanced, settings in VARIANTS:
+        if options.only and method not in options.only:
+            continue
         scores = []
         for seed in options.seeds:
             shared = {key: value for key, value in settings.items() if not key.startswith("method.")}
             own = {key: value for key, value in settings.items() if key.startswith("method.")}
+            shared["train.epochs"] = epochs * shared.get("train.epochs", 1)
             rates = {"train.lr_head": rate, "train.lr_trunk": rate}
-            grid = Grid(
-                (method,), (32,), (seed,), settings={**PHOTOS, **rates, **shared}, method_settings={method: own}
-            )
+            grid = Grid((method,), (32,), (seed,), settings={**data, **rates, **shared}, method_settings={method: own})
             with pairs(method, is_balanced):
                 config = grid.cell(photos, method, 32, seed).config
                 model = train(config, feature_cache=options.cache, quiet=True, source=photos)
