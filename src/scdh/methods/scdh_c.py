@@ -60,7 +60,7 @@ class ScdhC(Method):
     suited_settings = {  # noqa: RUF012
         "embeddings": {"alpha": 0.5},
         "frozen images": {"alpha": 0.3},
-        "tuned images": {"alpha": 0.3},
+        "tuned images": {"alpha": 1.0},
         "many labels": {"lam": 0.001},
         "labels that combine": {"form": "own"},
     }

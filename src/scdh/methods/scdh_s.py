@@ -54,7 +54,7 @@ class ScdhS(Method):
     suited_settings = {  # noqa: RUF012
         "embeddings": {"alpha": 0.5},
         "frozen images": {"alpha": 0.3},
-        "tuned images": {"alpha": 0.3},
+        "tuned images": {"alpha": 1.0},
         "many labels": {"mu": 0.1},
     }
     tuned_settings = {"alpha": (0.05, 0.3, 1.0), "mu": (0.05, 0.2, 1.0)}  # noqa: RUF012
