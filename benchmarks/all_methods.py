@@ -97,8 +97,8 @@ def step_section(times: ComparisonResults) -> str:
     about = (
         f"One run of each with one thread, one after the other and nothing else on the machine: {times.data.name}, "
         f"{max(times.bits)} bits, frozen features, {steps:,} steps. A step is that of the median epoch; once a run: "
-        "seconds beyond that, where they are at least 0.5 (FTDE infers its bits). Where a part above says that the "
-        "other core trained a network meanwhile, its seconds are higher than by these steps."
+        "seconds beyond that, where they are at least 0.5 (FTDE infers its bits). The parts above whose times were "
+        "taken while the other core trained a network are within a fifth of these."
     )
     columns = ["method", "ms a step", "times the fastest", "once a run, s"]
     return f"## {STEPS_TITLE}\n\n{about}\n\n{markdown_table(columns, rows)}"
