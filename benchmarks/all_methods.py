@@ -32,7 +32,8 @@ INTRODUCTION = """# Every method, side by side
 
 Made by `python -m benchmarks.all_methods` of finished comparisons (`scdh compare`). What is equal and what is not is
 told in [compare.md](compare.md), what each method is in [methods.md](methods.md). Settings come from trials on
-validation rows, as many for each method, and each comparison scored its queries once, after all its runs were trained.
+validation rows, as many for each method where a part does not say otherwise, and each comparison scored its queries
+once, after all its runs were trained.
 Most parts are not the first comparison on their queries: earlier ones, with other code, had shown scores of the same
 queries. What was changed since (a rate that rises at the start, the rule by which rates are chosen, repairs of DTSH,
 DSDH and SDH) was decided on validation rows or by reading the sources, but not without having seen those scores. One
