@@ -278,7 +278,7 @@ def other_ranking(rows=4, bits=8):
 @pytest.mark.parametrize(
     "action",
     [
-        lambda codes, other, folder: HammingIndex(other),
+        lambda codes, other, folder: HammingIndex(other).search(other),
         lambda codes, other, folder: HammingIndex(codes).add(other),
         lambda codes, other, folder: HammingIndex(codes).search(other),
         lambda codes, other, folder: HammingIndex(codes).within(other),
@@ -291,7 +291,7 @@ def test_codes_ranked_by_another_distance_are_refused(action, tmp_path):
     codes = Codes.from_signs(random_bits(4, 8))
     with pytest.raises(CodesError, match="asymmetric quantizer distance, not by Hamming distance") as caught:
         action(codes, other_ranking(), tmp_path)
-    assert str(caught.value).endswith("score the run with `scdh evaluate RUN`.")
+    assert str(caught.value).endswith(("`scdh search` with --model and `scdh evaluate` can.", "tables(outputs)."))
     assert "\n" not in str(caught.value)
 
 

@@ -1,4 +1,4 @@
-"""Codes given to an index or to a score, checked: are they codes, of so many bits, ranked by Hamming distance?"""
+"""Codes given to an index or to a score, checked: are they codes, of so many bits, ranked by the right distance?"""
 
 from collections.abc import Mapping
 
@@ -7,6 +7,7 @@ from scdh.codes import HAMMING, Codes
 from scdh.errors import CodesError
 
 _USUAL_CALL = "; Codes.from_signs(array) makes them of real numbers [n, bits]"
+_OTHER_WAY = {HAMMING: ", so Hamming distances cannot rank them; `scdh search` with --model and `scdh evaluate` can"}
 
 
 def check_codes(value: object, name: str, bits: int | None = None) -> Codes:
@@ -18,15 +19,23 @@ def check_codes(value: object, name: str, bits: int | None = None) -> Codes:
     return value
 
 
+def check_ranked_codes(value: object, name: str, bits: int | None, ranking: str) -> Codes:
+    """As ``check_codes``; codes that rank items by another distance than ``ranking`` are refused as well."""
+    codes = check_codes(value, name, bits)
+    if codes.ranking != ranking:
+        raise CodesError(f"{name} are ranked by {codes.ranking}, not by {ranking}{_OTHER_WAY.get(ranking, '')}.")
+    return codes
+
+
+def check_ranking(ranking: str, otherwise: str) -> None:
+    """Refuse to rank codes by Hamming distance whose ranking is another one; ``otherwise`` says what there is."""
+    if ranking != HAMMING:
+        raise CodesError(f"The codes of this index are ranked by {ranking}, not by {HAMMING}; {otherwise}.")
+
+
 def check_hamming_codes(value: object, name: str, bits: int | None = None) -> Codes:
     """As ``check_codes``; codes that rank items by another distance than Hamming distance are refused as well."""
-    codes = check_codes(value, name, bits)
-    if codes.ranking != HAMMING:
-        raise CodesError(
-            f"{name} are ranked by {codes.ranking}, not by {HAMMING}, so Hamming distances cannot rank them; "
-            "score the run with `scdh evaluate RUN`."
-        )
-    return codes
+    return check_ranked_codes(value, name, bits, HAMMING)
 
 
 def check_same_model(first: Mapping[str, str], second: Mapping[str, str], first_name: str, second_name: str) -> None:

@@ -19,9 +19,11 @@ from scdh.data.batches.batch import Batch
 from scdh.data.batches.loaders import OnBadImage, evaluation_batches
 from scdh.data.images.transforms import Preprocess
 from scdh.data.source import Source
+from scdh.errors import DataError
 from scdh.nets.export.graph import ExportedNetwork
 from scdh.nets.network import Network, Outputs
 
+_KINDS = {"images": "images", "features": "embeddings"}  # as users call them
 PIECE = 8 * 224 * 224  # pixels that a thread takes at once
 Read = Callable[[Outputs], Tensor]
 Work = Callable[[], np.ndarray]  # the values of a piece of a batch
@@ -50,6 +52,15 @@ def run_exported(net: ExportedNetwork, batches: Iterable[Batch]) -> Iterator[tup
         return [partial(net, piece) for piece in inputs.split(min(net.piece, -(-len(inputs) // net.threads)))]
 
     return _run(work, batches) if net.threads < 2 else _run_on_threads(work, batches, net.threads)
+
+
+def check_source(source: Source, feature_width: int | None) -> None:
+    """Refuse data of the wrong kind or width for a model of embeddings [n, feature_width], or of images if None."""
+    wanted = "images" if feature_width is None else "features"
+    if source.kind != wanted:
+        raise DataError(f"This model encodes {_KINDS[wanted]}, but {source.name} holds {_KINDS[source.kind]}.")
+    if feature_width is not None and (found := source.features.shape[1]) != feature_width:
+        raise DataError(f"This model encodes embeddings of width {feature_width}, but {source.name} has width {found}.")
 
 
 def item_batches(

@@ -8,9 +8,10 @@ from numpy.typing import ArrayLike, NDArray
 from scdh.code_checks import check_hamming_codes
 from scdh.codes import Codes
 from scdh.errors import ConfigError, DataError, unknown_name
+from scdh.index.byte_tables import table_distances
 from scdh.index.kernels.distances import word_columns
 from scdh.index.weights import NAME as WEIGHTED
-from scdh.index.weights import check_weights, table_distances, weight_tables
+from scdh.index.weights import check_weights, weight_tables
 from scdh.metrics.definition import TIES, describe
 from scdh.metrics.histograms import distance_histograms
 from scdh.metrics.label_names import check_both_labels

@@ -1,6 +1,6 @@
 """A model: images or embeddings in, codes out. On disk it is a folder of safetensors and JSON."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -14,10 +14,10 @@ from scdh.data.arrays.loose import item_count, item_sources
 from scdh.data.batches.loaders import Batch, OnBadImage, check_loading
 from scdh.data.images.transforms import Preprocess
 from scdh.data.source import Source
-from scdh.encode import item_batches
+from scdh.encode import check_source, item_batches
 from scdh.engine import Engines
 from scdh.engine_names import Engine
-from scdh.errors import DataError, ModelError
+from scdh.errors import ModelError
 from scdh.hub import find_model_folder, upload_saved
 from scdh.methods.base import Method
 from scdh.methods.registry import make_method
@@ -29,8 +29,6 @@ from scdh.nets.network import Network, weights_state
 from scdh.nets.small import FeatureTrunk
 from scdh.progress import track
 from scdh.quantisation import Quantisation
-
-_KINDS = {"images": "images", "features": "embeddings"}  # as users call them
 
 
 @dataclass
@@ -208,11 +206,7 @@ class Hasher:
         return self.quantised_on(self._batches(images, batch_size, workers, on_bad_image))
 
     def quantised_on(self, batches: Iterable[Batch]) -> "Hasher":
-        """As :meth:`quantised`.
-
-        Args:
-            batches: of images.
-        """
+        """As :meth:`quantised`, on ``batches`` of images."""
         if self.preprocess is None:
             raise ModelError("INT8 is for models of images; this model takes embeddings.")
         if self.quantisation is not None:
@@ -248,13 +242,19 @@ class Hasher:
         """
         return self.encode(items, batch_size=batch_size, workers=workers, outputs=True)[1]
 
+    def distance_tables(self, queries: np.ndarray | Codes) -> Callable[[slice], np.ndarray]:
+        """For a method with a distance of its own, such as DQN: the ``byte_tables`` of ``HammingIndex.search``.
+
+        Args:
+            queries: u [q, r] as :meth:`hash_outputs` gives it; or codes, where these are all that is known. The result
+                is a function that gives the tables [m, bytes, 256] of a slice of them.
+        """
+        u = self.method.outputs_of_codes(self.network, queries) if isinstance(queries, Codes) else queries
+        return lambda rows: self.method.distance_tables(self.network, u[rows])
+
     def check_fits(self, source: Source) -> None:
         """Refuse ``source`` with a DataError if it is of the wrong kind or width, before any work is done."""
-        wanted, width = "images" if self.feature_width is None else "features", self.feature_width
-        if source.kind != wanted:
-            raise DataError(f"This model encodes {_KINDS[wanted]}, but {source.name} holds {_KINDS[source.kind]}.")
-        if width is not None and (found := source.features.shape[1]) != width:
-            raise DataError(f"This model encodes embeddings of width {width}, but {source.name} has width {found}.")
+        check_source(source, self.feature_width)
 
     def save(self, folder: str | Path) -> None:
         """Write a model folder: weights as safetensors, everything else as JSON, and a model card.

@@ -118,7 +118,7 @@ def test_methods() -> None:
     for name in ("dqn", "cls_onehot"):
         ranking = json.loads(must(f"methods {name} --json"))["ranking"]
         shown = " ".join(must(f"methods {name}").split())
-        assert f"Ranked by {ranking}, not by Hamming distance: models encode" in shown
+        assert f"Ranked by {ranking}, not by Hamming distance: the model computes it" in shown
     assert "Ranked by" not in must("methods scdh")
 
 

@@ -10,8 +10,8 @@ from scdh.errors import CodesError, ConfigError
 from scdh.evaluation import evaluate, evaluate_distances, evaluate_outputs
 from scdh.index import HammingIndex, segments
 from scdh.index.kernels import threads
-from scdh.index.search import rounds, scan, weighted
-from scdh.index.search.weighted import rank_again
+from scdh.index.search import rounds, scan, table_sums
+from scdh.index.search.table_sums import rank_again
 from tests.index.test_hamming import LENGTHS, assert_same, random_bits, random_ids
 from tests.reference import slow_search
 
@@ -99,7 +99,7 @@ def test_weights_that_make_no_distance_are_refused(weights, message):
 
 def test_weighted_distances_have_no_tables():
     codes = Codes.from_signs(random_bits(5, 12, 1))
-    with pytest.raises(ConfigError, match="no tables"):
+    with pytest.raises(ConfigError, match="Only Hamming distances are looked up"):
         HammingIndex(codes).search(codes[:1], 2, weights=np.ones((1, 12)), by="tables")
 
 
@@ -141,6 +141,6 @@ def test_many_hits_take_no_more_memory_than_few(monkeypatch):
         taken.append(2 * k * len(tables) * 16)
         return np.zeros((len(tables), 1), np.int64), np.zeros((len(tables), 1))
 
-    monkeypatch.setattr(weighted, "_task", task)
-    weighted._by_kernel(words, tables, k, None)
+    monkeypatch.setattr(table_sums, "_task", task)
+    table_sums._by_kernel(words, tables, k, None)
     assert max(taken) <= 64 << 20

@@ -34,6 +34,9 @@ def test_codes_have_one_bit_a_class_and_queries_keep_probabilities():
             probability = math.exp(row[label]) / sum(math.exp(x) for x in row)
             assert distances[i, j] == pytest.approx(1 - probability)
     assert np.isfinite(method.distances(net, 1e4 * u, codes)).all()
+    # Of a code alone, its class is certain.
+    by_codes = method.distances(net, method.outputs_of_codes(net, codes), codes)
+    np.testing.assert_allclose(by_codes, [[float(a != b) for b in best] for a in best], atol=1e-12)
 
 
 def test_several_labels_are_refused():

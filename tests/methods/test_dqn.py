@@ -70,6 +70,7 @@ def test_steps_codes_and_distances_with_fitted_codebooks(bits):
     assert codes.packed.tolist() == [chosen for chosen, _ in slow]
     expected = [[-dot(query, vector) for _, vector in slow] for query in z.tolist()]
     np.testing.assert_allclose(method.distances(net, z.numpy(), codes), expected, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(method.outputs_of_codes(net, codes), [vector for _, vector in slow], rtol=1e-12)
 
 
 def test_k_means_finds_clusters_and_takes_the_rows_where_they_are_few():

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from scdh.codes import Codes
 from scdh.errors import ConfigError
 from scdh.hasher import Hasher
 from scdh.methods import declared as declarations
@@ -131,8 +132,11 @@ def test_verbs_that_a_method_does_not_have_say_so():
         method.step(None, None)
     with pytest.raises(TypeError, match="Bare has no fit; it is trained step by step"):
         method.fit(None, np.zeros((2, 2)), np.zeros(2), seed=0)
-    with pytest.raises(TypeError, match="ranks by Hamming distance"):
-        method.distances(None, np.zeros((2, 2)), None)
+    codes = Codes.from_signs(np.ones((3, 8)))
+    with pytest.raises(ConfigError, match="ranks by Hamming distance, and has no tables"):
+        method.distances(None, np.zeros((2, 2)), codes)
+    with pytest.raises(ConfigError, match="cannot tell outputs from codes"):
+        method.outputs_of_codes(None, codes)
     assert (method.code_bits, method.teacher_decay, method.end_epoch(None, None, Moment())) == (8, 0.0, {})
 
 

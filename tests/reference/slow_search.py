@@ -32,6 +32,20 @@ def weighted_search(query_bits, weights, database_bits, ids, k):
     return answers
 
 
+def table_search(tables, packed, ids, k):
+    """The same by the sum of a query's table entries for the bytes of a code."""
+    answers = []
+    for own in np.asarray(tables, np.float64).tolist():
+        ranked = []
+        for row, i in zip(np.asarray(packed).tolist(), ids, strict=True):
+            total = 0.0
+            for byte, value in enumerate(row):
+                total += own[byte][value]
+            ranked.append((total, int(i)))
+        answers.append(sorted(ranked)[:k])
+    return answers
+
+
 def weighted_distance(query, weights, row):
     total = 0.0
     for byte in range(0, len(query), 8):

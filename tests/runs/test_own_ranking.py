@@ -1,4 +1,4 @@
-"""A method that ranks by a distance of its own: trained, validated and scored by it, and refused by Hamming indexes."""
+"""A method that ranks by a distance of its own: trained, validated, scored and searched by it, not by bits."""
 
 import json
 
@@ -7,10 +7,11 @@ import pytest
 
 from scdh.codes import RANKING, Codes
 from scdh.config import load_config
-from scdh.errors import CodesError
+from scdh.errors import CodesError, ConfigError
 from scdh.evaluation import evaluate, evaluate_distances
 from scdh.hasher import Hasher
 from scdh.index import HammingIndex
+from scdh.index.weights import weight_tables
 from scdh.methods.base import About
 from scdh.methods.dsh import Dsh
 from scdh.runs.folder import RunFolder
@@ -25,9 +26,9 @@ class WeightedDsh(Dsh):
     about = About("Weighted DSH", "pairwise", 2026, "a test", cost="none", fidelity="variant", differs="a test")
     ranking = "weighted distance"
 
-    def distances(self, net, u, database):
-        differs = (u >= 0)[:, None, :] != database.unpack().astype(bool)[None]
-        return (np.abs(u)[:, None, :] * differs).sum(axis=2)
+    def distance_tables(self, net, u):
+        halves = weight_tables(Codes.from_signs(u), np.abs(u).astype(np.float64))
+        return (halves[:, ::2, None, :] + halves[:, 1::2, :, None]).reshape(len(u), -1, 256)
 
 
 @pytest.fixture(scope="module")
@@ -67,14 +68,20 @@ def test_validation_goes_by_its_distance(run):
     assert score_run(run, "validation").scores.map == pytest.approx(best, abs=1e-6)
 
 
-def test_its_codes_are_refused_by_a_hamming_index(run):
-    codes = run.load_model().encode(np.zeros((2, 64), np.float32))
+def test_its_codes_are_searched_by_its_distance_only(run):
+    hasher = run.load_model()
+    codes, u = hasher.encode(np.random.default_rng(0).normal(size=(3, 64)).astype(np.float32), outputs=True)
     assert codes.metadata[RANKING] == "weighted distance"
+    index = HammingIndex(Codes.load(run.codes("database")))
     with pytest.raises(CodesError, match=r"ranked by weighted distance"):
-        HammingIndex(codes)
-    kept = Codes.load(run.codes("database"))
-    with pytest.raises(CodesError, match=r"ranked by weighted distance"):
-        HammingIndex(kept)
+        index.search(codes)
+    plain = HammingIndex(Codes(index.codes.packed, 12, index.ids))
+    hits = index.search(codes, 20, byte_tables=hasher.distance_tables(u))
+    expected = plain.search(Codes(codes.packed, 12), 20, weights=abs(u))
+    assert np.array_equal(hits.ids, expected.ids)
+    assert np.array_equal(hits.distances, expected.distances)
+    with pytest.raises(ConfigError, match="cannot tell outputs from codes"):
+        hasher.distance_tables(codes)
 
 
 def test_the_model_keeps_it(run):

@@ -50,7 +50,7 @@ def some_vectors(count: int) -> np.ndarray:
 def save_index(path: Path, codes: Codes, model: str, labels: np.ndarray, label_names: list[str]) -> None:
     """An index whose items are called ``item 0`` … and have these labels."""
     ids = np.arange(len(codes)) if codes.ids is None else codes.ids
-    metadata = {"model": model}
+    metadata = {**codes.metadata, "model": model}
     names = RowNames(ids, [f"item {i}" for i in ids], labels, label_names)
     save_named_index(path, HammingIndex(for_new_index(Codes(codes.packed, codes.bits, ids, metadata))), names)
 

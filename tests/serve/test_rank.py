@@ -2,16 +2,18 @@
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scdh import Client
 from scdh.codes import Codes
 from scdh.config import load_config
-from scdh.errors import ConfigError, ServiceError
+from scdh.errors import CodesError, ConfigError, ServiceError
 from scdh.hasher import Hasher
 from scdh.index import HammingIndex
 from scdh.serve.encoder import Encoded
@@ -43,6 +45,12 @@ def vectors(tmp_path_factory):
 
 def pairs(answer):
     return [(hit.id, hit.distance) for hit in answer.hits]
+
+
+def assert_hits(answer, expected):
+    """The same ids in the same order; the number of queries changes last digits of products."""
+    assert [hit.id for hit in answer.hits] == expected.ids.tolist()
+    assert [hit.distance for hit in answer.hits] == pytest.approx(expected.distances.tolist(), abs=1e-6)
 
 
 def test_pictures_are_ranked_as_the_index_does_it(client, site, shop):
@@ -172,9 +180,70 @@ def test_the_document_has_the_parameter(site):
     assert document["components"]["schemas"]["Hit"]["properties"]["distance"]["type"] == "number"
 
 
-def test_a_method_that_ranks_by_a_distance_of_its_own_is_not_served(tmp_path):
-    overrides = {"method.name": "dqn", "method.bits": 16, "net.backbone": "features"}
-    Hasher.build(load_config(overrides=overrides), ["a", "b"], False, 5).save(tmp_path / "model")
-    HammingIndex(Codes.from_signs(np.ones((2, 16)))).save(tmp_path / "own.index")
-    with pytest.raises(ConfigError, match=r"method dqn ranks by .* cannot serve"):
-        Service(Settings(str(tmp_path / "model"), str(tmp_path / "own.index")))._load()
+@pytest.fixture(scope="module", params=["dqn", "cls_onehot"])
+def own(request, tmp_path_factory):
+    """A service whose method ranks by a distance of its own, its model, items and settings."""
+    folder = tmp_path_factory.mktemp("own")
+    overrides = {"method.name": request.param, "method.bits": 16, "net.backbone": "features"}
+    hasher = Hasher.build(load_config(overrides=overrides), ["a", "b", "c"], False, 5)
+    if request.param == "dqn":
+        u = torch.from_numpy(hasher.hash_outputs(some_vectors(300)))
+        hasher.network.head.quantiser.fit(u, np.random.default_rng(0))
+    hasher.save(folder / "model")
+    codes = hasher.encode(some_vectors(40))
+    save_index(folder / "own.index", codes, hasher.fingerprint(), np.arange(40) % 2, ["even", "odd"])
+    given = Settings(str(folder / "model"), str(folder / "own.index"), token="a-secret-of-length")
+    with hosted(given) as running, Client(running.url, token="a-secret-of-length") as calls:
+        yield calls, hasher, HammingIndex(codes), given
+
+
+def test_a_distance_of_the_methods_own_is_served(own):
+    calls, hasher, index, _ = own
+    queries = some_vectors(3)
+    codes, u = hasher.encode(queries, outputs=True)
+    expected = index.search(codes, 6, byte_tables=hasher.distance_tables(u))
+    answers = calls.search_vectors(queries.tolist(), k=6)
+    for answer, one in zip(answers, expected, strict=True):
+        assert_hits(answer, one)
+    assert calls.info()["model"]["ranking"] == hasher.method.ranking
+    odd = np.arange(1, 40, 2)
+    (only_odd,) = index.search(codes[:1], 6, byte_tables=hasher.distance_tables(u[:1]), only=odd)
+    assert_hits(calls.search_vectors(queries[0].tolist(), k=6, labels=["odd"])[0], only_odd)
+
+
+def test_codes_and_items_are_looked_up_by_what_they_stand_for(own):
+    calls, hasher, index, _ = own
+    code = index.codes_of([7])
+    (expected,) = index.search(code, 40, byte_tables=hasher.distance_tables(code))
+    assert_hits(calls.search_codes(code.packed[0].tobytes().hex(), k=40)[0], expected)
+    similar = calls.similar(7, k=39)
+    assert [hit.id for hit in similar.hits] == [own_id for own_id in expected.ids.tolist() if own_id != 7]
+
+
+def test_items_are_added_to_an_index_of_such_codes(own):
+    calls, hasher, index, _ = own
+    vector = some_vectors(41)[40:]
+    codes, u = hasher.encode(vector, outputs=True)
+    added = calls.add_codes(codes.packed[0].tobytes().hex(), names=["new"])[0]
+    try:
+        index.add(Codes(codes.packed, codes.bits, metadata=codes.metadata), [added["id"]])
+        expected = index.search(codes, 5, byte_tables=hasher.distance_tables(u))[0]
+        assert_hits(calls.search_vectors(vector[0].tolist(), k=5)[0], expected)
+    finally:
+        calls.remove(added["id"])
+        index.remove([added["id"]])
+
+
+@pytest.mark.parametrize(("option", "word"), [({"radius": 2}, "radius"), ({"rank": "outputs"}, "'rank'")])
+def test_what_counts_bits_is_refused_where_bits_do_not_rank(own, option, word):
+    with pytest.raises(ServiceError, match=f"This model ranks by .*, for which there is no {word}; leave it out"):
+        own[0].search_vectors(some_vectors(1)[0].tolist(), **option)
+
+
+def test_an_index_that_another_distance_ranks_is_refused(own, tmp_path):
+    _, _, index, given = own
+    HammingIndex(Codes(index.codes.packed, index.bits)).save(tmp_path / "plain.index")
+    with pytest.raises(CodesError, match=r"^The index is ranked by Hamming distance, but the model ranks by .*\.$"):
+        Service(replace(given, index=str(tmp_path / "plain.index")))._load()
+    with pytest.raises(ConfigError, match=r"ranks by .*, which Milvus cannot; serve an index file\.$"):
+        Service(replace(given, index="milvus:vectors.db/own"))._load()

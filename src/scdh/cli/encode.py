@@ -73,7 +73,6 @@ def encode(
     import numpy as np
 
     from scdh.cli.inputs import check_file_writable, check_not_there, open_inputs
-    from scdh.codes import HAMMING
     from scdh.data.name_files import save_named_codes
     from scdh.runs.encoding import encode_rows
     from scdh.runs.folder import RunFolder
@@ -122,7 +121,4 @@ def encode(
         return
     rate = len(codes) / max(seconds, 1e-9)
     print_line(f"{out}: {len(codes):,} codes of {codes.bits} bits ({seconds:.1f} s, {rate:,.0f} items/s).")
-    if codes.ranking != HAMMING:
-        print_line(f"These codes are ranked by {codes.ranking}: `scdh evaluate RUN` scores them.")
-        return
     print_line(f"Next:\n  scdh index {out} --out {out.with_suffix('.index')}")

@@ -64,6 +64,7 @@ def index(
 def _write_file(paths: list[Path], out: Path, append: bool, replace: bool, renumber: bool, as_json: bool) -> None:
     from scdh.cli.index_file import write_index
     from scdh.cli.inputs import check_file_writable, check_not_there
+    from scdh.codes import HAMMING
     from scdh.index.milvus.uri import is_milvus_uri
 
     if is_milvus_uri(str(out)):
@@ -78,17 +79,18 @@ def _write_file(paths: list[Path], out: Path, append: bool, replace: bool, renum
         print_json({"index": str(out), "items": len(built), "bits": built.bits, "bytes": size})
         return
     print_line(f"{out}: {len(built):,} codes of {built.bits} bits, {size:,} bytes.")
-    print_line(f"Next:\n  scdh search {out} --row {built.ids[0] if len(built) else 0}")
+    model = "" if built.ranking == HAMMING else " --model RUN"
+    print_line(f"Next:\n  scdh search {out}{model} --row {built.ids[0] if len(built) else 0}")
 
 
 def _load_into_milvus(paths: list[Path], uri: str, renumber: bool, as_json: bool) -> None:
     from scdh.cli.index_file import add_codes, load_codes
-    from scdh.code_checks import check_same_model
+    from scdh.code_checks import check_hamming_codes, check_same_model
     from scdh.index import HammingIndex
     from scdh.index.milvus import MilvusIndex
 
     loaded = load_codes(paths)
-    first = loaded[0][1]
+    first = check_hamming_codes(loaded[0][1], f"The codes of {paths[0]}")
     # Ids depend on the files alone, so the same command after an interruption sends the same ids.
     local = HammingIndex(first)
     ids = [local.ids if first.ids is None else first.ids]

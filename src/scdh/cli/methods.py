@@ -159,7 +159,7 @@ def _remarks(description: dict[str, Any]) -> str:
     if not description["needs_labels"] and description["trained"]:
         remarks.append("trained without labels")
     if description["ranking"] != HAMMING:
-        remarks.append("not for `scdh index`, `search` and `serve`")
+        remarks.append("a distance of its own: `scdh search` needs --model")
     return "; ".join(remarks)
 
 
@@ -195,12 +195,12 @@ def suited_text(suited: dict[str, dict[str, Any]]) -> str:
 
 
 def ranking_text(ranking: str) -> str:
-    """What codes are for that another distance than the Hamming distance ranks; "" where that does."""
+    """How codes are searched that another distance than the Hamming distance ranks; "" where that does."""
     if ranking == HAMMING:
         return ""
     return (
-        f"by {ranking}, not by {HAMMING}: models encode, and `scdh evaluate` and `scdh compare` score them, but "
-        "`scdh index`, `scdh search` and `scdh serve` do not take them"
+        f"by {ranking}, not by {HAMMING}: the model computes it, so `scdh search` needs --model for every query; "
+        "there is no radius, and Milvus does not take the codes"
     )
 
 

@@ -20,6 +20,8 @@ def next_commands(run: "RunConfig", folder: Path, ranking: str, has_queries: boo
         *([["evaluate", str(folder)]] if has_queries else []),
         ["report", str(folder)],
         ["encode", str(folder), data.source, *given, "--out", codes],
-        *([] if ranking != HAMMING else [["index", codes, "--out", index], ["search", index, "--row", "0"]]),
+        ["index", codes, "--out", index],
+        # A distance of the method's own is computed by the model.
+        ["search", index, *([] if ranking == HAMMING else ["--model", str(folder)]), "--row", "0"],
     ]
     return [join(["scdh", *parts]) for parts in commands]

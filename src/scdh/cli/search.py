@@ -20,6 +20,7 @@ EXAMPLES = (
     "scdh search digits.index --codes queries.codes -k 5 --json",
     "scdh search photos.index --model runs/shop apple.jpg --radius 3",
     "scdh search photos.index --model runs/shop apple.jpg --rank outputs",
+    "scdh search dqn.index --model runs/dqn --row 0",
     "scdh search photos.index --row 0 --label pear --label apple",
     "scdh search photos.index --codes queries.codes --html hits.html",
     "scdh search shop.index --row 0 --html hits.html --data shop.parquet",
@@ -40,7 +41,8 @@ def search(
         str | None, typer.Option(help="The index by name: a file, or a Milvus collection milvus://host/collection.")
     ] = None,
     model: Annotated[
-        str | None, typer.Option(help="Model that encodes the images; the one that made the index.")
+        str | None,
+        typer.Option(help="Model that encodes images, and computes a distance of its method's own; the index's maker."),
     ] = None,
     codes: Annotated[Path | None, typer.Option(help="File of codes to take as queries.")] = None,
     row: Annotated[
@@ -75,12 +77,12 @@ def search(
     Where a list ends within a tie, a line below it says how many more items are at that distance. --html writes the
     hits as a page with pictures: of items whose names are image files, or of the rows of --data. --rank outputs sums
     the sizes of the query's real outputs over the bits that differ; in Milvus it ranks the nearest candidates only.
+    An index of a method with a distance of its own (DQN, Cls-onehot) needs --model, also with --row and --codes.
     """
     use_device(device)
     index_name, inputs = _split_arguments(index, arguments or [])
     _check_query(inputs, model, codes, row)
-    if row and len(row) > 1:
-        raise ConfigError(f"--row takes one item, got {' and '.join(map(repr, row))}; --codes takes many queries.")
+    _check_one_row(row)
     if k is not None and k < 1:
         raise ConfigError(f"k must be a whole number of at least 1, got {k}.")
     if rank == "outputs" and (model is None or radius is not None):
@@ -88,9 +90,17 @@ def search(
         raise ConfigError(f"--rank outputs needs the real outputs of queries that --model encodes; {given}.")
     _check_page(html, data)
     from scdh.cli.search_hits import Search, describe_hits, print_hits
-    from scdh.cli.search_queries import encoded_queries, id_of_row, ids_with_labels, queries_of_file, query_of_index
+    from scdh.cli.search_queries import (
+        encoded_queries,
+        id_of_row,
+        ids_with_labels,
+        queries_of_file,
+        query_of_index,
+        ranked_by_model,
+    )
 
     searched, row_names = _open_index(index_name, names)
+    _check_ranking(searched, index_name, model, inputs, radius, rank)
     row_id = None if not row else id_of_row(row[0], row_names, index_name)
     if row_id is not None:
         queries = query_of_index(searched, row_id, row_names)
@@ -99,9 +109,11 @@ def search(
     else:
         wants = rank == "outputs"
         queries = encoded_queries(model or "", inputs, searched, index_name, keep_outputs=wants, engine=engine)
+    if model is not None and not inputs:
+        queries = ranked_by_model(queries, model, searched, index_name)
     allowed = None if not label else ids_with_labels(row_names, label, index_name)
     search_for = Search(searched, k, radius, allowed, left_out=row_id)
-    found = search_for.find(queries.codes, queries.outputs)
+    found = search_for.find(queries)
     if html is not None:
         from scdh.cli.search_page import write_hits
 
@@ -120,7 +132,7 @@ def search(
         )
         return
     for n, title in enumerate(queries.names[:PRINTED_QUERIES]):
-        print_hits(title, hits[n], search_for.note(queries.codes[n : n + 1], found[n][1]))
+        print_hits(title, hits[n], search_for.note(queries, n, found[n][1]))
     if len(hits) > PRINTED_QUERIES:
         print_note(f"These are the first {PRINTED_QUERIES} of {len(hits)} queries; --json gives all.")
     if html is not None:
@@ -152,16 +164,43 @@ def _split_arguments(index: str | None, arguments: list[str]) -> tuple[str, list
 
 
 def _check_query(inputs: list[str], model: str | None, codes: Path | None, row: list[str] | None) -> None:
-    queries = ("--model", model), ("--codes", codes), ("--row", row or None)
-    given = [name for name, value in queries if value is not None]
-    if inputs and not given:
-        raise ConfigError(f"{inputs[0]!r} needs --model, the model that made the index, to encode it.")
-    if len(given) != 1:
-        raise ConfigError(f"The query is one of --model, --codes and --row, not {' and '.join(given) or 'none'}.")
+    kinds = ("an image", inputs or None), ("--codes", codes), ("--row", row or None)
+    given = [name for name, value in kinds if value is not None]
     if inputs and model is None:
-        raise ConfigError(f"Images need --model to encode them, but {inputs[0]!r} came with {given[0]}.")
-    if model is not None and not inputs:
+        came = f", but came with {given[1]}" if len(given) > 1 else ""
+        raise ConfigError(f"{inputs[0]!r} needs --model, the model that made the index, to encode it{came}.")
+    if not given and model is not None:
         raise ConfigError("--model needs at least one image to encode.")
+    if len(given) != 1:
+        raise ConfigError(f"The query is one of an image, --codes and --row, not {' and '.join(given) or 'none'}.")
+
+
+def _check_one_row(row: list[str] | None) -> None:
+    if row and len(row) > 1:
+        raise ConfigError(f"--row takes one item, got {' and '.join(map(repr, row))}; --codes takes many queries.")
+
+
+def _check_ranking(
+    index: "HammingIndex | MilvusIndex",
+    name: str,
+    model: str | None,
+    inputs: list[str],
+    radius: int | None,
+    rank: str,
+) -> None:
+    """A distance of the method's own needs the model for every query, and has neither radius nor bits that count."""
+    from scdh.codes import HAMMING, RANKING
+
+    ranking = index.metadata.get(RANKING, HAMMING)
+    if ranking == HAMMING:
+        if model is not None and not inputs:
+            raise ConfigError(f"The codes of {name} rank by themselves; --model is for images, so leave it out.")
+        return
+    if model is None:
+        raise ConfigError(f"{name} is ranked by {ranking}, which the model computes that made it: give --model RUN.")
+    if radius is not None or rank == "outputs":
+        option = "--radius" if radius is not None else "--rank outputs"
+        raise ConfigError(f"{name} is ranked by {ranking}, for which there is no {option}.")
 
 
 def _open_index(name: str, names: Path | None) -> "tuple[HammingIndex | MilvusIndex, RowNames | None]":

@@ -9,9 +9,10 @@ from scdh.cli.output import print_line, print_table
 from scdh.codes import Codes
 from scdh.data.row_names import RowNames
 from scdh.index import HammingIndex
-from scdh.index.ties import items_at, tie_note
+from scdh.index.ties import items_at, items_at_sum, tie_note
 
 if TYPE_CHECKING:
+    from scdh.cli.search_queries import SearchQueries
     from scdh.index.milvus import MilvusIndex
 
     AnyIndex = HammingIndex | MilvusIndex
@@ -37,21 +38,24 @@ class Search:
     allowed: np.ndarray | None
     left_out: int | None
 
-    def find(self, queries: Codes, outputs: np.ndarray | None = None) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Ids and distances of the hits of each query, by its real outputs u if these are given."""
+    def find(self, queries: "SearchQueries") -> list[tuple[np.ndarray, np.ndarray]]:
+        """Ids and distances of the hits of each query, by its real outputs u or its tables where it has some."""
         from scdh.index.search.rounds import ROUND
 
         is_file = isinstance(self.index, HammingIndex)
         # Progress for many queries; Milvus has none, because its hits come in batches from a server.
-        options: dict[str, Any] = {"progress": True} if is_file and len(queries) > ROUND else {}
+        codes = queries.codes
+        options: dict[str, Any] = {"progress": True} if is_file and len(codes) > ROUND else {}
         if self.radius is not None:
             limit = self.k
-            hits: Any = self.index.within(queries, self.radius, only=self.allowed, **options)
+            hits: Any = self.index.within(codes, self.radius, only=self.allowed, **options)
         else:
             limit = self.k or DEFAULT_K
-            if outputs is not None:
-                options["weights"] = np.abs(outputs)
-            hits = self.index.search(queries, limit + (self.left_out is not None), only=self.allowed, **options)
+            if queries.byte_tables is not None:
+                options["byte_tables"] = queries.byte_tables
+            elif queries.outputs is not None:
+                options["weights"] = np.abs(queries.outputs)
+            hits = self.index.search(codes, limit + (self.left_out is not None), only=self.allowed, **options)
         per_query = []
         for query_hits in hits:
             ids, distances = query_hits.ids, query_hits.distances
@@ -59,16 +63,30 @@ class Search:
             per_query.append((ids[others][:limit], distances[others][:limit]))
         return per_query
 
-    def note(self, query: Codes, distances: np.ndarray) -> str:
-        """What the list of one query's hits leaves out at its last distance; empty if nothing, or in Milvus; real
-        distances are hardly ever equal."""
-        if not isinstance(self.index, HammingIndex) or not len(distances) or distances.dtype.kind == "f":
+    def note(self, queries: "SearchQueries", number: int, distances: np.ndarray) -> str:
+        """What the list of one query's hits leaves out at its last distance; empty if nothing, or in Milvus; sums of
+        outputs are hardly ever equal."""
+        has_sums = queries.outputs is not None
+        if not isinstance(self.index, HammingIndex) or not len(distances) or has_sums:
             return ""
-        last = int(distances[-1])
-        at_last = int(items_at(self.index, query, [last], self.allowed)[0])
+        last, own = distances[-1].item(), slice(number, number + 1)
+        if queries.byte_tables is not None:
+            tables = queries.byte_tables(own)
+            at_last = items_at_sum(self.index, queries.codes[own], tables, last, self.allowed)
+            at_last -= self._is_left_out_at(last, queries.codes[own], tables)
+            return tie_note(last, int((distances == last).sum()), at_last)
+        at_last = int(items_at(self.index, queries.codes[own], [last], self.allowed)[0])
         if self.left_out is not None and last == 0 and (self.allowed is None or self.left_out in self.allowed):
             at_last -= 1
         return tie_note(last, int((distances == last).sum()), at_last)
+
+    def _is_left_out_at(self, distance: float, query: Codes, tables: np.ndarray) -> bool:
+        """Whether the item that is no hit is at this distance, and would be one."""
+        if self.left_out is None or (self.allowed is not None and self.left_out not in self.allowed):
+            return False
+        assert isinstance(self.index, HammingIndex)
+        (own,) = self.index.search(query, 1, byte_tables=tables, only=[self.left_out])
+        return bool(own.distances[0] == distance)
 
 
 def describe_hits(ids: np.ndarray, distances: np.ndarray, row_names: RowNames | None) -> list[dict[str, Any]]:

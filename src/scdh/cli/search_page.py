@@ -57,7 +57,7 @@ def write_hits(
             if image is not None:  # else the name stands in the place of the picture
                 away += f" · {Path(name).name}"
             hits.append(ShownHit(image, name, label_text(own), right, away))
-        note = search.note(queries.codes[n : n + 1], distances)
+        note = search.note(queries, n, distances)
         image = _query_picture(queries, n, pictures)
         shown.append(
             SearchedQuery(image, queries.names[n], label_text(sorted(labels)), hits, note, len(ids) - len(hits))

@@ -1,15 +1,15 @@
 """Queries of a search: an item of the index, a file of codes, or images and data that a model encodes."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from scdh.cli.output import print_note
-from scdh.code_checks import check_same_model
-from scdh.codes import Codes
+from scdh.code_checks import check_ranked_codes, check_same_model
+from scdh.codes import HAMMING, Codes
 from scdh.data.name_files import load_named_codes
 from scdh.data.row_names import RowNames
 from scdh.engine_names import Engine
@@ -35,6 +35,7 @@ class SearchQueries:
         row_names: names and labels of the queries, where they are known.
         source: the data that were encoded; None: codes came from a file or the index.
         outputs: u [q, r], the real outputs of the queries, where hits are ranked by them.
+        byte_tables: as ``HammingIndex.search`` takes them, where the method ranks by a distance of its own.
     """
 
     codes: Codes
@@ -42,6 +43,7 @@ class SearchQueries:
     row_names: RowNames | None = None
     source: "Source | None" = None
     outputs: np.ndarray | None = None
+    byte_tables: Callable[[slice], np.ndarray] | None = None
 
     def labels(self, query: int) -> set[str]:
         """Names of the labels of a query; empty if none are known."""
@@ -104,7 +106,18 @@ def encoded_queries(
     batches = hash_outputs_of_rows(hasher, source, rows, workers=0, progress="encoding", engine=engine)
     kept = KeptOutputs(hasher, batches, always=keep_outputs)
     codes, row_names = named_codes(hasher, source, kept)
-    return SearchQueries(codes, row_names.names, row_names, source, kept.u if keep_outputs else None)
+    tables = None if kept.u is None or codes.ranking == HAMMING else hasher.distance_tables(kept.u)
+    return SearchQueries(codes, row_names.names, row_names, source, kept.u if keep_outputs else None, tables)
+
+
+def ranked_by_model(queries: SearchQueries, model: str, index: "AnyIndex", index_name: str) -> SearchQueries:
+    """Queries of which only codes are known, with the tables of the model's own distance."""
+    from scdh.runs.folder import RunFolder
+
+    hasher = RunFolder(model).load_model()
+    check_same_model(index.metadata, {"model": hasher.fingerprint()}, index_name, model)
+    check_ranked_codes(queries.codes, "The queries", hasher.bits, hasher.method.ranking)
+    return replace(queries, byte_tables=hasher.distance_tables(queries.codes))
 
 
 def ids_with_labels(row_names: RowNames | None, labels: list[str], index_name: str) -> np.ndarray:

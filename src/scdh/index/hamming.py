@@ -1,4 +1,4 @@
-"""Exact search by Hamming distance: ties are broken by the smaller id.
+"""Exact search by Hamming distance, or one that is summed over bits or bytes: ties are broken by the smaller id.
 
 The order of the hits is a property of the codes and ids alone: it never depends on the order in which items were added,
 on block sizes, threads, or the method of search.
@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from scdh.code_checks import check_hamming_codes
-from scdh.codes import Codes
+from scdh.code_checks import check_codes, check_ranked_codes, check_ranking
+from scdh.codes import HAMMING, RANKING, Codes
 from scdh.errors import CodesError, ConfigError
 from scdh.index.arguments import id_row, whole_number
+from scdh.index.byte_tables import ByteTables
 from scdh.index.hits import Hits, RaggedHits
 from scdh.index.kernels.distances import packed_rows, word_columns
-from scdh.index.search import queries, weighted
+from scdh.index.search import queries, table_sums
 from scdh.index.search.planner import Planner, check_method
 from scdh.index.segments import Segment, add_segment, choose_ids, make_segment, refuse_repeated, remove_ids
 from scdh.index.selection import all_ids, gather_words, select_rows
-from scdh.index.weights import check_weights
 
 if TYPE_CHECKING:
     from scdh.index.store import StoredArrays, StoredIndex
@@ -35,11 +35,12 @@ class HammingIndex:
     Several threads may search at once, also while another one adds or removes: each search sees one state.
 
     Args:
-        codes: the codes to start with, of any number of rows.
+        codes: those to start with, of any number of rows. If their method has a distance of its own
+            (``codes.ranking``), every search needs ``byte_tables``, and there is no radius.
         ids: int64 [n], all different. None takes the ids that the codes carry, or else 0 … n−1.
 
     Raises:
-        CodesError: if the codes are ranked by another distance, or ids repeat or do not fit.
+        CodesError: if ids repeat or do not fit.
 
     >>> index = HammingIndex(Codes.from_bits([[0, 0, 0], [1, 1, 1], [0, 0, 1]]), ids=[30, 10, 20])
     >>> hits = index.search(Codes.from_bits([[0, 0, 0]]), k=2)
@@ -52,7 +53,7 @@ class HammingIndex:
     """
 
     def __init__(self, codes: Codes, ids: ArrayLike | None = None) -> None:
-        check_hamming_codes(codes, "The codes of an index")
+        check_codes(codes, "The codes of an index")
         segments = add_segment((), make_segment(codes, choose_ids((), codes, ids)))
         self._set_up(codes.bits, codes.metadata, segments)
 
@@ -72,6 +73,11 @@ class HammingIndex:
     def metadata(self) -> dict[str, str]:
         """Text by name that came with the codes, such as the fingerprint of the model; a copy."""
         return dict(self._metadata)
+
+    @property
+    def ranking(self) -> str:
+        """The name of the distance by which the codes rank items."""
+        return self._metadata.get(RANKING, HAMMING)
 
     @property
     def ids(self) -> NDArray[np.int64]:
@@ -116,7 +122,7 @@ class HammingIndex:
             CodesError: if the bits differ, the codes are ranked by another distance, or an id is known or repeated;
                 then nothing is added.
         """
-        check_hamming_codes(codes, "The codes to add", self.bits)
+        check_ranked_codes(codes, "The codes to add", self.bits, self.ranking)
         with self._change_lock:
             chosen = choose_ids(self._segments, codes, ids)
             self._replace_segments(add_segment(self._segments, make_segment(codes, chosen)))
@@ -143,6 +149,7 @@ class HammingIndex:
 
     def prepare(self) -> None:
         """Build the tables for near neighbours now, rather than after enough queries that gain by them."""
+        check_ranking(self.ranking, "there is nothing to prepare")
         for segment in self._segments:
             segment.check_words()
             self._planner.prepare(segment.words, self.bits)
@@ -153,6 +160,7 @@ class HammingIndex:
         k: int = 10,
         *,
         weights: ArrayLike | None = None,
+        byte_tables: ByteTables | None = None,
         only: ArrayLike | None = None,
         by: str = "auto",
         progress: bool = False,
@@ -165,10 +173,12 @@ class HammingIndex:
             weights: real numbers [q, bits] of at least 0. The distance is then their sum over the bits that differ,
                 a float64: with the sizes ``abs(u)`` of the queries' real outputs, bits that the network was sure of
                 count more. None: every bit counts 1.
+            byte_tables: real numbers [q, bytes, 256], or a function that gives those of a slice of the queries, such as
+                ``Hasher.distance_tables``. The distance is then the sum of the entries for the bytes of an item.
             only: the items that may be found: ids int64 [m] (those that the index does not hold are ignored), or a
                 boolean mask [n] over ``index.ids``. None: all items.
             by: "scan" (compare with every code), "tables" (multi-index hashing), or "auto" (the one that has been
-                faster for this index); the hits are the same. Weighted distances have no tables.
+                faster for this index); the hits are the same. Weighted bits and byte tables are always scanned.
             progress: whether to show progress on standard error.
 
         Returns:
@@ -178,15 +188,15 @@ class HammingIndex:
             CodesError: if the bits differ, or an argument is of another kind.
             ConfigError: if ``by`` is none of the three.
         """
-        check_hamming_codes(query_codes, "The queries", self.bits)
+        check_ranked_codes(query_codes, "The queries", self.bits, self.ranking)
         check_method(by)
         k = whole_number(k, "k", least=1)
-        if weights is not None:
+        if weights is not None or byte_tables is not None:
             if by == "tables":
-                raise ConfigError("Weighted distances have no tables; leave out by='tables'.")
-            return weighted.nearest(
-                select_rows(self._segments, only), query_codes, check_weights(weights, query_codes), k, progress
-            )
+                raise ConfigError("Only Hamming distances are looked up; leave out by='tables'.")
+            segments = select_rows(self._segments, only)
+            return table_sums.search(segments, query_codes, k, weights, byte_tables, progress)
+        check_ranking(self.ranking, "give byte_tables=hasher.distance_tables(outputs)")
         if only is None and len(query_codes) == 1 and not progress:
             hits = queries.nearest_of_one(self._planner, self._segments, query_codes, k, by)
             if hits is not None:
@@ -213,7 +223,8 @@ class HammingIndex:
         Returns:
             ``RaggedHits`` with the number of hits of each query, and their ids and distances.
         """
-        check_hamming_codes(query_codes, "The queries", self.bits)
+        check_ranked_codes(query_codes, "The queries", self.bits, self.ranking)
+        check_ranking(self.ranking, "a radius counts bits")
         check_method(by)
         radius = min(whole_number(radius, "radius", least=0), self.bits)
         segments = select_rows(self._segments, only)
@@ -230,7 +241,8 @@ class HammingIndex:
         Returns:
             int64 [q].
         """
-        check_hamming_codes(query_codes, "The queries", self.bits)
+        check_ranked_codes(query_codes, "The queries", self.bits, self.ranking)
+        check_ranking(self.ranking, "a radius counts bits")
         radius = min(whole_number(radius, "radius", least=0), self.bits)
         return queries.count_within(select_rows(self._segments, only), word_columns(query_codes), radius)
 

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from scdh.codes import Codes
+from scdh.index.byte_tables import ByteTables
 from scdh.index.hamming import HammingIndex
 
 
@@ -37,11 +38,24 @@ def items_at(
     return counts
 
 
-def tie_note(distance: int, shown: int, at_distance: int) -> str:
+def items_at_sum(
+    index: HammingIndex, query_code: Codes, byte_tables: ByteTables, distance: float, only: ArrayLike | None = None
+) -> int:
+    """The number of items at exactly this distance from one query, by its tables of bytes: lists that grow until they
+    end beyond it."""
+    k = 64
+    while True:
+        (hits,) = index.search(query_code, k, byte_tables=byte_tables, only=only)
+        if len(hits.ids) < k or hits.distances[-1] > distance:
+            return int((hits.distances == distance).sum())
+        k *= 8
+
+
+def tie_note(distance: float, shown: int, at_distance: int) -> str:
     """One sentence about the last distance of a list of hits; empty if all items at that distance are shown.
 
     Args:
-        distance: of the last hit, in bits.
+        distance: of the last hit: bits, or a real number.
         shown: hits at that distance in the list.
         at_distance: items at that distance in the index.
 
@@ -52,4 +66,5 @@ def tie_note(distance: int, shown: int, at_distance: int) -> str:
     if more <= 0:
         return ""
     rest = "1 more at the same distance is" if more == 1 else f"{more:,} more at the same distance are"
-    return f"{at_distance:,} items are at distance {distance}, shown by id; {rest} not shown."
+    number = distance if isinstance(distance, int) else f"{distance:.4f}"
+    return f"{at_distance:,} items are at distance {number}, shown by id; {rest} not shown."

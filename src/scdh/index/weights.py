@@ -8,20 +8,18 @@ both together, then added to the sum so far. Every way to search does it in this
 digit. For float32 outputs whose sizes differ by less than a factor of 10⁵ it is exact in any order.
 """
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from scdh.codes import Codes
 from scdh.errors import CodesError
+from scdh.index.byte_tables import Floats
 
-Floats = NDArray[np.float64]
 # What the distance is called in the definition of a score.
 NAME = "the sum of the query's outputs |u| over the bits that differ"
 
 
-def check_weights(weights: ArrayLike, query_codes: Codes) -> Floats:
+def check_weights(weights: ArrayLike | None, query_codes: Codes) -> Floats:
     """The weights as float64 [q, bits]: finite numbers of at least 0."""
     try:
         values = np.asarray(weights, np.float64)
@@ -54,14 +52,3 @@ def weight_tables(query_codes: Codes, weights: Floats) -> Floats:
         differs = own[:, :, :, bit, None] != (values >> (3 - bit) & 1)
         tables += np.where(differs, padded[:, :, :, bit, None], 0.0)
     return np.ascontiguousarray(tables[:, :, ::-1]).reshape(len(packed), 2 * packed.shape[1], 16)
-
-
-def table_distances(tables: Floats, words: NDArray[Any]) -> Floats:
-    """Distances float64 [q, n] of queries with these tables to codes as ``word_columns``."""
-    distances = np.zeros((len(tables), words.shape[1]))
-    item = words.dtype.itemsize
-    for byte in range(tables.shape[1] // 2):
-        values = (words[byte // item] >> words.dtype.type(8 * (byte % item))).astype(np.uint8)
-        both = tables[:, 2 * byte, None, :] + tables[:, 2 * byte + 1, :, None]  # [q, upper, lower]
-        distances += both.reshape(len(tables), 256)[:, values]
-    return distances

@@ -16,6 +16,8 @@ from torch import Tensor, nn
 from scdh.codes import Codes
 from scdh.data.batches.batch import Batch
 from scdh.errors import ConfigError
+from scdh.index.byte_tables import queries_at_once, table_distances
+from scdh.index.kernels.distances import word_columns
 from scdh.methods.about import About, Settings
 from scdh.nets.heads import HashHead
 from scdh.nets.network import Network, Outputs
@@ -109,7 +111,7 @@ class Method(nn.Module):
     learns_from_unlabelled: ClassVar[bool] = False  # batches then hold rows without a label too
     views: ClassVar[int] = 1  # random views of each row in a batch: ``batch.inputs`` and ``batch.other_views``
     no_weight_decay: ClassVar[frozenset[str]] = frozenset()  # names of parameters placed on the method itself
-    ranking: ClassVar[str] = HAMMING  # the distance that orders a database; another one needs ``distances``
+    ranking: ClassVar[str] = HAMMING  # the distance that orders a database; another one needs tables
     collapse_advice: ClassVar[str] = "lower train.lr_head, or train longer"
     # For equal-time comparisons: settings under which an epoch takes its usual time, where the first ones are cheaper,
     # and what is done once falls into the first.
@@ -176,9 +178,24 @@ class Method(nn.Module):
         """[n, r] whose signs are the bits: a bit is 1 iff its value is ≥ 0."""
         return u
 
+    def distance_tables(self, net: Network, u: np.ndarray) -> np.ndarray:
+        """For methods with a ``ranking`` of their own: tables [q, bytes, 256] of query outputs [q, r]; the distance to
+        a code is the sum of the entries for its bytes."""
+        raise ConfigError(f"{self.about.title} ranks by {self.ranking}, and has no tables of another distance.")
+
+    def outputs_of_codes(self, net: Network, codes: Codes) -> np.ndarray:
+        """For methods with a ``ranking`` of their own: outputs [n, r] that codes stand for, where an item is looked up
+        of which only the code is known."""
+        raise ConfigError(f"{self.about.title} cannot tell outputs from codes, so an item by itself is no query.")
+
     def distances(self, net: Network, u: np.ndarray, database: Codes) -> np.ndarray:
-        """For methods with a ``ranking`` of their own: real distances [q, n] of query outputs [q, r] to codes."""
-        raise TypeError(f"{type(self).__name__} ranks by Hamming distance, which the index computes.")
+        """Real distances float64 [q, n] of query outputs [q, r] to codes, by the tables."""
+        words, step = word_columns(database), queries_at_once(database.bits)
+        parts = [
+            table_distances(np.asarray(self.distance_tables(net, u[start : start + step]), np.float64), words)
+            for start in range(0, len(u), step)
+        ]
+        return np.concatenate(parts) if parts else np.zeros((0, len(database)))
 
     def centres(self, net: Network) -> Tensor | None:
         """The semantic cluster centres [C, r], where the method has them."""

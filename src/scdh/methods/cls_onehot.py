@@ -14,6 +14,8 @@ from scdh.losses import softmax_loss
 from scdh.methods.base import START, About, Batch, Method, Moment, Settings
 from scdh.nets.network import Network
 
+SURE = 50.0  # score of a class beside which others have a probability of 0
+
 
 class ClsOnehotSettings(Settings):
     """Nothing to set; the authors tune the regularisation of the classifier, here ``train.weight_decay``."""
@@ -51,8 +53,22 @@ class ClsOnehot(Method):
         signs[np.arange(len(u)), u.argmax(1)] = 1
         return signs
 
-    def distances(self, net: Network, u: np.ndarray, database: Codes) -> np.ndarray:
-        """1 − the query's probability of the item's class."""
+    def distance_tables(self, net: Network, u: np.ndarray) -> np.ndarray:
+        """1 − the query's probability of the item's class, whose bit is the only one of a code that is 1."""
         exponentials = np.exp(u.astype(np.float64) - u.max(1, keepdims=True))
         probabilities = exponentials / exponentials.sum(1, keepdims=True)
-        return 1 - probabilities[:, database.unpack().argmax(1)]
+        tables = -probabilities_of_bytes(probabilities)
+        tables[:, 0] += 1
+        return tables
+
+    def outputs_of_codes(self, net: Network, codes: Codes) -> np.ndarray:
+        """Scores of a query that is sure of its class."""
+        return SURE * codes.unpack().astype(np.float32)
+
+
+def probabilities_of_bytes(probabilities: np.ndarray) -> np.ndarray:
+    """Sums of the probabilities [q, C] of the classes whose bits are 1 in each value of each byte: [q, bytes, 256]."""
+    count, classes = probabilities.shape
+    padded = np.pad(probabilities, ((0, 0), (0, -classes % 8)))
+    bits_of_values = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1)
+    return padded.reshape(count, -1, 8) @ bits_of_values.T.astype(np.float64)

@@ -98,9 +98,12 @@ class Dqn(Method):
         words = net.head.quantiser.assign(torch.from_numpy(u)).cpu().numpy().astype(np.uint8)
         return np.unpackbits(words, axis=1).astype(np.float32) * 2 - 1
 
-    def distances(self, net: Network[DqnHead], u: np.ndarray, database: Codes) -> np.ndarray:
-        """−z · (what the code stands for), from a table of products with all words for each slice."""
-        words, total = net.head.quantiser.words.cpu().numpy(), np.zeros((len(u), len(database)), np.float32)
-        for part, chosen in zip(net.head.quantiser.slices, database.packed.T, strict=True):
-            total -= (u[:, part] @ words[:, part].T)[:, chosen]
-        return total
+    def distance_tables(self, net: Network[DqnHead], u: np.ndarray) -> np.ndarray:
+        """−z · (what the code stands for): products of each slice of z with all its words."""
+        quantiser = net.head.quantiser
+        words, z = quantiser.words.cpu().numpy().astype(np.float64), u.astype(np.float64)
+        return np.stack([-(z[:, part] @ words[:, part].T) for part in quantiser.slices], 1)
+
+    def outputs_of_codes(self, net: Network[DqnHead], codes: Codes) -> np.ndarray:
+        quantiser = net.head.quantiser
+        return quantiser.reconstruct(torch.from_numpy(codes.packed.astype(np.int64))).cpu().numpy()

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from scdh.code_checks import check_same_model
-from scdh.codes import Codes
+from scdh.codes import HAMMING, RANKING, Codes
 from scdh.data.name_files import load_names, names_of_index, save_names_to_append
 from scdh.data.row_names import RowNames, joined
 from scdh.errors import CodesError, ScdhError
@@ -19,7 +19,7 @@ from scdh.index.milvus.uri import is_milvus_uri
 from scdh.index.store import IndexWriter
 from scdh.label_arrays import no_labels
 from scdh.serve.refusals import Refusal, busy, invalid, not_found
-from scdh.serve.snapshot import Snapshot
+from scdh.serve.snapshot import DistanceTables, Snapshot
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,10 +59,21 @@ class Collection:
         names: codes or index file whose names are shown; None: those of the index file.
         model: fingerprint of the model that encodes the queries; an index of another one is refused.
         bits: of its codes.
+        ranking: the distance that its method ranks by.
+        distance_tables: as of :class:`Snapshot`.
     """
 
-    def __init__(self, address: str, names: str | None, model: str, bits: int) -> None:
+    def __init__(
+        self,
+        address: str,
+        names: str | None,
+        model: str,
+        bits: int,
+        ranking: str = HAMMING,
+        distance_tables: DistanceTables | None = None,
+    ) -> None:
         self._address, self._model, self._bits = address, model, bits
+        self._ranking, self._distance_tables = ranking, distance_tables
         self._is_file = not is_milvus_uri(address)
         self._names = None if names is None else load_names(names)
         if names is not None and self._names is None:
@@ -84,8 +95,11 @@ class Collection:
         if index.bits != self._bits:
             raise CodesError(f"The index holds codes of {index.bits} bits, but the model gives {self._bits} bits.")
         check_same_model(index.metadata, {"model": self._model}, "The index", "the model")
+        if (ranking := index.metadata.get(RANKING, HAMMING)) != self._ranking:
+            raise CodesError(f"The index is ranked by {ranking}, but the model ranks by {self._ranking}.")
         own_names = self._is_file and not self._other_names
-        return Snapshot(index, names_of_index(Path(self._address), index) if own_names else self._names)
+        names = names_of_index(Path(self._address), index) if own_names else self._names
+        return Snapshot(index, names, self._distance_tables)
 
     def refresh(self) -> bool:
         """Take up the newest state of the file; False if it is served already. Milvus always gives its newest state.

@@ -7,19 +7,20 @@ import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 import torch
 from PIL import Image
 
-from scdh.codes import Codes
+from scdh.codes import HAMMING, RANKING, Codes
 from scdh.data.batches.batch import Batch
 from scdh.data.images.decode import decode
 from scdh.data.source import BadImage
 from scdh.engine_names import Engine
 from scdh.errors import CodesError
 from scdh.hasher import Hasher
+from scdh.quantisation import FLOAT32, INT8
 from scdh.serve.admission import Admission
 from scdh.serve.batching import Batcher
 from scdh.serve.refusals import bad_image, invalid, too_large
@@ -30,10 +31,10 @@ DECODERS = min(4, os.cpu_count() or 1)
 
 @dataclass(frozen=True, eq=False)
 class Encoded:
-    """Codes of n inputs, and the real outputs u float32 [n, r] whose signs they are."""
+    """Codes of n inputs, and the real outputs u float32 [n, r] they were read from; None where these are not known."""
 
     codes: Codes
-    outputs: np.ndarray
+    outputs: np.ndarray | None
 
 
 class Encoder:
@@ -56,7 +57,9 @@ class Encoder:
         engine: Engine = "auto",
     ) -> None:
         self.hasher, self._limits, self._engine = hasher, limits, engine
-        self.takes_images = hasher.preprocess is not None
+        self.takes_images, self.ranking = hasher.preprocess is not None, hasher.method.ranking
+        # Of codes without it, Hamming distances rank.
+        self.code_metadata = {} if self.ranking == HAMMING else {RANKING: self.ranking}
         # What is wrong with an image is told to its client, not to the terminal.
         warnings.filterwarnings("ignore", module=r"PIL\.")
         self._decoders = ThreadPoolExecutor(DECODERS, thread_name_prefix="decode")
@@ -96,6 +99,27 @@ class Encoder:
             raise invalid("Vectors must have finite numbers that fit into 32 bits.")
         with self._admission.admit():
             return self._encoded(await self._batcher.run(list(rows)))
+
+    def stored(self, codes: Codes) -> Encoded:
+        """Queries of which only the codes are known; with the outputs that these stand for, where the method has a
+        distance of its own."""
+        codes = Codes(codes.packed, codes.bits, metadata=self.code_metadata)
+        is_own = self.ranking != HAMMING
+        return Encoded(codes, self.hasher.method.outputs_of_codes(self.hasher.network, codes) if is_own else None)
+
+    def describe(self) -> dict[str, Any]:
+        """What is told of the model."""
+        hasher = self.hasher
+        return {
+            "method": hasher.config.method.name,
+            "bits": hasher.bits,
+            "ranking": self.ranking,
+            "backbone": hasher.config.net.backbone if self.takes_images else None,
+            "fingerprint": hasher.fingerprint(),
+            "input": "images" if self.takes_images else "embeddings",
+            "width": hasher.feature_width,
+            "precision": FLOAT32 if hasher.quantisation is None else INT8,
+        }
 
     def warm(self) -> None:
         """Run the network as requests will, so that the first of them does not wait: one input alone, a batch that is
@@ -145,7 +169,7 @@ class Encoder:
             codes = self.hasher.encode_outputs([(np.arange(len(u)), u)])
         except CodesError as error:
             raise invalid(f"The model gives no code for this input ({str(error).rstrip('.')}).") from None
-        return Encoded(Codes(codes.packed, codes.bits), u)
+        return Encoded(Codes(codes.packed, codes.bits, metadata=codes.metadata), u)
 
 
 async def _all(futures: "list[asyncio.Future[np.ndarray]]") -> list[np.ndarray]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from scdh.codes import HAMMING, Codes
 from scdh.errors import CodesError, ConfigError, ScdhError
-from scdh.quantisation import FLOAT32, INT8
+from scdh.index.milvus.uri import is_milvus_uri
 from scdh.serve.admission import Admission
 from scdh.serve.batching import Batcher
 from scdh.serve.collection import Addition, Change, Collection, Removal
@@ -124,18 +124,24 @@ class Service:
 
     async def search_codes(self, codes: Sequence[str], question: Question) -> list[dict[str, Any]]:
         """Hits of codes as hexadecimal digits of their packed bits."""
-        return await self.search(Asked(self.read_codes(codes), question))
+        return await self._search_encoded(self.encoder.stored(self.read_codes(codes)), question)
 
     async def search_item(self, item_id: int, question: Question) -> list[dict[str, Any]]:
         """Hits of an item, without itself."""
         codes = await self._on_searcher(lambda: self.collection.now.code_of(item_id))
-        return await self.search(Asked(Codes(codes.packed, codes.bits), question, item_id))
+        return await self._search_encoded(self.encoder.stored(codes), question, item_id)
 
-    async def _search_encoded(self, encoded: Encoded, question: Question) -> list[dict[str, Any]]:
-        outputs = encoded.outputs if question.rank == "outputs" else None
+    async def _search_encoded(
+        self, encoded: Encoded, question: Question, left_out: int | None = None
+    ) -> list[dict[str, Any]]:
+        ranking = encoded.codes.ranking
+        if ranking != HAMMING and (question.radius is not None or question.rank == "outputs"):
+            option = "radius" if question.radius is not None else "'rank'"
+            raise invalid(f"This model ranks by {ranking}, for which there is no {option}; leave it out.")
+        outputs = encoded.outputs if question.rank == "outputs" or ranking != HAMMING else None
         if outputs is not None and not np.isfinite(outputs).all():
             raise invalid("The model gives outputs beyond all numbers for this input, so they cannot rank.")
-        return await self.search(Asked(encoded.codes, question, outputs=outputs))
+        return await self.search(Asked(encoded.codes, question, left_out, outputs))
 
     async def search(self, asked: Asked) -> list[dict[str, Any]]:
         """Hits of codes, with what is known of each item."""
@@ -195,7 +201,7 @@ class Service:
                 )
         try:
             packed = np.frombuffer(bytes.fromhex("".join(codes)), np.uint8)
-            return Codes(packed.reshape(len(codes), -1), bits)
+            return Codes(packed.reshape(len(codes), -1), bits, metadata=self.encoder.code_metadata)
         except CodesError as error:
             raise invalid(str(error)) from None
         except ValueError:
@@ -205,13 +211,6 @@ class Service:
         from scdh.runs.folder import RunFolder
 
         hasher = RunFolder(self.settings.model).load_model()
-        if hasher.method.ranking != HAMMING:
-            raise ConfigError(
-                f"The method {hasher.config.method.name} ranks by {hasher.method.ranking}, which an index of Hamming "
-                "distances cannot serve."
-            )
-        fingerprint = hasher.fingerprint()
-        self.collection = Collection(self.settings.index, self.settings.names, fingerprint, hasher.bits)
         self.pictures = None if self.settings.images is None else Pictures(self.settings.images)
         measures = self.measures
         self.encoder = Encoder(
@@ -221,15 +220,15 @@ class Service:
             measures.queue.labels("images").set,
             self.settings.engine,
         )
-        self._model = {
-            "method": hasher.config.method.name,
-            "bits": hasher.bits,
-            "backbone": hasher.config.net.backbone if self.encoder.takes_images else None,
-            "fingerprint": fingerprint,
-            "input": "images" if self.encoder.takes_images else "embeddings",
-            "width": hasher.feature_width,
-            "precision": FLOAT32 if hasher.quantisation is None else INT8,
-        }
+        self._model = self.encoder.describe()
+        ranking, tables = self.encoder.ranking, None
+        if ranking != HAMMING:
+            if is_milvus_uri(self.settings.index):
+                name = hasher.config.method.name
+                raise ConfigError(f"The method {name} ranks by {ranking}, which Milvus cannot; serve an index file.")
+            tables = hasher.distance_tables
+        names, bits = self.settings.names, hasher.bits
+        self.collection = Collection(self.settings.index, names, self._model["fingerprint"], bits, ranking, tables)
         self.encoder.warm()
         warm_search(self.collection.now)
         self._count_items()

@@ -1,6 +1,6 @@
 """One state of the index with its names: everything an answer says comes from the same state."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
@@ -28,6 +28,8 @@ MANY_HITS = 100_000
 
 
 Rank = Literal["bits", "outputs"]
+# Real outputs of queries → tables of a slice of them.
+DistanceTables = Callable[[NDArray[np.float32]], Callable[[slice], NDArray[Any]]]
 
 
 class Question(NamedTuple):
@@ -37,7 +39,8 @@ class Question(NamedTuple):
         k: the most hits of a query.
         radius: only items at most this many bits away; None: any.
         labels: only items with one of these labels, as they are shown; empty: all.
-        rank: by the number of bits that differ, or by the query's real outputs (then without a radius).
+        rank: by the number of bits that differ, or by the query's real outputs (then without a radius); where the
+            method has a distance of its own, that one ranks.
     """
 
     k: int
@@ -92,10 +95,12 @@ class Snapshot:
     Args:
         index: the items.
         names: names and labels, possibly of more items than the index has; None: none are known.
+        distance_tables: of the model, where its method ranks by a distance of its own: ``Hasher.distance_tables``.
     """
 
     index: "HammingIndex | MilvusIndex"
     names: RowNames | None
+    distance_tables: DistanceTables | None = None
     _allowed: dict[tuple[str, ...], NDArray[Any]] = field(default_factory=dict, init=False, repr=False)
 
     def find(
@@ -110,13 +115,20 @@ class Snapshot:
         shown = [row.tobytes().hex() for row in codes.packed]
         if question.radius is None:
             more = any(item_id is not None for item_id in left_out)
-            weights = None if outputs is None else np.abs(outputs)
-            found = self.index.search(codes, question.k + more, weights=weights, only=allowed)
+            found = self.index.search(codes, question.k + more, only=allowed, **self._real_distances(outputs))
             hits: Iterable[_Hits] = (_Hits(one.ids, one.distances, None) for one in found)
         else:
             hits = self._near(codes, question.radius, question.k, left_out, allowed)
         queries = zip(shown, hits, left_out, strict=True)
         return [self._found(code, one, question.k, item_id) for code, one, item_id in queries]
+
+    def _real_distances(self, outputs: NDArray[np.float32] | None) -> dict[str, Any]:
+        """What the index ranks by, where that is not the number of bits."""
+        if outputs is None:
+            return {}
+        if self.distance_tables is not None:
+            return {"byte_tables": self.distance_tables(outputs)}
+        return {"weights": np.abs(outputs)}
 
     def _found(self, code: str, hits: _Hits, k: int, left_out: int | None) -> Found:
         ids, distances, total = hits
@@ -244,7 +256,8 @@ def find_all(snapshot: Snapshot, asked: Sequence[Asked]) -> list[list[Found] | B
         given = [part.outputs for part in parts if part.outputs is not None]
         outputs = np.concatenate(given) if given else None
         try:
-            found = iter(snapshot.find(Codes(packed, parts[0].codes.bits), question, left_out, outputs))
+            codes = Codes(packed, parts[0].codes.bits, metadata=parts[0].codes.metadata)
+            found = iter(snapshot.find(codes, question, left_out, outputs))
             for place in places:
                 answers[place] = list(islice(found, len(asked[place].codes)))
         except Exception as error:

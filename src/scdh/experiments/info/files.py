@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from scdh.codes import HAMMING, RANKING, Codes
+from scdh.codes import HAMMING, Codes
 from scdh.data.name_files import load_named_codes, names_of_index
 from scdh.data.protocol import Protocol
 from scdh.data.row_names import RowNames
@@ -28,12 +28,10 @@ def describe_codes(path: Path) -> Described:
     described.add("bits", codes.bits)
     described.add("bytes per item", int(codes.packed.shape[1]))
     described.add("bytes", path.stat().st_size)
-    ranking = codes.metadata.get(RANKING, HAMMING)
-    described.add("ranked by", ranking)
+    described.add("ranked by", codes.ranking)
     _add_maker(described, codes.metadata, path)
     _add_names(described, lambda: load_named_codes(path)[1])
-    if ranking == HAMMING:
-        described.suggest("index", path, "--out", path.with_suffix(".index"))
+    described.suggest("index", path, "--out", path.with_suffix(".index"))
     return described
 
 
@@ -44,10 +42,12 @@ def describe_index(path: Path) -> Described:
     described.add("items", len(index))
     described.add("bits", index.bits)
     described.add("bytes", path.stat().st_size)
+    described.add("ranked by", index.ranking)
     maker = _add_maker(described, index.metadata, path)
     _add_names(described, lambda: names_of_index(path, index))
     if len(index):
-        described.suggest("search", path, "--row", int(index.ids[0]))
+        model = [] if index.ranking == HAMMING else ["--model", maker or "RUN"]
+        described.suggest("search", path, *model, "--row", int(index.ids[0]))
     if maker is not None:
         query = "IMAGE.jpg" if takes_images(maker) else "VECTORS.npy"
         described.suggest("search", path, "--model", maker, query, "--html", "hits.html")

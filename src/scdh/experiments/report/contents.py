@@ -40,7 +40,7 @@ class Ranked:
         labels: int64 [q] or multi-hot [q, C].
         positions: int64 [q, k], the first hits as positions in the database, nearest first, ties by position.
         distances: [q, k].
-        index: of the database by position; None if the method ranks by a distance of its own.
+        index: of the database by position.
     """
 
     scores: RunScores
@@ -49,15 +49,20 @@ class Ranked:
     labels: np.ndarray
     positions: np.ndarray
     distances: np.ndarray
-    index: HammingIndex | None
+    index: HammingIndex
 
     @property
     def leaves_one_out(self) -> bool:
         return self.scores.part == "validation"
 
+    @property
+    def is_by_bits(self) -> bool:
+        """Whether Hamming distances rank; otherwise a distance of the method's own."""
+        return self.index.ranking == HAMMING
+
     def tie_note(self, query: int) -> str:
-        """What the list of a query's hits does not show; empty if it shows all."""
-        if self.index is None or not self.distances.shape[1]:
+        """What the list of a query's hits does not show; empty if it shows all, or distances are real numbers."""
+        if not self.is_by_bits or not self.distances.shape[1]:
             return ""
         last = int(self.distances[query, -1])
         at_last = int(items_at(self.index, self.queries[query : query + 1], [last])[0])
@@ -150,28 +155,16 @@ def _rank(
     is_validation = scores.part == "validation"
     k = min(FIRST + is_validation, len(database))
     assert queries.ids is not None  # codes of a run carry row numbers
-    index = None
-    if hasher is None or hasher.method.ranking == HAMMING:
-        index = HammingIndex(Codes(database.packed, database.bits), ids=np.arange(len(database)))
-        hits = index.search(queries, k)
-        positions, distances = hits.ids, hits.distances
-    else:
+    index, tables = HammingIndex(database, ids=np.arange(len(database))), None
+    if hasher is not None and hasher.method.ranking != HAMMING:
         features = SourceFeatures(source, run.feature_folder())
         outputs = features.hash_outputs(hasher, source, queries.ids, workers=hasher.config.train.workers)
-        positions, distances = _nearest_by_method(hasher, np.concatenate([u for _, u in outputs]), database, k)
+        tables = hasher.distance_tables(np.concatenate([u for _, u in outputs]))
+    hits = index.search(queries, k, byte_tables=tables)
+    positions, distances = hits.ids, hits.distances
     if is_validation:
         positions, distances = _without_own(positions, distances)
     return Ranked(scores, student, queries, labels[queries.ids], positions, distances, index)
-
-
-def _nearest_by_method(hasher: Hasher, u: np.ndarray, database: Codes, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """By the method's own distance, some queries at a time."""
-    pieces, step = [], max(1, (1 << 22) // max(len(database), 1))
-    for start in range(0, len(u), step):
-        distances = np.asarray(hasher.method.distances(hasher.network, u[start : start + step], database))
-        order = np.argsort(distances, axis=1, kind="stable")[:, :k]
-        pieces.append((order, np.take_along_axis(distances, order, axis=1)))
-    return np.concatenate([order for order, _ in pieces]), np.concatenate([near for _, near in pieces])
 
 
 def _without_own(positions: np.ndarray, distances: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -163,7 +163,6 @@ def _row(name: str, size: int | None, summary: dict[str, Any]) -> ScoreRow:
 def _shown_queries(contents: RunContents, ranked: Ranked) -> list[ShownQuery]:
     per_query = ranked.scores.scores.per_query
     picture, source = pictures_of_source(contents.source), contents.source
-    is_hamming = ranked.index is not None
     shown = []
     for chosen in choose_queries(per_query["ap"], per_query["relevant"], ranked.labels):
         n = chosen.position
@@ -172,7 +171,8 @@ def _shown_queries(contents: RunContents, ranked: Ranked) -> list[ShownQuery]:
         hits = []
         for position, distance, is_right in zip(positions, ranked.distances[n], right, strict=True):
             item = int(contents.database_rows[position])
-            away = f"{distance} bit{'' if distance == 1 else 's'} away" if is_hamming else f"distance {distance:.3g}"
+            bits = f"{distance} bit{'' if distance == 1 else 's'} away"
+            away = bits if ranked.is_by_bits else f"distance {distance:.3g}"
             label = contents.label_text(contents.database_labels[position])
             hits.append(ShownHit(picture(item, 1), source.item_name(item), label, bool(is_right), away))
         assert ranked.queries.ids is not None  # codes of a run carry row numbers
@@ -205,9 +205,9 @@ def _next_commands(contents: RunContents) -> list[str]:
     run, data, source = str(contents.run), contents.config.data, contents.source
     codes, index = f"{run}/all.codes", f"{run}/all.index"
     commands = [["encode", run, data.source, *data_options(data.model_dump()), "--out", codes]]
-    if contents.ranked is None or contents.ranked.index is not None:
-        search = ["search", index, "--row", "0", "--html", f"{run}/hits.html"]
-        if source.kind == "images" and not Path(source.item_name(0)).is_file():
-            search += ["--data", data.source]  # where names are no files, the pictures are those of the data
-        commands += [["index", codes, "--out", index], search]
+    model = [] if contents.ranked is None or contents.ranked.is_by_bits else ["--model", run]
+    search = ["search", index, *model, "--row", "0", "--html", f"{run}/hits.html"]
+    if source.kind == "images" and not Path(source.item_name(0)).is_file():
+        search += ["--data", data.source]  # where names are no files, the pictures are those of the data
+    commands += [["index", codes, "--out", index], search]
     return [shlex.join(["scdh", *command]) for command in commands]

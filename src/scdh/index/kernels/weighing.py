@@ -12,6 +12,7 @@ import numpy as np
 
 from scdh.index.kernels.compiled import compiled, inlined
 from scdh.index.kernels.cutting import cut_block, empty_planes
+from scdh.index.kernels.keeping import keep_nearest
 from scdh.index.kernels.planes import CHUNK, weighted_chunk_below, which_bytes_below
 from scdh.index.kernels.vectors import lowest_bit
 
@@ -58,14 +59,14 @@ def nearest_by_weight(
                         found_rows[i, total], found[i, total] = row, d
                         total += np.int64(d < limits[i])
                 if total >= 2 * k or (total >= k and limits[i] == np.inf):
-                    limits[i] = _keep_nearest(found_rows[i], found[i], total, k, kept)
+                    limits[i] = keep_nearest(found_rows[i], found[i], total, k, kept)
                     total = k
                     _scale(tables[i], limits[i], small[i])
                 counts[i] = total
     for i in range(count):
         total = counts[i]
         if total > k:
-            _keep_nearest(found_rows[i], found[i], total, k, kept)
+            keep_nearest(found_rows[i], found[i], total, k, kept)
             total = k
         for place in range(total):
             rows[i, place] = found_rows[i, place]
@@ -80,50 +81,6 @@ def _distance(base: Any, row: int, tables: Any, query: int) -> float:
         value = np.int64(base[byte // size, row] >> base.dtype.type(8 * (byte % size))) & 255
         total += tables[query, 2 * byte, value & 15] + tables[query, 2 * byte + 1, value >> 4]
     return total
-
-
-@compiled
-def _keep_nearest(rows: Any, distances: Any, total: int, k: int, kept: Any) -> float:
-    """Move the k nearest of ``total`` candidates to the front, in the order of rows, and return the largest of them."""
-    for i in range(total):
-        kept[i] = distances[i]
-    limit = _smallest(kept, total, k)
-    at_limit = k
-    for i in range(total):
-        at_limit -= np.int64(distances[i] < limit)  # type: ignore[assignment]
-    count = 0
-    for i in range(total):
-        row, d = rows[i], distances[i]
-        is_last = np.int64(d == limit) & np.int64(at_limit > 0)
-        rows[count], distances[count] = row, d
-        at_limit -= is_last  # type: ignore[assignment]
-        count += np.int64(d < limit) | is_last  # type: ignore[assignment]
-    return limit
-
-
-@compiled
-def _smallest(values: Any, total: int, k: int) -> float:
-    """The k-th smallest of the first ``total`` values, whose order is changed (Hoare's selection)."""
-    low, high = 0, total - 1
-    while low < high:
-        pivot = values[(low + high) // 2]
-        i, j = low, high
-        while i <= j:
-            while values[i] < pivot:
-                i += 1
-            while values[j] > pivot:
-                j -= 1
-            if i <= j:
-                values[i], values[j] = values[j], values[i]
-                i += 1
-                j -= 1
-        if k - 1 <= j:
-            high = j
-        elif k - 1 >= i:
-            low = i
-        else:
-            break
-    return values[k - 1]  # type: ignore[no-any-return]
 
 
 @compiled

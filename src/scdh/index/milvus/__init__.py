@@ -23,7 +23,7 @@ from scdh.index.milvus.rankings import MOST_HITS, Rankings
 from scdh.index.milvus.server import WRITE_TRIES, MilvusServer
 from scdh.index.milvus.uri import is_milvus_uri, parse_uri
 from scdh.index.milvus.writing import choose_ids, write_codes
-from scdh.index.search.weighted import rank_again
+from scdh.index.search.table_sums import rank_again
 from scdh.index.segments import refuse_repeated
 from scdh.index.weights import check_weights
 

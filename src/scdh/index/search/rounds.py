@@ -10,9 +10,9 @@ ROUND = 1024
 ROUND_HITS = 1 << 24
 
 
-def rounds(count: int, width: int, first: int, progress: bool) -> Iterator[slice]:
-    """Slices of ``count`` queries with ``width`` hits each; the first slice has at most ``first`` queries."""
-    size = max(1, min(ROUND, ROUND_HITS // max(width, 1)))
+def rounds(count: int, width: int, first: int, progress: bool, most: int = ROUND) -> Iterator[slice]:
+    """Slices of at most ``most`` of ``count`` queries with ``width`` hits each; the first has at most ``first``."""
+    size = max(1, min(ROUND, most, ROUND_HITS // max(width, 1)))
     starts = [0, *range(min(first, size), count, size)] if count else []
     slices = [slice(start, stop) for start, stop in pairwise([*starts, count])]
     if not progress:

@@ -88,7 +88,7 @@ class Hit(BaseModel):
     id: int
     name: str
     labels: list[str]
-    distance: float = Field(description="Bits that differ, a whole number; a real one where outputs rank.")
+    distance: float = Field(description="Bits that differ, a whole number; a real one where these do not rank.")
 
 
 class QueryResult(BaseModel):
@@ -146,6 +146,7 @@ class Status(BaseModel):
 class ModelInfo(BaseModel):
     method: str
     bits: int
+    ranking: str = Field(description="The distance that orders hits: 'Hamming distance', or the method's own.")
     backbone: str | None
     fingerprint: str
     input: Literal["images", "embeddings"]

@@ -152,7 +152,7 @@ function search(focus) {
       showQuery({ kind: "Similar to", name, title: item.name, labels: item.labels, picture, code: found.code }, results.bits);
       await showFound(found, focus, signal, again);
     } else {
-      const upload = state.rank === "outputs" ? uploadOf(history.state) : null;
+      const upload = state.rank === "outputs" || !results.isByBits ? uploadOf(history.state) : null;
       const found = upload ? await upload(state, signal) : await api.searchCode(state.code, { ...state, rank: "bits" }, signal);
       const { address = null, name = null } = history.state ?? {};
       showQuery({ kind: address ? "Your picture" : "Code", name: name ?? "Shared search", picture: address, code: found.code }, results.bits);
@@ -163,13 +163,14 @@ function search(focus) {
 
 async function showFound(found, focus, signal, again, isByOutputs = false) {
   const { hits, total } = found;
-  const shown = shownDistances(hits, isByOutputs);
+  const meaning = isByOutputs ? "Sum of the outputs of the model over the bits that differ" : null;
+  const shown = shownDistances(hits, results.isByBits ? meaning : `By ${info.model.ranking}`);
   results.showItems(hits, state, shown);
   const range = [...new Set([shown.at(0)?.number, shown.at(-1)?.number])].join(" to ");
   const isBelated = state.rank === "outputs" && !isByOutputs; // an address that was shared, or loaded anew
   const within = [
     state.radius === null ? "" : `within ${count(state.radius, "bit")}`,
-    isByOutputs ? "by outputs" : isBelated ? "by bits, as an address does not hold the picture" : "",
+    !results.isByBits ? `by ${info.model.ranking}` : isByOutputs ? "by outputs" : isBelated ? "by bits, as an address does not hold the picture" : "",
   ].filter(Boolean).join(" · ");
   if (hits.length) {
     const isCut = total !== null && total > hits.length;

@@ -36,6 +36,7 @@ export class Controls {
   setUp(info) {
     const limit = info.limits.hits;
     this.bits = info.index.bits;
+    this.isByBits = info.model.ranking === "Hamming distance";
     this.choices = CHOICES.filter((k) => k <= limit);
     byId("radius").max = this.bits;
     byId("radius").value = Math.round(this.bits / 8);
@@ -58,10 +59,10 @@ export class Controls {
     this.showLabels();
   }
 
-  // Only what was uploaded has outputs; they have no radius, which counts bits.
+  // Only what was uploaded has outputs; they have no radius, which counts bits. A method with a distance of its own has neither.
   showRank(hasOutputs) {
-    byId("rank-control").hidden = !hasOutputs || this.state.radius !== null;
-    byId("radius-control").hidden = hasOutputs && this.state.rank === "outputs";
+    byId("rank-control").hidden = !this.isByBits || !hasOutputs || this.state.radius !== null;
+    byId("radius-control").hidden = !this.isByBits || (hasOutputs && this.state.rank === "outputs");
   }
 
   showRadius() {

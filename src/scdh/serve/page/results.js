@@ -39,6 +39,7 @@ export class Frame {
 export class Results {
   constructor(info) {
     this.bits = info.index.bits;
+    this.isByBits = info.model.ranking === "Hamming distance";
     this.hasPictures = info.pictures;
     this.cards = new Map();
   }
@@ -77,7 +78,7 @@ export class Results {
       const card = this.cards.get(id);
       if (!card) continue;
       card.frame.setCode(code, this.bits);
-      const drawn = strip(code, this.bits, queryCode);
+      const drawn = strip(code, this.bits, this.isByBits ? queryCode : null);
       card.space.replaceWith(drawn);
       card.space = drawn;
     }
@@ -88,15 +89,15 @@ export class Results {
   }
 }
 
-// Distances as texts: bits are counted; sums of outputs are real numbers, with as many digits as tell them apart.
-export function shownDistances(hits, isByOutputs) {
-  if (!isByOutputs) {
+// Distances as texts: bits are counted; others are real numbers, with as many digits as tell them apart.
+// meaning: what a real number is; null: bits are counted.
+export function shownDistances(hits, meaning) {
+  if (meaning === null) {
     return hits.map(({ distance }) => ({ number: String(distance), unit: distance === 1 ? " bit" : " bits", title: null }));
   }
-  const most = hits.at(-1)?.distance ?? 0;
+  const most = Math.max(...hits.map(({ distance }) => Math.abs(distance)), 0);
   const digits = most >= 100 ? 0 : most >= 10 ? 1 : most >= 1 ? 2 : 3;
-  const title = "Sum of the outputs of the model over the bits that differ";
-  return hits.map(({ distance }) => ({ number: distance.toFixed(digits), unit: "", title }));
+  return hits.map(({ distance }) => ({ number: distance.toFixed(digits), unit: "", title: meaning }));
 }
 
 // What is searched with: a picture of the visitor, an item, or a code.

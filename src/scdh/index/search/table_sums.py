@@ -1,19 +1,25 @@
-"""Search by weighted distances in several segments: by numpy for small work, or by kernels on threads."""
+"""Search by sums of table entries in several segments: by numpy for small work, or by kernels on threads.
+
+Tables are those of four bits (weighted distances, ``index.weights``) or of a byte (``index.byte_tables``).
+"""
 
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from scdh.code_checks import check_ranking
 from scdh.codes import Codes
+from scdh.errors import ConfigError
+from scdh.index.byte_tables import BYTE_VALUES, ByteTables, Floats, checked_tables, queries_at_once, table_distances
 from scdh.index.hits import Hits
 from scdh.index.kernels.distances import word_columns
 from scdh.index.kernels.threads import run
 from scdh.index.search import rounds, scan
 from scdh.index.segments import Segment
-from scdh.index.weights import Floats, table_distances, weight_tables
+from scdh.index.weights import check_weights, weight_tables
 
 # numpy takes as long for one pair as for this many Hamming distances.
 _PAIRS = 8
@@ -22,15 +28,39 @@ _QUERIES = 64
 _CELLS = 1 << 20  # distances that numpy has in memory at once
 
 Ranking = tuple[NDArray[np.int64], Floats]
+TablesOf = Callable[[slice], Floats]  # tables [q, bytes, 256] or [q, 2 · bytes, 16] of a slice of the queries
 
 
-def nearest(segments: Sequence[Segment], query_codes: Codes, weights: Floats, k: int, progress: bool) -> Hits:
-    """The k nearest items of each query by weighted distance, ordered by (distance, id)."""
-    count, width = len(query_codes), min(k, sum(len(segment) for segment in segments))
+def search(
+    segments: Sequence[Segment],
+    query_codes: Codes,
+    k: int,
+    weights: ArrayLike | None,
+    byte_tables: ByteTables | None,
+    progress: bool,
+) -> Hits:
+    """The k nearest items of each query by its weights of bits or by its tables of bytes, ordered by (distance, id)."""
+    count, bits = len(query_codes), query_codes.bits
+    if byte_tables is not None:
+        if weights is not None:
+            raise ConfigError("Distances are given by weights or by byte_tables, not by both.")
+        return nearest(segments, checked_tables(byte_tables, bits, count), count, k, queries_at_once(bits), progress)
+    check_ranking(query_codes.ranking, "weights are for bits that differ, so give byte_tables")
+    sizes = check_weights(weights, query_codes)
+    return nearest(
+        segments, lambda rows: weight_tables(query_codes[rows], sizes[rows]), count, k, rounds.ROUND, progress
+    )
+
+
+def nearest(segments: Sequence[Segment], tables_of: TablesOf, count: int, k: int, most: int, progress: bool) -> Hits:
+    """The k nearest items of each of ``count`` queries, ordered by (distance, id).
+
+    ``most`` is the largest number of queries whose tables are in memory at once.
+    """
+    width = min(k, sum(len(segment) for segment in segments))
     ids, distances = np.empty((count, width), np.int64), np.empty((count, width))
-    for batch in rounds.rounds(count if width else 0, width, rounds.ROUND, progress):
-        tables = weight_tables(query_codes[batch], weights[batch])
-        results = []
+    for batch in rounds.rounds(count if width else 0, width, most, progress, most):
+        tables, results = tables_of(batch), []
         for segment in segments:
             segment.check_words(segment.alive if 8 * len(segment) < segment.rows else None)
             rows, segment_distances = _in_segment(segment.words, tables, min(k, len(segment)), segment.alive)
@@ -60,7 +90,8 @@ def rank_again(
 def _in_segment(words: NDArray[Any], tables: Floats, k: int, allowed: NDArray[np.bool_] | None) -> Ranking:
     total = words.shape[1]
     rehearse = partial(_rehearse, scan.few_rows(words), np.zeros((1, *tables.shape[1:])))
-    by_kernel = scan.choose_kernel("weighted", words, _PAIRS * total * len(tables), rehearse)
+    kernel = "byte tables" if tables.shape[2] == BYTE_VALUES else "weighted"
+    by_kernel = scan.choose_kernel(kernel, words, _PAIRS * total * len(tables), rehearse)
     if not by_kernel and not scan.is_copied(total, allowed):
         return scan.on_allowed_rows(words, allowed, lambda part: _by_numpy(part, tables, k))
     if allowed is not None and 8 * np.count_nonzero(allowed) < total:
@@ -90,11 +121,13 @@ def _by_kernel(words: NDArray[Any], tables: Floats, k: int, allowed: NDArray[np.
 
 
 def _task(words: NDArray[Any], tables: Floats, span: range, k: int, mask: NDArray[np.bool_]) -> Ranking:
+    from scdh.index.kernels.byte_sums import nearest_by_bytes
     from scdh.index.kernels.weighing import nearest_by_weight
 
     # A span may have fewer than k rows; the rest keeps a distance beyond all others.
     rows, distances = np.zeros((len(tables), k), np.int64), np.full((len(tables), k), np.inf)
-    nearest_by_weight(words, tables, span.start, span.stop, k, mask, rows, distances)
+    kernel = nearest_by_bytes if tables.shape[2] == BYTE_VALUES else nearest_by_weight
+    kernel(words, tables, span.start, span.stop, k, mask, rows, distances)
     order = np.argsort(distances, axis=1, kind="stable")  # the kernel gives rows in ascending order
     return np.take_along_axis(rows, order, axis=1), np.take_along_axis(distances, order, axis=1)
 
