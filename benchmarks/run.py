@@ -60,6 +60,10 @@ def measure(section: str, options: argparse.Namespace, threads: int) -> list[Tab
         from benchmarks import search
 
         return search.measure(search.QUICK if options.quick else search.Plan(), threads)
+    if section == "quantised":
+        from benchmarks import quantised
+
+        return quantised.measure(quantised.QUICK if options.quick else quantised.Plan(), threads)
     if section == "approximate":
         from benchmarks import approximate
 

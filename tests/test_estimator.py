@@ -44,6 +44,16 @@ def test_digits_are_found_again(digits):
 
 
 @pytest.mark.slow
+def test_outputs_rank_items_where_a_method_has_a_distance_of_its_own(digits):
+    X, y = digits
+    fitted = HashTransformer("dqn", bits=16, epochs=2, random_state=0).fit(X[300:], y[300:])
+    codes, u = fitted.codes(X[:50]), fitted.outputs(X[:50])
+    assert fitted.hasher_.encode_outputs([(np.arange(50), u)]) == codes
+    index = scdh.HammingIndex(fitted.codes(X[300:]))
+    hits = index.search(codes, 1, byte_tables=fitted.hasher_.distance_tables(u))
+    assert (y[300:][hits.ids[:, 0]] == y[:50]).mean() > 0.8
+
+
 def test_names_and_many_labels(digits):
     X, y = digits
     names = np.array(["even", "odd"])[y % 2]

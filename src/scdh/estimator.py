@@ -168,9 +168,11 @@ class HashTransformer(TransformerMixin, BaseEstimator):
 
     def codes(self, X: Any) -> Codes:
         """The codes of ``X``, float [n, d], as an object that the index and ``evaluate`` take."""
-        check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float64, reset=False)
-        return self.hasher_.encode(self._standardise(X), batch_size=4096)
+        return self.hasher_.encode(self._prepared(X), batch_size=4096)
+
+    def outputs(self, X: Any) -> np.ndarray:
+        """u float32 [n, r] of ``X``, float [n, d]: the real outputs that ``HammingIndex.search`` can rank by."""
+        return self.hasher_.hash_outputs(self._prepared(X), batch_size=4096)
 
     def transform(self, X: Any) -> np.ndarray:
         """Packed codes of ``X``, float [n, d]: uint8 [n, ceil(bits/8)]."""
@@ -186,14 +188,13 @@ class HashTransformer(TransformerMixin, BaseEstimator):
         """
         from scdh.runs.ranking import score_ranking
 
-        check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float64, reset=False)
+        X = self._prepared(X)
         has_database = len(self.training_codes_) > 0
         labels = labels_like(y, len(X), *((self.training_labels_, self.classes_) if has_database else (None, None)))
         rows = np.flatnonzero(is_labelled(labels))
         if not len(rows):
             raise ValueError("No row of y has a label, so there is nothing to score by.")
-        u = self.hasher_.hash_outputs(self._standardise(X[rows]), batch_size=4096)
+        u = self.hasher_.hash_outputs(X[rows], batch_size=4096)
         codes = self.hasher_.encode_outputs([(rows, u)])
         database = (self.training_codes_, self.training_labels_) if has_database else (codes, labels[rows])
         return score_ranking(self.hasher_, codes, u, labels[rows], *database, leave_one_out=not has_database).map
@@ -203,13 +204,15 @@ class HashTransformer(TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         return np.array([f"byte{i}" for i in range((self.hasher_.bits + 7) // 8)], dtype=object)
 
+    def _prepared(self, X: Any) -> np.ndarray:
+        check_is_fitted(self)
+        return self._standardise(validate_data(self, X, dtype=np.float64, reset=False))
+
     def _standardise(self, X: np.ndarray) -> np.ndarray:
         return ((X - self.mean_) / self.scale_).astype(np.float32)
 
     def _seed(self) -> int:
-        state = self.random_state
-        if state is None:
-            state = np.random.RandomState(None).randint(2**31)
+        state = np.random.RandomState(None) if self.random_state is None else self.random_state
         return int(state.randint(2**31)) if isinstance(state, np.random.RandomState) else int(state)
 
     def _config(self, seed: int) -> Any:
@@ -241,8 +244,7 @@ class HashTransformer(TransformerMixin, BaseEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.target_tags.required = self._needs_labels()
-        tags.target_tags.multi_output = False
+        tags.target_tags.required, tags.target_tags.multi_output = self._needs_labels(), False
         tags.transformer_tags.preserves_dtype = []
         return tags
 
@@ -292,9 +294,7 @@ class SCDHTransformer(HashTransformer):
             random_state=random_state,
             verbose=verbose,
         )
-        self.lam = lam
-        self.mu = mu
-        self.alpha = alpha
+        self.lam, self.mu, self.alpha = lam, mu, alpha
 
     def _method(self) -> tuple[str, dict[str, Any]]:
         return "scdh", {"lam": self.lam, "mu": self.mu, "alpha": self.alpha}

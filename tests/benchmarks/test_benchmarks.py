@@ -17,6 +17,7 @@ from benchmarks import (
     first_search,
     made_up,
     outputs,
+    quantised,
     radius,
     report,
     search,
@@ -64,6 +65,7 @@ def measured(module, plan):
 def test_sections_give_rows_a_report_and_pictures(tmp_path):
     tables_of = {"search": measured(search, SEARCH), "radius": measured(radius, RADIUS)}
     tables_of["approximate"] = measured(approximate, approximate.Plan(items=600, queries=6, turns=1))
+    tables_of["quantised"] = measured(quantised, quantised.Plan(items=700, bits=(16, 48), queries=5, turns=1))
     tables_of["evaluation"], tables_of["cost"] = measured(evaluation, EVALUATION), measured(cost, COST)
     # By size, by other k, by other bits, clustered; single queries by size and with one thread.
     assert len(tables_of["search"][report.BATCH].rows) == 2 + 1 + 2 + 1

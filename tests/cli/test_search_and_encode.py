@@ -17,6 +17,7 @@ from scdh.extras import missing_packages
 from scdh.nets.network import weights_fingerprint
 from tests.cli.commands import must, run, run_json
 from tests.data.data_files import write_pictures
+from tests.serve.conftest import save_own_distance, some_vectors
 
 
 @pytest.fixture(scope="module")
@@ -105,7 +106,6 @@ def test_search_and_encode_load_no_experiments(photos: Path) -> None:
 @pytest.mark.parametrize(
     "command",
     [
-        "index {files}/own.codes --out {files}/own.index",
         "index {files}/own.codes --append --renumber --out {files}/plain.index",
         "index {files}/own.codes --to milvus:{files}/vectors.db/own",
         "search {files}/plain.index --codes {files}/own.codes",
@@ -128,6 +128,47 @@ def test_codes_with_a_ranking_of_their_own_are_refused(command: str, tmp_path: P
     assert (tmp_path / "plain.index").read_bytes() == before
     assert not (tmp_path / "own.index").exists()
     assert not (tmp_path / "vectors.db").exists()
+
+
+@pytest.mark.parametrize("name", ["dqn", "cls_onehot"])
+def test_a_distance_of_the_methods_own_is_searched_with_the_model(name: str, tmp_path: Path) -> None:
+    hasher, codes = save_own_distance(tmp_path, name, 30)
+    own, model = f"{tmp_path}/own.index", f"--model {tmp_path}/model"
+    vectors = some_vectors(3)
+    np.save(tmp_path / "queries.npy", vectors)
+    must(f"encode {tmp_path}/model {tmp_path}/queries.npy --out {tmp_path}/queries.codes")
+    index, tables = HammingIndex(codes), hasher.distance_tables(hasher.hash_outputs(vectors))
+
+    def found(command: str) -> list[list[int]]:
+        return [[hit["id"] for hit in one["hits"]] for one in run_json(f"{command} --json")["queries"]]
+
+    expected = index.search(codes[:3], 4, byte_tables=tables).ids.tolist()
+    assert found(f"search {own} {model} {tmp_path}/queries.npy -k 4") == expected
+    of_codes = index.search(codes[:3], 4, byte_tables=hasher.distance_tables(codes[:3])).ids.tolist()
+    assert found(f"search {own} {model} --codes {tmp_path}/queries.codes -k 4") == of_codes
+    row = index.search(codes[:1], 5, byte_tables=hasher.distance_tables(codes[:1])).ids[0]
+    assert found(f"search {own} {model} --row 0 -k 4") == [row[row != 0][:4].tolist()]
+    even = [item for item in found(f"search {own} {model} --row 0 -k 29")[0] if item % 2 == 0]
+    assert found(f"search {own} {model} --row 0 -k 2 --label even") == [even[:2]]
+    if name == "cls_onehot":  # whole classes are equally near, and that is said
+        same = int((codes.packed == codes.packed[0]).all(1).sum()) - 1
+        assert f"{same} items are at distance 0.0000" in must(f"search {own} {model} --row 0 -k 1")
+    assert f"scdh search {own} --model" in must(f"info {own}")
+    for given, sentence in {
+        "--row 0": "which the model computes that made it: give --model RUN.",
+        f"{model} --row 0 --radius 2": "for which there is no --radius.",
+        f"{model} {tmp_path}/queries.npy --rank outputs": "for which there is no --rank outputs.",
+    }.items():
+        code, _, message = run(f"search {own} {given}")
+        assert code == 2
+        assert message.endswith(f"{sentence}\n")
+        assert message.count("\n") == 1
+
+
+def test_a_model_is_no_query_where_bits_rank(photos: Path) -> None:
+    code, _, message = run(f"search {photos}/all.index --model {photos}/run --row 0")
+    assert code == 2
+    assert message.endswith("rank by themselves; --model is for images, so leave it out.\n")
 
 
 @pytest.mark.skipif(bool(missing_packages("openvino")), reason="openvino is not installed")

@@ -102,7 +102,7 @@ def test_codes_without_names_or_model(tmp_path):
     assert facts["ranked_by"] == "own distance"
     assert facts["names"] is False
     assert "model_fingerprint" not in facts
-    assert facts["next"] == []
+    assert facts["next"] == [f"scdh index {tmp_path}/own.codes --out {tmp_path}/own.index"]
     Codes.from_bits(np.eye(4, dtype=np.uint8), metadata={"model": "0" * 16}).save(tmp_path / "lost.codes")
     assert "no run or model near this file" in must(f"info {tmp_path}/lost.codes")
     Codes.from_bits(np.zeros((0, 4), np.uint8)).save(tmp_path / "none.codes")

@@ -197,7 +197,7 @@ def test_a_method_with_its_own_distance_is_ranked_by_it(tmp_path, monkeypatch):
     settings = {"method.name": "dsh", "train.epochs": 1, "method.bits": 12, "train.epoch_steps": 5}
     train(load_config("demo-digits", overrides=settings), tmp_path / "run", quiet=True)
     page, contents = page_of(tmp_path / "run")
-    assert contents.ranked.index is None
+    assert not contents.ranked.is_by_bits
     assert "distance 0" in page.text
     assert "not shown" not in page.text
     assert "precision within radius" not in page.text

@@ -47,6 +47,20 @@ def some_vectors(count: int) -> np.ndarray:
     return np.random.default_rng(0).normal(size=(count, 5)).astype(np.float32)
 
 
+def save_own_distance(folder: Path, name: str, count: int) -> tuple[Hasher, Codes]:
+    """A model of embeddings of width 5 whose method ranks by a distance of its own, and an index of ``count`` items."""
+    torch.manual_seed(0)
+    overrides = {"method.name": name, "method.bits": 16, "net.backbone": "features"}
+    hasher = Hasher.build(load_config(overrides=overrides), ["a", "b", "c"], False, 5)
+    if name == "dqn":
+        u = torch.from_numpy(hasher.hash_outputs(some_vectors(300)))
+        hasher.network.head.quantiser.fit(u, np.random.default_rng(0))
+    hasher.save(folder / "model")
+    codes = hasher.encode(some_vectors(count))
+    save_index(folder / "own.index", codes, hasher.fingerprint(), np.arange(count) % 2, ["even", "odd"])
+    return hasher, codes
+
+
 def save_index(path: Path, codes: Codes, model: str, labels: np.ndarray, label_names: list[str]) -> None:
     """An index whose items are called ``item 0`` … and have these labels."""
     ids = np.arange(len(codes)) if codes.ids is None else codes.ids

@@ -6,13 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scdh import Client
 from scdh.codes import Codes
-from scdh.config import load_config
 from scdh.errors import CodesError, ConfigError, ServiceError
 from scdh.hasher import Hasher
 from scdh.index import HammingIndex
@@ -21,7 +19,7 @@ from scdh.serve.refusals import Refusal
 from scdh.serve.service import Service
 from scdh.serve.settings import Settings
 from scdh.serve.snapshot import Asked, Question, Snapshot, find_all
-from tests.serve.conftest import BITS, picture, save_index, save_model, some_vectors
+from tests.serve.conftest import BITS, picture, save_index, save_model, save_own_distance, some_vectors
 from tests.serve.hosted import hosted
 
 
@@ -184,14 +182,7 @@ def test_the_document_has_the_parameter(site):
 def own(request, tmp_path_factory):
     """A service whose method ranks by a distance of its own, its model, items and settings."""
     folder = tmp_path_factory.mktemp("own")
-    overrides = {"method.name": request.param, "method.bits": 16, "net.backbone": "features"}
-    hasher = Hasher.build(load_config(overrides=overrides), ["a", "b", "c"], False, 5)
-    if request.param == "dqn":
-        u = torch.from_numpy(hasher.hash_outputs(some_vectors(300)))
-        hasher.network.head.quantiser.fit(u, np.random.default_rng(0))
-    hasher.save(folder / "model")
-    codes = hasher.encode(some_vectors(40))
-    save_index(folder / "own.index", codes, hasher.fingerprint(), np.arange(40) % 2, ["even", "odd"])
+    hasher, codes = save_own_distance(folder, request.param, 40)
     given = Settings(str(folder / "model"), str(folder / "own.index"), token="a-secret-of-length")
     with hosted(given) as running, Client(running.url, token="a-secret-of-length") as calls:
         yield calls, hasher, HammingIndex(codes), given

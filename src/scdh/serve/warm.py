@@ -6,7 +6,6 @@ import numpy as np
 
 from scdh.codes import Codes
 from scdh.index import HammingIndex
-from scdh.index.byte_tables import BYTE_VALUES, queries_at_once
 from scdh.index.search.loading import wait_for_loads
 from scdh.index.search.scan import WORTH_LOADING
 from scdh.serve.snapshot import Question, Snapshot
@@ -20,7 +19,7 @@ def warm_search(snapshot: Snapshot) -> None:
     rng = np.random.default_rng(0)
     queries = Codes.from_signs(rng.random((-(-WORTH_LOADING // _ROWS), bits)) < 0.5)
     if snapshot.distance_tables is not None:
-        return _warm_tables(queries[: min(len(queries), queries_at_once(bits))], rng)
+        return load_table_loop(bits)
     if isinstance(snapshot.index, HammingIndex):
         made_up = HammingIndex(Codes.from_signs(rng.random((_ROWS, bits)) < 0.5))
         made_up.search(queries, 10, by="scan")
@@ -32,8 +31,10 @@ def warm_search(snapshot: Snapshot) -> None:
         snapshot.find(queries[:1], Question(10, radius=0), [None])
 
 
-def _warm_tables(queries: Codes, rng: np.random.Generator) -> None:
-    """The loop that ranks by a distance of the method's own."""
-    made_up = HammingIndex(Codes.from_signs(rng.random((_ROWS, queries.bits)) < 0.5))
-    made_up.search(queries, 10, byte_tables=np.zeros((len(queries), queries.packed.shape[1], BYTE_VALUES)))
+def load_table_loop(bits: int) -> None:
+    """Load what ranks codes of ``bits`` bits by a distance of the method's own."""
+    rng, width = np.random.default_rng(0), -(-bits // 8)
+    made_up = HammingIndex(Codes.from_signs(rng.random((_ROWS, bits)) < 0.5))
+    queries = made_up.codes_of(np.arange(-(-WORTH_LOADING // _ROWS)))
+    made_up.search(queries, 10, byte_tables=lambda rows: np.zeros((rows.stop - rows.start, width, 256)))
     wait_for_loads()

@@ -7,7 +7,7 @@ from scdh.codes import Codes
 from scdh.hasher import Hasher
 from scdh.index import HammingIndex
 from scdh.serve.settings import Settings
-from tests.serve.conftest import BITS, picture, save_index, save_model, some_vectors
+from tests.serve.conftest import BITS, picture, save_index, save_model, save_own_distance, some_vectors
 from tests.serve.hosted import hosted
 
 
@@ -127,3 +127,39 @@ def test_an_embedding_can_be_ranked_by_outputs(open_tab, tmp_path):
         codes, u = hasher.encode(vector[None], outputs=True)
         expected = HammingIndex.load(tmp_path / "own.index").search(Codes(codes.packed, BITS), 9, weights=np.abs(u))
         assert tab.ids() == expected.ids[0].tolist()
+
+
+@pytest.mark.parametrize("name", ["dqn", "cls_onehot"])
+def test_a_distance_of_the_methods_own_has_neither_radius_nor_rank(open_tab, tmp_path, name):
+    hasher, codes = save_own_distance(tmp_path, name, 30)
+    vector = np.random.default_rng(3).normal(size=5).astype(np.float32)
+    u = hasher.hash_outputs(vector[None])
+    index = HammingIndex(codes)
+    with hosted(Settings(f"{tmp_path}/model", f"{tmp_path}/own.index")) as running:
+        tab = open_tab(running.url)
+        tab.wait_for_results()
+        tab.page.fill("#code-text", " ".join(map(str, vector.tolist())))
+        tab.page.press("#code-text", "Enter")
+        tab.wait_for_results("24 results")
+        tab.page.locator("#results-note", has_text=f"by {hasher.method.ranking}").wait_for()
+        expected = index.search(codes[:1], 24, byte_tables=hasher.distance_tables(u))
+        assert tab.ids() == expected.ids[0].tolist()
+        assert real_distances(tab) == pytest.approx(expected.distances[0].tolist(), abs=0.006)
+        for control in ("#rank-control", "#radius-control"):
+            assert tab.page.locator(control).is_hidden()
+        assert tab.page.locator("#grid .strip").first.get_attribute("aria-label") == f"Code of {codes.bits} bits"
+        # Another setting still ranks by what was given, not by its code.
+        tab.page.get_by_role("checkbox", name="odd").check()
+        tab.wait_for_results("15 results")
+        odd = index.search(codes[:1], 24, byte_tables=hasher.distance_tables(u), only=np.arange(1, 30, 2))
+        assert tab.ids() == odd.ids[0].tolist()
+        # An item is looked up by what its code stands for.
+        tab.page.get_by_role("button", name="Clear the filter").click()
+        tab.wait_for_results("24 results")
+        tab.page.locator("#grid .card").first.click()
+        tab.page.locator(".query-kind", has_text="Similar to").wait_for()
+        tab.wait_for_results("24 results")
+        own = expected.ids[0, 0]
+        code = index.codes_of([own])
+        near = index.search(code, 25, byte_tables=hasher.distance_tables(code)).ids[0]
+        assert tab.ids() == near[near != own][:24].tolist()

@@ -9,6 +9,9 @@ from scdh.index.kernels.keeping import keep_nearest
 
 # Rows whose sums are taken together: they stay in the first cache beside the tables of a query.
 _ROWS = 256
+# Rows that a query is compared with before the next one is: few enough to stay in the second cache for all queries,
+# many enough for the tables of a query to be read from there once.
+_BLOCK = 32 * _ROWS
 
 
 @compiled
@@ -24,19 +27,20 @@ def nearest_by_bytes(
     found_rows, found = np.empty((count, 2 * k + _ROWS), np.int64), np.empty((count, 2 * k + _ROWS))
     counts, limits = np.zeros(count, np.int64), np.full(count, np.inf)
     sums, kept = np.empty(_ROWS), np.empty(2 * k + _ROWS)
-    for start in range(first, last, _ROWS):
-        size = min(_ROWS, last - start)
+    for block in range(first, last, _BLOCK):
         for i in range(count):
-            _add_up(base, start, size, tables[i], sums)
             total, limit = counts[i], limits[i]
-            for j in range(size):
-                d = sums[j]
-                found_rows[i, total], found[i, total] = start + j, d
-                total += np.int64(d < limit and (allowed.size == 0 or allowed[start + j]))
-            if total >= 2 * k or (total >= k and limit == np.inf):
-                limits[i] = keep_nearest(found_rows[i], found[i], total, k, kept)
-                total = k
-            counts[i] = total
+            for start in range(block, min(last, block + _BLOCK), _ROWS):
+                size = min(_ROWS, last - start)
+                _add_up(base, start, size, tables[i], sums)
+                for j in range(size):
+                    d = sums[j]
+                    found_rows[i, total], found[i, total] = start + j, d
+                    total += np.int64(d < limit and (allowed.size == 0 or allowed[start + j]))
+                if total >= 2 * k or (total >= k and limit == np.inf):
+                    limit = keep_nearest(found_rows[i], found[i], total, k, kept)
+                    total = k
+            counts[i], limits[i] = total, limit
     for i in range(count):
         total = counts[i]
         if total > k:
