@@ -3,9 +3,9 @@
 Each FOLDER holds a finished `scdh compare`, whose tables are taken as it made them; the page keeps its other parts as
 they stand, so that one comparison can be made anew without the folders of the others. Runs that share a machine with
 other work say nothing about time, so `--times FOLDER` names a comparison of the same data and settings with one seed
-that ran alone: the seconds of its epochs are those of the page. The first one makes a table of steps too. CIFAR-10 is
-put beside published scores (published.json), with the agreement of the two orders. What is written by hand, why an
-order differs, is read from all_methods_notes.md.
+that ran alone: the seconds of its epochs are those of the page, also of parts that are not made anew. `--steps FOLDER`
+makes a table of steps of such a comparison. CIFAR-10 is put beside published scores (published.json), with the
+agreement of the two orders. What is written by hand, why an order differs, is read from all_methods_notes.md.
 """
 
 import argparse
@@ -57,6 +57,11 @@ STEPS_NOTE = (
     "validation MAP: by the epochs that each of the runs above needed."
 )
 
+ALONE_NOTE = (
+    "Seconds of one run of each method, one after the other with one thread and nothing else on the machine, at the "
+    "usual learning rate; to a validation MAP: of the same run, by whole epochs."
+)
+
 
 def quiet_seconds(times: ComparisonResults) -> dict[str, list[float]]:
     """Method → seconds of training until the end of each epoch, of runs that had the machine to themselves."""
@@ -84,6 +89,26 @@ def time_table(results: ComparisonResults, quiet: dict[str, list[float]]) -> str
     return markdown_table(["method", "training, s", f"to {target:.2f}, s"], rows)
 
 
+def with_times(text: str, times: list[ComparisonResults]) -> str:
+    """A part of the page, whose comparison is not at hand, with times of runs of the same data that ran alone; both
+    columns are theirs, at the validation MAP that the part has."""
+    before, heading, rest = text.partition("### Time\n")
+    target = re.search(r"\| to (\d\.\d+), s \|", rest)
+    if not heading or target is None:
+        return text
+    own = [one for one in times if f"Fingerprint of the data {one.data.fingerprint};" in rest and _fits(one, rest)]
+    if not own:
+        return text
+    alone = own[0].model_copy(update={"target": float(target[1])})
+    after = rest[re.search(r"^(### |- \*\*)", rest, flags=re.M).start() :]  # type: ignore[union-attr]
+    return f"{before}{heading}\n{ALONE_NOTE}\n\n{time_table(alone, quiet_seconds(alone))}\n\n{after}"
+
+
+def _fits(alone: ComparisonResults, text: str) -> bool:
+    """Whether a part of the page has these epochs and steps."""
+    return conditions(alone)["Budget"] in text
+
+
 def step_section(times: ComparisonResults) -> str:
     """What a step of each method costs, and what a run costs once."""
     steps, rows = times.budget.steps[0], []
@@ -98,8 +123,7 @@ def step_section(times: ComparisonResults) -> str:
     about = (
         f"One run of each with one thread, one after the other and nothing else on the machine: {times.data.name}, "
         f"{max(times.bits)} bits, frozen features, {steps:,} steps. A step is that of the median epoch; once a run: "
-        "seconds beyond that, where they are at least 0.5 (FTDE infers its bits). The parts above whose times were "
-        "taken while the other core trained a network are within a fifth of these."
+        "seconds beyond that, where they are at least 0.5 (FTDE infers its bits)."
     )
     columns = ["method", "ms a step", "times the fastest", "once a run, s"]
     return f"## {STEPS_TITLE}\n\n{about}\n\n{markdown_table(columns, rows)}"
@@ -227,11 +251,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("folders", nargs="*", metavar="TITLE=FOLDER", help="a heading, and the folder of a comparison")
     parser.add_argument("--times", type=Path, nargs="+", default=[], help="folders of comparisons that ran alone")
+    parser.add_argument("--steps", type=Path, help="folder of a comparison that ran alone, for the table of steps")
     parser.add_argument("--target", type=float, help="validation MAP to which times are told, in place of the folder's")
     options = parser.parse_args()
     notes = read_notes(HERE / "all_methods_notes.md")
     times = [ComparisonResults.read(folder) for folder in options.times]
-    sections = {title: f"## {title}\n\n{with_note(text, notes.get(title))}" for title, text in read_notes(PAGE).items()}
+    kept = {title: with_times(with_note(text, notes.get(title)), times) for title, text in read_notes(PAGE).items()}
+    sections = {title: f"## {title}\n\n{text}" for title, text in kept.items()}
     for text in options.folders:
         title, _, folder = text.partition("=")
         results = ComparisonResults.read(Path(folder))
@@ -240,8 +266,8 @@ def main() -> None:
         sections[title] = section(title, results, notes, times)
     published = json.loads((HERE / "published.json").read_text(encoding="utf-8"))
     sections = {title: with_published(text, published) for title, text in sections.items()}
-    if times:
-        sections[STEPS_TITLE] = step_section(times[0])
+    if options.steps is not None:
+        sections[STEPS_TITLE] = step_section(ComparisonResults.read(options.steps))
     sections.pop(SIDE_TITLE, None)
     first = [text for text in (side_by_side(sections, notes.get(SIDE_TITLE)),) if text]
     with replacing(PAGE) as temporary:

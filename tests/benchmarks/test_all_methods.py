@@ -80,7 +80,7 @@ def test_the_page_has_tables_times_and_published_scores(tmp_path: Path, monkeypa
     )
     monkeypatch.setattr(all_methods, "PAGE", page)
     monkeypatch.setattr(all_methods, "HERE", tmp_path)
-    monkeypatch.setattr("sys.argv", ["all_methods", f"Digits={out}", "--times", str(out)])
+    monkeypatch.setattr("sys.argv", ["all_methods", f"Digits={out}", "--times", str(out), "--steps", str(out)])
     all_methods.main()
     text = page.read_text(encoding="utf-8")
     assert "A remark." in text
@@ -101,3 +101,16 @@ def test_the_page_has_tables_times_and_published_scores(tmp_path: Path, monkeypa
     assert all_methods.epochs_to(cells[0], 2.0) is None
     table = all_methods.time_table(results.model_copy(update={"target": 0.0}), {"dsh": [1.0, 3.0]})
     assert "| DSH | 3.0 | 1.0 |" in table  # both seeds are there after their first epoch
+
+    # A part that is kept gets times of runs of its own data only.
+    (part,) = [own for name, own in all_methods.read_notes(page).items() if name == "Digits"]
+    before, _, rest = part.partition("### Time\n")
+    assert all_methods.with_times(before, [results]) == before
+    old = f"{before}### Time\n\nOld.\n\n| method | training, s | to 0.00, s |\n\n{rest[rest.index('- **Pro') :]}"
+    made = all_methods.with_times(old, [results])
+    assert "Old." not in made
+    assert all_methods.ALONE_NOTE in made
+    assert made.endswith(rest[rest.index("- **Pro") :])
+    for own, another in ((results.data.fingerprint, "another"), ("optimiser steps", "other steps")):
+        part = old.replace(own, another)
+        assert all_methods.with_times(part, [results]) == part

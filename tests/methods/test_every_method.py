@@ -68,7 +68,7 @@ def test_its_description_and_settings_make_sense(name):
     assert method_settings(name, {}) == declared(name).Settings()
     with pytest.raises(ConfigError, match=f"Unknown {name} setting 'no_such_setting'"):
         method_settings(name, {"no_such_setting": 1})
-    assert method.ranking == HAMMING or method.distances is not Method.distances
+    assert method.ranking == HAMMING or method.distance_tables is not Method.distance_tables
 
 
 @pytest.mark.parametrize("name", TRAINED)

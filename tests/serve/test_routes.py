@@ -36,6 +36,7 @@ def test_state(site):
     assert info["model"] == {
         "method": "scdh",
         "bits": BITS,
+        "ranking": "Hamming distance",
         "backbone": "small_conv",
         "fingerprint": hasher.fingerprint(),
         "input": "images",

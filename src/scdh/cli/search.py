@@ -172,7 +172,8 @@ def _check_query(inputs: list[str], model: str | None, codes: Path | None, row: 
     if not given and model is not None:
         raise ConfigError("--model needs at least one image to encode.")
     if len(given) != 1:
-        raise ConfigError(f"The query is one of an image, --codes and --row, not {' and '.join(given) or 'none'}.")
+        got = " and ".join(given) or "none"
+        raise ConfigError(f"The query is one of an image with --model, --codes and --row, not {got}.")
 
 
 def _check_one_row(row: list[str] | None) -> None:
