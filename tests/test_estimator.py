@@ -43,7 +43,6 @@ def test_digits_are_found_again(digits):
     assert scores.map > 0.94
 
 
-@pytest.mark.slow
 def test_outputs_rank_items_where_a_method_has_a_distance_of_its_own(digits):
     X, y = digits
     fitted = HashTransformer("dqn", bits=16, epochs=2, random_state=0).fit(X[300:], y[300:])
@@ -54,6 +53,7 @@ def test_outputs_rank_items_where_a_method_has_a_distance_of_its_own(digits):
     assert (y[300:][hits.ids[:, 0]] == y[:50]).mean() > 0.8
 
 
+@pytest.mark.slow
 def test_names_and_many_labels(digits):
     X, y = digits
     names = np.array(["even", "odd"])[y % 2]

@@ -7,7 +7,9 @@ from scdh.codes import HAMMING, Codes
 from scdh.errors import CodesError
 
 _USUAL_CALL = "; Codes.from_signs(array) makes them of real numbers [n, bits]"
-_OTHER_WAY = {HAMMING: ", so Hamming distances cannot rank them; `scdh search` with --model and `scdh evaluate` can"}
+_OTHER_WAY = {
+    HAMMING: ", so Hamming distances cannot rank them; `scdh search INDEX --model RUN` and `scdh evaluate RUN` can"
+}
 
 
 def check_codes(value: object, name: str, bits: int | None = None) -> Codes:

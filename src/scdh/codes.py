@@ -32,6 +32,16 @@ RANKING = "ranking"
 FORMAT = "scdh-codes"
 
 
+def ranking_of(metadata: Mapping[str, str]) -> str:
+    """The name of the distance by which codes with these metadata rank items."""
+    return metadata.get(RANKING, HAMMING)
+
+
+def ranking_metadata(ranking: str) -> dict[str, str]:
+    """What codes that rank by this distance carry."""
+    return {} if ranking == HAMMING else {RANKING: ranking}
+
+
 class Codes:
     """n binary codes of ``bits`` bits each, which never change.
 
@@ -142,7 +152,7 @@ class Codes:
         ids = np.concatenate([part.ids for part in parts if part.ids is not None]) if with_ids else None
         metadata = parts[0].metadata
         if any(part.metadata != metadata for part in parts):
-            metadata = {RANKING: rankings[0]} if rankings != [HAMMING] else {}
+            metadata = ranking_metadata(rankings[0])
         return cls(np.concatenate([part.packed for part in parts]), lengths[0], ids, metadata)
 
     @property
@@ -168,7 +178,7 @@ class Codes:
     @property
     def ranking(self) -> str:
         """The name of the distance by which these codes rank items."""
-        return self._metadata.get(RANKING, HAMMING)
+        return ranking_of(self._metadata)
 
     def unpack(self) -> NDArray[np.uint8]:
         """The bits as 0/1, uint8 [n, bits]."""

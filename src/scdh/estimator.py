@@ -167,11 +167,11 @@ class HashTransformer(TransformerMixin, BaseEstimator):
         self.hasher_ = hasher.with_network(trained.net)  # a teacher, where the method has one
 
     def codes(self, X: Any) -> Codes:
-        """The codes of ``X``, float [n, d], as an object that the index and ``evaluate`` take."""
+        """The codes of ``X``, float [n, d], as an object that the index takes."""
         return self.hasher_.encode(self._prepared(X), batch_size=4096)
 
     def outputs(self, X: Any) -> np.ndarray:
-        """u float32 [n, r] of ``X``, float [n, d]: the real outputs that ``HammingIndex.search`` can rank by."""
+        """u float32 [n, r] of ``X``, float [n, d]: for ``weights=abs(u)`` or ``hasher_.distance_tables(u)``."""
         return self.hasher_.hash_outputs(self._prepared(X), batch_size=4096)
 
     def transform(self, X: Any) -> np.ndarray:

@@ -8,7 +8,7 @@ from typing import Any, Literal, overload
 
 import numpy as np
 
-from scdh.codes import HAMMING, RANKING, Codes
+from scdh.codes import Codes, ranking_metadata
 from scdh.config import RunConfig, parse_config
 from scdh.data.arrays.loose import item_count, item_sources
 from scdh.data.batches.loaders import Batch, OnBadImage, check_loading
@@ -176,7 +176,7 @@ class Hasher:
             workers: processes that decode images; None: chosen by the machine.
             on_bad_image: "fail", or "skip" to leave unreadable images out.
             progress: show a bar.
-            outputs: also give the real outputs, for ``index.search(codes, weights=abs(u))``.
+            outputs: also give the real outputs, for ``index.search(codes, weights=abs(u))`` or :meth:`distance_tables`.
             engine: "torch"; "openvino", which is faster on a CPU; "auto": openvino where it is of use.
 
         Returns:
@@ -227,7 +227,7 @@ class Hasher:
             network: the network that gave them, where it is not this model's own.
         """
         network = network or self.network
-        metadata = {} if self.method.ranking == HAMMING else {RANKING: self.method.ranking}
+        metadata = ranking_metadata(self.method.ranking)
         pieces = [Codes.from_signs(self.method.signs(network, u), rows, metadata) for rows, u in outputs]
         if not pieces:
             return Codes.from_signs(np.zeros((0, self.bits), np.float32), np.zeros(0, np.int64), metadata)

@@ -1,5 +1,6 @@
 """What `scdh search` and `scdh encode` load and compute, and which codes they refuse."""
 
+import html
 import subprocess
 import sys
 from pathlib import Path
@@ -17,7 +18,7 @@ from scdh.extras import missing_packages
 from scdh.nets.network import weights_fingerprint
 from tests.cli.commands import must, run, run_json
 from tests.data.data_files import write_pictures
-from tests.serve.conftest import save_own_distance, some_vectors
+from tests.serve.conftest import save_model, save_own_distance, some_vectors
 
 
 @pytest.fixture(scope="module")
@@ -150,16 +151,30 @@ def test_a_distance_of_the_methods_own_is_searched_with_the_model(name: str, tmp
     assert found(f"search {own} {model} --row 0 -k 4") == [row[row != 0][:4].tolist()]
     even = [item for item in found(f"search {own} {model} --row 0 -k 29")[0] if item % 2 == 0]
     assert found(f"search {own} {model} --row 0 -k 2 --label even") == [even[:2]]
+    # Every code twice, and several queries at once: what a list leaves out of a tie is told for each of them.
+    twice = Codes(
+        np.repeat(codes.packed, 2, axis=0), codes.bits, metadata={**codes.metadata, "model": hasher.fingerprint()}
+    )
+    HammingIndex(twice).save(tmp_path / "twice.index")
+    told = must(f"search {tmp_path}/twice.index {model} {tmp_path}/queries.npy -k 1")
+    assert told.count("not shown") == len(vectors)
     if name == "cls_onehot":  # whole classes are equally near, and that is said
         same = int((codes.packed == codes.packed[0]).all(1).sum()) - 1
         assert f"{same} items are at distance 0.0000" in must(f"search {own} {model} --row 0 -k 1")
     assert f"scdh search {own} --model" in must(f"info {own}")
+    page = tmp_path / "hits.html"
+    must(f"search {own} {model} --row 0 --html {page}")
+    assert f"nearest by {hasher.method.ranking} first" in html.unescape(page.read_text())
+    save_model(tmp_path / "other", 5)
+    HammingIndex(Codes(codes.packed, codes.bits, metadata={RANKING: "none known"})).save(tmp_path / "unknown.index")
     for given, sentence in {
         "--row 0": "which the model computes that made it: give --model RUN.",
         f"{model} --row 0 --radius 2": "for which there is no --radius.",
         f"{model} {tmp_path}/queries.npy --rank outputs": "for which there is no --rank outputs.",
+        f"--model {tmp_path}/other --row 0": f"which {tmp_path}/other (SCDH) does not compute.",
     }.items():
-        code, _, message = run(f"search {own} {given}")
+        searched = f"{tmp_path}/unknown.index" if "other" in given else own
+        code, _, message = run(f"search {searched} {given}")
         assert code == 2
         assert message.endswith(f"{sentence}\n")
         assert message.count("\n") == 1

@@ -133,9 +133,9 @@ def test_verbs_that_a_method_does_not_have_say_so():
     with pytest.raises(TypeError, match="Bare has no fit; it is trained step by step"):
         method.fit(None, np.zeros((2, 2)), np.zeros(2), seed=0)
     codes = Codes.from_signs(np.ones((3, 8)))
-    with pytest.raises(ConfigError, match="ranks by Hamming distance, and has no tables"):
+    with pytest.raises(ConfigError, match="ranks by Hamming distance, which needs no tables"):
         method.distances(None, np.zeros((2, 2)), codes)
-    with pytest.raises(ConfigError, match="cannot tell outputs from codes"):
+    with pytest.raises(ConfigError, match="ranks by Hamming distance, which needs no tables"):
         method.outputs_of_codes(None, codes)
     assert (method.code_bits, method.teacher_decay, method.end_epoch(None, None, Moment())) == (8, 0.0, {})
 

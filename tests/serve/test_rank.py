@@ -14,6 +14,8 @@ from scdh.codes import Codes
 from scdh.errors import CodesError, ConfigError, ServiceError
 from scdh.hasher import Hasher
 from scdh.index import HammingIndex
+from scdh.index.search import loading, scan
+from scdh.serve import warm
 from scdh.serve.encoder import Encoded
 from scdh.serve.refusals import Refusal
 from scdh.serve.service import Service
@@ -238,3 +240,24 @@ def test_an_index_that_another_distance_ranks_is_refused(own, tmp_path):
         Service(replace(given, index=str(tmp_path / "plain.index")))._load()
     with pytest.raises(ConfigError, match=r"ranks by .*, which Milvus cannot; serve an index file\.$"):
         Service(replace(given, index="milvus:vectors.db/own"))._load()
+
+
+def test_a_method_that_tells_nothing_from_codes_refuses_items(own, monkeypatch):
+    calls, hasher, _, _ = own
+    monkeypatch.delattr(type(hasher.method), "outputs_of_codes")
+    with pytest.raises(ServiceError, match="cannot tell outputs from codes, so an item by itself is no query"):
+        calls.similar(3)
+
+
+@pytest.mark.parametrize("bits", [10, 1000])
+def test_the_loop_for_tables_is_loaded_before_the_first_request(bits, monkeypatch):
+    counted: dict[tuple[str, str], int] = {}
+    monkeypatch.setattr(scan, "_counted_pairs", counted)
+    monkeypatch.setattr(scan, "WORTH_LOADING", 1 << 22)
+    monkeypatch.setattr(warm, "WORTH_LOADING", 1 << 22)
+    codes = Codes(np.zeros((3, -(-bits // 8)), np.uint8), bits, metadata={"ranking": "its own"})
+    warm.warm_search(Snapshot(HammingIndex(codes), None, lambda outputs: None))
+    (kernel,) = {name for name, _ in counted}
+    assert kernel == "byte tables"
+    assert max(counted.values()) >= 1 << 22
+    assert all(loading.is_loaded(key) for key, work in counted.items() if work >= 1 << 22)

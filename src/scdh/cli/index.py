@@ -85,12 +85,17 @@ def _write_file(paths: list[Path], out: Path, append: bool, replace: bool, renum
 
 def _load_into_milvus(paths: list[Path], uri: str, renumber: bool, as_json: bool) -> None:
     from scdh.cli.index_file import add_codes, load_codes
-    from scdh.code_checks import check_hamming_codes, check_same_model
+    from scdh.code_checks import check_same_model
+    from scdh.codes import HAMMING
+    from scdh.errors import CodesError
     from scdh.index import HammingIndex
     from scdh.index.milvus import MilvusIndex
 
     loaded = load_codes(paths)
-    first = check_hamming_codes(loaded[0][1], f"The codes of {paths[0]}")
+    first = loaded[0][1]
+    if first.ranking != HAMMING:
+        ranked = f"{paths[0]} is ranked by {first.ranking}, not by {HAMMING}"
+        raise CodesError(f"{ranked}, which is all that Milvus knows; --out FILE writes an index file of it.")
     # Ids depend on the files alone, so the same command after an interruption sends the same ids.
     local = HammingIndex(first)
     ids = [local.ids if first.ids is None else first.ids]

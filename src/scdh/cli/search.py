@@ -72,7 +72,7 @@ def search(
     engine: EngineName = "auto",
     as_json: Json = False,
 ) -> None:
-    """Find the nearest items by Hamming distance; ties are ordered by id.
+    """Find the nearest items, by Hamming distance or by a distance of the model's own; ties are ordered by id.
 
     Where a list ends within a tie, a line below it says how many more items are at that distance. --html writes the
     hits as a page with pictures: of items whose names are image files, or of the rows of --data. --rank outputs sums
@@ -170,7 +170,7 @@ def _check_query(inputs: list[str], model: str | None, codes: Path | None, row: 
         came = f", but came with {given[1]}" if len(given) > 1 else ""
         raise ConfigError(f"{inputs[0]!r} needs --model, the model that made the index, to encode it{came}.")
     if not given and model is not None:
-        raise ConfigError("--model needs at least one image to encode.")
+        raise ConfigError("--model needs an image to encode (or, for a distance of its own, --row or --codes).")
     if len(given) != 1:
         got = " and ".join(given) or "none"
         raise ConfigError(f"The query is one of an image with --model, --codes and --row, not {got}.")
@@ -190,9 +190,9 @@ def _check_ranking(
     rank: str,
 ) -> None:
     """A distance of the method's own needs the model for every query, and has neither radius nor bits that count."""
-    from scdh.codes import HAMMING, RANKING
+    from scdh.codes import HAMMING, ranking_of
 
-    ranking = index.metadata.get(RANKING, HAMMING)
+    ranking = ranking_of(index.metadata)
     if ranking == HAMMING:
         if model is not None and not inputs:
             raise ConfigError(f"The codes of {name} rank by themselves; --model is for images, so leave it out.")

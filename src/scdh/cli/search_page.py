@@ -8,11 +8,13 @@ import numpy as np
 from scdh.cli.inputs import open_inputs
 from scdh.cli.search_hits import Search
 from scdh.cli.search_queries import SearchQueries
+from scdh.codes import ranking_of
 from scdh.data.row_names import RowNames
 from scdh.errors import DataError
 from scdh.experiments.pages.labels import label_text
 from scdh.experiments.pages.pictures import ShownHit, picture_of_file, pictures_of_source
 from scdh.experiments.report.hits_page import MOST_HITS, MOST_QUERIES, SearchedQuery, write_hits_page
+from scdh.index.weights import NAME as WEIGHTED
 
 if TYPE_CHECKING:
     from scdh.data.source import Source
@@ -62,7 +64,8 @@ def write_hits(
         shown.append(
             SearchedQuery(image, queries.names[n], label_text(sorted(labels)), hits, note, len(ids) - len(hits))
         )
-    write_hits_page(path, index_name, len(search.index), search.index.bits, shown, len(found))
+    ranking = ranking_of(search.index.metadata) if queries.outputs is None else WEIGHTED
+    write_hits_page(path, index_name, len(search.index), search.index.bits, ranking, shown, len(found))
 
 
 class _Pictures:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from scdh.cli.output import print_note
-from scdh.code_checks import check_ranked_codes, check_same_model
+from scdh.code_checks import check_same_model
 from scdh.codes import HAMMING, Codes
 from scdh.data.name_files import load_named_codes
 from scdh.data.row_names import RowNames
@@ -116,7 +116,11 @@ def ranked_by_model(queries: SearchQueries, model: str, index: "AnyIndex", index
 
     hasher = RunFolder(model).load_model()
     check_same_model(index.metadata, {"model": hasher.fingerprint()}, index_name, model)
-    check_ranked_codes(queries.codes, "The queries", hasher.bits, hasher.method.ranking)
+    if hasher.method.ranking != queries.codes.ranking:
+        name = hasher.method.about.title
+        raise ConfigError(
+            f"{index_name} is ranked by {queries.codes.ranking}, which {model} ({name}) does not compute."
+        )
     return replace(queries, byte_tables=hasher.distance_tables(queries.codes))
 
 

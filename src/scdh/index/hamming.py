@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from scdh.code_checks import check_codes, check_ranked_codes, check_ranking
-from scdh.codes import HAMMING, RANKING, Codes
+from scdh.codes import Codes, ranking_of
 from scdh.errors import CodesError, ConfigError
 from scdh.index.arguments import id_row, whole_number
 from scdh.index.byte_tables import ByteTables
@@ -77,7 +77,7 @@ class HammingIndex:
     @property
     def ranking(self) -> str:
         """The name of the distance by which the codes rank items."""
-        return self._metadata.get(RANKING, HAMMING)
+        return ranking_of(self._metadata)
 
     @property
     def ids(self) -> NDArray[np.int64]:

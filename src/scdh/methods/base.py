@@ -181,12 +181,18 @@ class Method(nn.Module):
     def distance_tables(self, net: Network, u: np.ndarray) -> np.ndarray:
         """For methods with a ``ranking`` of their own: tables [q, bytes, 256] of query outputs [q, r]; the distance to
         a code is the sum of the entries for its bytes."""
-        raise ConfigError(f"{self.about.title} ranks by {self.ranking}, and has no tables of another distance.")
+        raise ConfigError(self._no_tables())
 
     def outputs_of_codes(self, net: Network, codes: Codes) -> np.ndarray:
         """For methods with a ``ranking`` of their own: outputs [n, r] that codes stand for, where an item is looked up
         of which only the code is known."""
+        if self.ranking == HAMMING:
+            raise ConfigError(self._no_tables())
         raise ConfigError(f"{self.about.title} cannot tell outputs from codes, so an item by itself is no query.")
+
+    def _no_tables(self) -> str:
+        needed = "which needs no tables" if self.ranking == HAMMING else "but its file has no `distance_tables`"
+        return f"{self.about.title} ranks by {self.ranking}, {needed}."
 
     def distances(self, net: Network, u: np.ndarray, database: Codes) -> np.ndarray:
         """Real distances float64 [q, n] of query outputs [q, r] to codes, by the tables."""

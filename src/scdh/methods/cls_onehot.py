@@ -7,6 +7,7 @@ lengths. A query keeps its probabilities, and the items of one class are all at 
 """
 
 import numpy as np
+from scipy.special import softmax
 from torch import Tensor
 
 from scdh.codes import Codes
@@ -55,11 +56,13 @@ class ClsOnehot(Method):
 
     def distance_tables(self, net: Network, u: np.ndarray) -> np.ndarray:
         """1 − the query's probability of the item's class, whose bit is the only one of a code that is 1."""
-        exponentials = np.exp(u.astype(np.float64) - u.max(1, keepdims=True))
-        probabilities = exponentials / exponentials.sum(1, keepdims=True)
-        tables = -probabilities_of_bytes(probabilities)
+        tables = -probabilities_of_bytes(softmax(u.astype(np.float64), axis=1))
         tables[:, 0] += 1
         return tables
+
+    def distances(self, net: Network, u: np.ndarray, database: Codes) -> np.ndarray:
+        """The same without tables, which are large where there are many classes."""
+        return 1 - softmax(u.astype(np.float64), axis=1)[:, database.unpack().argmax(1)]
 
     def outputs_of_codes(self, net: Network, codes: Codes) -> np.ndarray:
         """Scores of a query that is sure of its class."""

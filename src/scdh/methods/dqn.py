@@ -99,10 +99,13 @@ class Dqn(Method):
         return np.unpackbits(words, axis=1).astype(np.float32) * 2 - 1
 
     def distance_tables(self, net: Network[DqnHead], u: np.ndarray) -> np.ndarray:
-        """−z · (what the code stands for): products of each slice of z with all its words."""
+        """−z · (what the code stands for): products of each slice of z with all its words.
+
+        Query by query, as a product for many differs in its last digits, and equal distances would not be equal.
+        """
         quantiser = net.head.quantiser
         words, z = quantiser.words.cpu().numpy().astype(np.float64), u.astype(np.float64)
-        return np.stack([-(z[:, part] @ words[:, part].T) for part in quantiser.slices], 1)
+        return np.concatenate([-(z[:, None, part] @ words[:, part].T) for part in quantiser.slices], 1)
 
     def outputs_of_codes(self, net: Network[DqnHead], codes: Codes) -> np.ndarray:
         quantiser = net.head.quantiser

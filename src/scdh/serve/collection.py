@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from scdh.code_checks import check_same_model
-from scdh.codes import HAMMING, RANKING, Codes
+from scdh.codes import HAMMING, Codes, ranking_of
 from scdh.data.name_files import load_names, names_of_index, save_names_to_append
 from scdh.data.row_names import RowNames, joined
 from scdh.errors import CodesError, ScdhError
@@ -95,7 +95,7 @@ class Collection:
         if index.bits != self._bits:
             raise CodesError(f"The index holds codes of {index.bits} bits, but the model gives {self._bits} bits.")
         check_same_model(index.metadata, {"model": self._model}, "The index", "the model")
-        if (ranking := index.metadata.get(RANKING, HAMMING)) != self._ranking:
+        if (ranking := ranking_of(index.metadata)) != self._ranking:
             raise CodesError(f"The index is ranked by {ranking}, but the model ranks by {self._ranking}.")
         own_names = self._is_file and not self._other_names
         names = names_of_index(Path(self._address), index) if own_names else self._names

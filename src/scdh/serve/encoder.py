@@ -13,12 +13,12 @@ import numpy as np
 import torch
 from PIL import Image
 
-from scdh.codes import HAMMING, RANKING, Codes
+from scdh.codes import HAMMING, Codes, ranking_metadata
 from scdh.data.batches.batch import Batch
 from scdh.data.images.decode import decode
 from scdh.data.source import BadImage
 from scdh.engine_names import Engine
-from scdh.errors import CodesError
+from scdh.errors import CodesError, ConfigError
 from scdh.hasher import Hasher
 from scdh.quantisation import FLOAT32, INT8
 from scdh.serve.admission import Admission
@@ -58,8 +58,7 @@ class Encoder:
     ) -> None:
         self.hasher, self._limits, self._engine = hasher, limits, engine
         self.takes_images, self.ranking = hasher.preprocess is not None, hasher.method.ranking
-        # Of codes without it, Hamming distances rank.
-        self.code_metadata = {} if self.ranking == HAMMING else {RANKING: self.ranking}
+        self.code_metadata = ranking_metadata(self.ranking)
         # What is wrong with an image is told to its client, not to the terminal.
         warnings.filterwarnings("ignore", module=r"PIL\.")
         self._decoders = ThreadPoolExecutor(DECODERS, thread_name_prefix="decode")
@@ -104,8 +103,12 @@ class Encoder:
         """Queries of which only the codes are known; with the outputs that these stand for, where the method has a
         distance of its own."""
         codes = Codes(codes.packed, codes.bits, metadata=self.code_metadata)
-        is_own = self.ranking != HAMMING
-        return Encoded(codes, self.hasher.method.outputs_of_codes(self.hasher.network, codes) if is_own else None)
+        if self.ranking == HAMMING:
+            return Encoded(codes, None)
+        try:
+            return Encoded(codes, self.hasher.method.outputs_of_codes(self.hasher.network, codes))
+        except ConfigError as error:  # a method that gives none
+            raise invalid(str(error)) from None
 
     def describe(self) -> dict[str, Any]:
         """What is told of the model."""

@@ -153,9 +153,14 @@ def test_a_distance_of_the_methods_own_has_neither_radius_nor_rank(open_tab, tmp
         tab.wait_for_results("15 results")
         odd = index.search(codes[:1], 24, byte_tables=hasher.distance_tables(u), only=np.arange(1, 30, 2))
         assert tab.ids() == odd.ids[0].tolist()
-        # An item is looked up by what its code stands for.
         tab.page.get_by_role("button", name="Clear the filter").click()
         tab.wait_for_results("24 results")
+        # An address has the code only, and says so; what counts bits is not taken from it.
+        other = open_tab(running.url, f"/{tab.query()}&radius=2&rank=outputs")
+        other.wait_for_results("24 results")
+        assert "from the code alone" in other.page.locator("#results-note").inner_text()
+        assert "from the code alone" not in tab.page.locator("#results-note").inner_text()
+        # An item is looked up by what its code stands for.
         tab.page.locator("#grid .card").first.click()
         tab.page.locator(".query-kind", has_text="Similar to").wait_for()
         tab.wait_for_results("24 results")

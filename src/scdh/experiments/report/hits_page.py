@@ -24,7 +24,13 @@ class SearchedQuery:
 
 
 def write_hits_page(
-    path: Path, index_name: str, items: int, bits: int, queries: Sequence[SearchedQuery], query_count: int
+    path: Path,
+    index_name: str,
+    items: int,
+    bits: int,
+    ranking: str,
+    queries: Sequence[SearchedQuery],
+    query_count: int,
 ) -> None:
     """Write the page.
 
@@ -32,6 +38,7 @@ def write_hits_page(
         path: HTML file.
         index_name: what was searched.
         items, bits: its size.
+        ranking: the distance that orders the hits.
         queries: those that are shown.
         query_count: all queries of the search.
     """
@@ -39,6 +46,7 @@ def write_hits_page(
         index_name=index_name,
         items=items,
         bits=bits,
+        ranking=ranking,
         queries=queries,
         query_count=query_count,
         without_picture=sum(hit.image is None for query in queries for hit in query.hits),

@@ -21,8 +21,9 @@ from scdh.index.search import rounds, scan
 from scdh.index.segments import Segment
 from scdh.index.weights import check_weights, weight_tables
 
-# numpy takes as long for one pair as for this many Hamming distances.
+# numpy takes as long for one pair by weights, or for one byte of a pair by tables, as for this many Hamming distances.
 _PAIRS = 8
+WORK_OF_A_BYTE = 2
 # Queries of one task: their tables of floats and bytes stay in the second cache.
 _QUERIES = 64
 _CELLS = 1 << 20  # distances that numpy has in memory at once
@@ -90,8 +91,9 @@ def rank_again(
 def _in_segment(words: NDArray[Any], tables: Floats, k: int, allowed: NDArray[np.bool_] | None) -> Ranking:
     total = words.shape[1]
     rehearse = partial(_rehearse, scan.few_rows(words), np.zeros((1, *tables.shape[1:])))
-    kernel = "byte tables" if tables.shape[2] == BYTE_VALUES else "weighted"
-    by_kernel = scan.choose_kernel(kernel, words, _PAIRS * total * len(tables), rehearse)
+    is_by_bytes = tables.shape[2] == BYTE_VALUES
+    kernel, work = ("byte tables", WORK_OF_A_BYTE * tables.shape[1]) if is_by_bytes else ("weighted", _PAIRS)
+    by_kernel = scan.choose_kernel(kernel, words, work * total * len(tables), rehearse)
     if not by_kernel and not scan.is_copied(total, allowed):
         return scan.on_allowed_rows(words, allowed, lambda part: _by_numpy(part, tables, k))
     if allowed is not None and 8 * np.count_nonzero(allowed) < total:

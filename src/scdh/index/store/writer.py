@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from scdh.code_checks import check_ranked_codes
-from scdh.codes import HAMMING, RANKING, Codes
+from scdh.codes import Codes, ranking_of
 from scdh.errors import CodesError
 from scdh.files import replacing, sync_folder
 from scdh.index.arguments import id_row
@@ -106,7 +106,7 @@ class IndexWriter:
 
     def add_all(self, parts: Iterable[tuple[Codes, ArrayLike | None]]) -> None:
         """Add several ``parts``, pairs of codes and ids as for ``add``, in one commit: all of them or none."""
-        segments, ranking = self.segments, self.metadata.get(RANKING, HAMMING)
+        segments, ranking = self.segments, ranking_of(self.metadata)
         for codes, ids in parts:
             check_ranked_codes(codes, "The codes to add", self.bits, ranking)
             segments = add_segment(segments, make_segment(codes, choose_ids(segments, codes, ids)))

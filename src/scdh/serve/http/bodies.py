@@ -20,7 +20,8 @@ Code = Annotated[str, Field(max_length=1 << 14, pattern="^[0-9a-fA-F]+$")]
 Number = Annotated[float, Field(allow_inf_nan=False)]
 RANK = (
     "By the number of bits that differ, or by the sum of the query's real outputs over these bits, which is more "
-    "accurate: for pictures and embeddings, without a radius; distances are then real numbers."
+    "accurate: for pictures and embeddings, without a radius; distances are then real numbers. A model with a distance "
+    "of its own (`ranking` of /v1/info) takes neither rank nor radius."
 )
 Vector = Annotated[list[Number], Field(min_length=1, max_length=1 << 16, fail_fast=True)]
 

@@ -53,8 +53,14 @@ function go(next, { keepsPicture = false, picture = null, focus = false } = {}) 
   show(focus);
 }
 
+// What the address says; what counts bits is left out where these do not rank.
+function readState() {
+  const read = readAddress();
+  return results && !results.isByBits ? { ...read, radius: null, rank: "bits" } : read;
+}
+
 async function show(focus = false) {
-  state = readAddress();
+  state = readState();
   controls.show(state);
   showView();
   if (state.view === "map") {
@@ -170,12 +176,13 @@ async function showFound(found, focus, signal, again, isByOutputs = false) {
   const isBelated = state.rank === "outputs" && !isByOutputs; // an address that was shared, or loaded anew
   const within = [
     state.radius === null ? "" : `within ${count(state.radius, "bit")}`,
-    !results.isByBits ? `by ${info.model.ranking}` : isByOutputs ? "by outputs" : isBelated ? "by bits, as an address does not hold the picture" : "",
+    !results.isByBits ? `by ${info.model.ranking}${state.code !== null && !isByOutputs ? ", from the code alone" : ""}`
+      : isByOutputs ? "by outputs" : isBelated ? "by bits, as an address does not hold the picture" : "",
   ].filter(Boolean).join(" · ");
   if (hits.length) {
     const isCut = total !== null && total > hits.length;
     const heading = isCut ? `Nearest ${hits.length} of ${total.toLocaleString("en")}` : count(hits.length, "result");
-    title(heading, [within, `${range}${shown.at(-1).unit} away`].filter(Boolean).join(" · "));
+    title(heading, [within, results.isByBits ? `${range}${shown.at(-1).unit} away` : `distance ${range}`].filter(Boolean).join(" · "));
   } else {
     title("Nothing found", within);
     showMessage(nothing(state, helps(again)));
@@ -194,7 +201,7 @@ async function showStrips(items, code, signal) {
   if (items.length) results.showCodes(await api.codes(items.map((item) => item.id), signal), code);
 }
 
-// A picture has no address; its code has one, and leads to the same results.
+// A picture has no address; its code has one, and leads to the same results where bits rank.
 function searchPicture(file) {
   const again = () => searchPicture(file);
   return attempt(async (signal) => {
@@ -210,10 +217,10 @@ function searchPicture(file) {
     showQuery({ kind: "Your picture", name, picture: address, code: null }, results.bits);
     const sent = await fileToSend(file, pixels, info.limits);
     const found = await api.searchImage(sent, state, signal);
-    const isByOutputs = state.rank === "outputs";
+    const isByOutputs = state.rank === "outputs" || !results.isByBits;
     const upload = keepUpload((question, next) => api.searchImage(sent, question, next));
     history.pushState({ address, name, upload }, "", addressOf({ ...state, view: "search", item: null, code: found.code }));
-    state = readAddress();
+    state = readState();
     showView();
     showQuery({ kind: "Your picture", name, picture: address, code: found.code }, results.bits);
     await showFound(found, true, signal, again, isByOutputs);
@@ -251,6 +258,7 @@ async function loadInfo(signal) {
   info = await api.info(signal);
   results = new Results(info);
   controls.setUp(info);
+  state = readState();
   controls.show(state);
   byId("facts").textContent = `${count(info.index.items, "item")} · ${info.index.bits} bits · ${info.model.method}`;
   if (!takesPictures()) askForEmbeddings();

@@ -1,5 +1,5 @@
 // How many results, how far, and which labels.
-import { byId, labelParts, make } from "./elements.js";
+import { byId, isByBits, labelParts, make } from "./elements.js";
 
 const CHOICES = [12, 24, 48, 96, 200];
 const FIND_FROM = 10; // labels from which a field to find one is of use
@@ -36,7 +36,7 @@ export class Controls {
   setUp(info) {
     const limit = info.limits.hits;
     this.bits = info.index.bits;
-    this.isByBits = info.model.ranking === "Hamming distance";
+    this.isByBits = isByBits(info);
     this.choices = CHOICES.filter((k) => k <= limit);
     byId("radius").max = this.bits;
     byId("radius").value = Math.round(this.bits / 8);

@@ -22,6 +22,9 @@ export function makeSvg(kind, attributes = {}, ...contents) {
   return made;
 }
 
+// Whether the number of bits that differ ranks, or a distance of the method's own.
+export const isByBits = (info) => info.model.ranking === "Hamming distance";
+
 export function count(number, one, many = `${one}s`) {
   return `${number.toLocaleString("en")} ${number === 1 ? one : many}`;
 }

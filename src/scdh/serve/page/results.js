@@ -1,7 +1,7 @@
 // The grid of results, and the card of the query.
 import { api } from "./api.js";
 import { strip, tile } from "./bits.js";
-import { byId, labelText, make, shortName } from "./elements.js";
+import { byId, isByBits, labelText, make, shortName } from "./elements.js";
 import { addressOf } from "./state.js";
 
 const WAITING_CARDS = 12;
@@ -39,7 +39,7 @@ export class Frame {
 export class Results {
   constructor(info) {
     this.bits = info.index.bits;
-    this.isByBits = info.model.ranking === "Hamming distance";
+    this.isByBits = isByBits(info);
     this.hasPictures = info.pictures;
     this.cards = new Map();
   }
@@ -89,7 +89,7 @@ export class Results {
   }
 }
 
-// Distances as texts: bits are counted; others are real numbers, with as many digits as tell them apart.
+// Distances as texts: bits are counted; others are real numbers, with three or four digits.
 // meaning: what a real number is; null: bits are counted.
 export function shownDistances(hits, meaning) {
   if (meaning === null) {
