@@ -32,13 +32,13 @@ INTRODUCTION = """# Every method, side by side
 
 Made by `python -m benchmarks.all_methods` of finished comparisons (`scdh compare`). What is equal and what is not is
 told in [compare.md](compare.md), what each method is in [methods.md](methods.md). Settings come from trials on
-validation rows, as many for each method where a part does not say otherwise, and each comparison scored its queries
-once, after all its runs were trained.
+validation rows, as many for each method, and each comparison scored its queries once, after all its runs were trained.
 Most parts are not the first comparison on their queries: earlier ones, with other code, had shown scores of the same
 queries. What was changed since (a rate that rises at the start, the rule by which rates are chosen, repairs of DTSH,
-DSDH and SDH) was decided on validation rows or by reading the sources, but not without having seen those scores. One
-advantage of SCDH is left on frozen photos: its weight α, 0.3, was once taken from grids on validation rows of these
-photos, where others keep their published weights; the part with 19 trials for each method is without it.
+DSDH and SDH, trials of the head's rate alone) was decided on validation rows or by reading the sources, but not without
+having seen those scores. One advantage of SCDH is left: its weight α, 0.3 on frozen photos and 1 for whole networks, was
+taken from runs on validation rows of these photos, where others keep their published weights; the part with 19 trials for
+each method is without it.
 
 The photos: CIFAR-10 is a copy stored as JPEG, a little harder than the original, so that its scores compare with each
 other better than with published ones. MIRFLICKR is 20,000 of the 25,000 photos, at 128², in place of NUS-WIDE. The shop
