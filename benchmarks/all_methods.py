@@ -35,10 +35,10 @@ told in [compare.md](compare.md), what each method is in [methods.md](methods.md
 validation rows, as many for each method, and each comparison scored its queries once, after all its runs were trained.
 Most parts are not the first comparison on their queries: earlier ones, with other code, had shown scores of the same
 queries. What was changed since (a rate that rises at the start, the rule by which rates are chosen, repairs of DTSH,
-DSDH and SDH, trials of the head's rate alone) was decided on validation rows or by reading the sources, but not without
-having seen those scores. One advantage of SCDH is left: its weight α, 0.3 on frozen photos and 1 for whole networks, was
-taken from runs on validation rows of these photos, where others keep their published weights; the part with 19 trials for
-each method is without it.
+DSDH and SDH, trials of the head's rate alone) was decided on validation rows or by reading the sources, but not
+without having seen those scores. One advantage of SCDH is left: its weight α, 0.3 on frozen photos and 1 for whole
+networks, was taken from runs on validation rows of these photos, where others keep their published weights; the part
+with 19 trials for each method is without it.
 
 The photos: CIFAR-10 is a copy stored as JPEG, a little harder than the original, so that its scores compare with each
 other better than with published ones. MIRFLICKR is 20,000 of the 25,000 photos, at 128², in place of NUS-WIDE. The shop
