@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from scdh.index.kernels.compiled import compiled, inlined
-from scdh.index.kernels.keeping import keep_nearest
+from scdh.index.kernels.keeping import keep_nearest, write_nearest
 
 # Rows whose sums are taken together: they stay in the first cache beside the tables of a query.
 _ROWS = 256
@@ -41,14 +41,7 @@ def nearest_by_bytes(
                     limit = keep_nearest(found_rows[i], found[i], total, k, kept)
                     total = k
             counts[i], limits[i] = total, limit
-    for i in range(count):
-        total = counts[i]
-        if total > k:
-            keep_nearest(found_rows[i], found[i], total, k, kept)
-            total = k
-        for place in range(total):
-            rows[i, place] = found_rows[i, place]
-            distances[i, place] = found[i, place]
+    write_nearest(found_rows, found, counts, k, kept, rows, distances)
 
 
 @inlined

@@ -49,3 +49,16 @@ def _smallest(values: Any, total: int, k: int) -> float:
         else:
             break
     return values[k - 1]  # type: ignore[no-any-return]
+
+
+@compiled
+def write_nearest(found_rows: Any, found: Any, counts: Any, k: int, kept: Any, rows: Any, distances: Any) -> None:
+    """The k nearest of the candidates of every query, in the order of rows, into ``rows`` and ``distances`` [q, k]."""
+    for i in range(len(counts)):
+        total = counts[i]
+        if total > k:
+            keep_nearest(found_rows[i], found[i], total, k, kept)
+            total = k
+        for place in range(total):
+            rows[i, place] = found_rows[i, place]
+            distances[i, place] = found[i, place]

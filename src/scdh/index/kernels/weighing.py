@@ -12,7 +12,7 @@ import numpy as np
 
 from scdh.index.kernels.compiled import compiled, inlined
 from scdh.index.kernels.cutting import cut_block, empty_planes
-from scdh.index.kernels.keeping import keep_nearest
+from scdh.index.kernels.keeping import keep_nearest, write_nearest
 from scdh.index.kernels.planes import CHUNK, weighted_chunk_below, which_bytes_below
 from scdh.index.kernels.vectors import lowest_bit
 
@@ -63,14 +63,7 @@ def nearest_by_weight(
                     total = k
                     _scale(tables[i], limits[i], small[i])
                 counts[i] = total
-    for i in range(count):
-        total = counts[i]
-        if total > k:
-            keep_nearest(found_rows[i], found[i], total, k, kept)
-            total = k
-        for place in range(total):
-            rows[i, place] = found_rows[i, place]
-            distances[i, place] = found[i, place]
+    write_nearest(found_rows, found, counts, k, kept, rows, distances)
 
 
 @inlined
