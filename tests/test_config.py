@@ -18,6 +18,7 @@ def test_the_papers_settings_are_presets():
     ]
     assert imagenet.method.own["warm_up_epochs"] == 5
     assert (cifar.data.query_per_class, cifar.data.train_per_class) == (100, 500)
+    assert cifar.net.crop_fraction == 1.0  # 32×32 images have no border to spare
 
 
 @pytest.mark.parametrize("name", preset_names())
@@ -42,6 +43,7 @@ def test_later_sources_win(tmp_path):
         ("method.name=scdhh", r"Unknown method 'scdhh'; did you mean 'scdh'\?"),
         ("method.bits=0", "'method.bits' cannot be 0"),
         ("method.alpha=-1", "'alpha' cannot be -1"),
+        ("net.crop_fraction=0", "'net.crop_fraction' cannot be 0"),
         ("train.optimiser=adam", "'train.optimiser' cannot be 'adam'"),
         ("train.epochs.more=3", "goes below 'epochs'"),
         ("train.epochs", "looks like train.epochs=20"),

@@ -78,6 +78,13 @@ class NetSettings(Settings):
     evaluation_size: int | None = Field(
         None, ge=8, description="size for validation and codes; somewhat above image_size fits random crops"
     )
+    crop_fraction: float | None = Field(
+        None,
+        gt=0,
+        le=1,
+        description="side of the centre crop as a share of the image's shorter side; 1: the whole square; none: the "
+        "backbone's own; random crops ignore it",
+    )
     hidden: list[Annotated[int, Field(ge=1)]] = Field(
         [], description="widths of learned layers between backbone (or embeddings) and heads; empty: none"
     )
@@ -138,8 +145,8 @@ class TrainSettings(Settings):
     epoch_steps: int | None = Field(
         None,
         ge=1,
-        description="steps that make an epoch; none: one pass over the training rows (over the unlabelled ones where "
-        "a method learns from them)",
+        description="steps that make an epoch; none: one pass over the labelled training rows (at least 50 steps where "
+        "a method also learns from unlabelled rows)",
     )
     workers: int | None = Field(None, ge=0, description="processes that decode images; none: chosen by the machine")
     validation_database: Literal["validation", "train"] = Field(

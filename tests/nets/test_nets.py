@@ -1,13 +1,16 @@
 """Trunks by name, the paper's initial values, two learning-rate groups, and the sentences for what cannot be built."""
 
+import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 from scdh.config import NetSettings, TrainSettings, load_config
 from scdh.errors import ConfigError, ModelError
 from scdh.methods.scdh import Scdh, ScdhSettings
 from scdh.nets import backbones
 from scdh.nets.backbones import build_backbone
+from scdh.nets.build import build_network
 from scdh.nets.folding import fold_batch_norm
 from scdh.nets.heads import HashHead, linear_head, random_centres
 from scdh.nets.network import Network
@@ -47,6 +50,22 @@ def test_a_trunk_gives_one_vector_per_image(name, width, size):
 def test_the_papers_other_nets_are_torchvisions(name):
     ensure_torchvision_imports()
     assert name in backbones._torchvision_names()
+
+
+@pytest.mark.slow
+def test_the_cifar10_preset_uses_the_whole_image():
+    """AlexNet's own centre crop would drop the border, which is 23 % of a 32×32 image."""
+    settings = load_config(preset="cifar10").net
+    _, preprocess = build_network(settings, 12, None, pretrained=False)
+    assert preprocess.crop_fraction == 1.0
+    _, own = build_network(settings.model_copy(update={"crop_fraction": None}), 12, None, pretrained=False)
+    assert own.crop_fraction == 224 / 256
+    pixels = np.zeros((32, 32, 3), np.uint8)
+    pixels[[0, -1]] = pixels[:, [0, -1]] = 255
+    image, rng = Image.fromarray(pixels), np.random.default_rng(0)
+    inputs = [preprocess.evaluation_image(image), preprocess.training_image(image, rng, "none")]
+    assert all(side.min() > 200 for x in inputs for side in (x[:, 0], x[:, -1], x[:, :, 0], x[:, :, -1]))
+    assert own.evaluation_image(image).max() == 0
 
 
 @pytest.mark.slow

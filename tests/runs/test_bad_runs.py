@@ -191,6 +191,7 @@ def test_one_process_may_train_in_two_precisions():
         ({"net.freeze": True, "net.dropout": None}, "net.freeze cannot be used with embeddings"),
         ({"net.drop_path": 0.1}, "net.drop_path cannot be used with embeddings"),
         ({"net.image_size": 32}, "net.image_size cannot be used with embeddings"),
+        ({"net.crop_fraction": 1.0}, "net.crop_fraction cannot be used with embeddings"),
         ({"data.split": "all", "data.train_per_class": 5}, "data.train_per_class is for a drawn split"),
         ({"data.split": "auto", "data.query": "val"}, "does not come divided"),
         ({"train.augmentation": "cropp"}, r"Unknown augmentation 'cropp'; did you mean 'crop'\?$"),

@@ -62,7 +62,7 @@ def build_backbone(settings: NetSettings, feature_width: int | None = None, pret
             data = "embeddings" if feature_width is not None else "images"
             expected = "'features'" if feature_width is not None else "an image network"
             raise ConfigError(f"The data are {data}, so net.backbone must be {expected}, not {name!r}.")
-        _refuse(settings, "embeddings", "image_size", "drop_path", "freeze")
+        _refuse(settings, "embeddings", "image_size", "crop_fraction", "drop_path", "freeze")
         trunk = FeatureTrunk(feature_width, settings.hidden, settings.dropout or 0.0, settings.standardise)
         return Backbone(trunk, trunk.width)
     if name == "small_conv":

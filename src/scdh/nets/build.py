@@ -17,7 +17,7 @@ def build_network(
     """A network without a head, and how images are brought to its input.
 
     Args:
-        settings: backbone, sizes, hidden layers, dropout.
+        settings: backbone, sizes, crop, hidden layers, dropout.
         bits: r, the number of hash outputs.
         feature_width: width d of the embeddings; None where the data are images.
         pretrained: whether the trunk starts from pretrained weights (default: as in ``settings``).
@@ -30,6 +30,8 @@ def build_network(
             raise ConfigError("net.evaluation_size is for images; the data are embeddings.")
         preprocess = replace(preprocess, size=settings.evaluation_size)
         width_at(settings.backbone, backbone.trunk, preprocess.size)  # refuses a size that a transformer lacks
+    if settings.crop_fraction is not None and preprocess is not None:
+        preprocess = replace(preprocess, crop_fraction=settings.crop_fraction)
     colours = {} if preprocess is None else {"mean": preprocess.mean, "std": preprocess.std}
     network: Network[Any] = Network(
         backbone.trunk,
