@@ -30,7 +30,7 @@ OWN_SETTINGS = {
     "scdh": ["data.validation_per_class=3"],  # so that there is a best epoch
     "mt_scdh": ["data.labelled_per_class=6"],  # so that there are rows without label
 }
-RESUMED = ("scdh", "scdh_c", "dpsh", "csq", "mt_scdh")
+RESUMED = ("scdh", "scdh_c", "dpsh", "csq")
 MODELS = ("scdh", "mt_scdh", "scdh_s", "scdh_c", "dsh", "dpsh", "ninh", "csq")
 BITS = {"scdh": 12, "csq": 16, "mt_scdh": 16, "ninh": 6}
 ROWS_PER_CLASS, ENCODED_ROWS, QUERIES = 16, 50, 10

@@ -1,11 +1,34 @@
 """DSH against plain loops."""
 
+from types import SimpleNamespace
+
 import pytest
+import torch
 
 from tests.methods.harness import CASES, build, draw_batch
 from tests.reference.slow_methods import corners, labelled_rows, mean, share_a_label, squared_distance
 
 TRAINING = {"train.epochs": 30}
+
+
+def test_the_gradient_is_twice_that_of_the_authors_release():
+    """Its Caffe layer adds (u_i − u_j)/(B(B − 1)) for a similar pair, half the gradient of its loss, and a/B per bit."""
+    net, method = build("dsh", 12)
+    batch = draw_batch("mixed", False)
+    u = net(batch.inputs).u.detach()
+    net.forward = lambda inputs: SimpleNamespace(u=u.requires_grad_())
+    method.step(net, batch)["loss"].backward()
+    rows = [i for i, y in enumerate(batch.labels.tolist()) if y >= 0]
+    expected = torch.zeros_like(u)
+    for i in rows:
+        x = u[i].detach()
+        expected[i] += 0.01 / len(rows) * torch.where((x >= 1) | ((x <= 0) & (x >= -1)), 1.0, -1.0)
+        for j in rows:
+            gap = x - u[j].detach()
+            is_similar = batch.labels[i] == batch.labels[j]
+            if i != j and (is_similar or gap.square().sum() < 24):
+                expected[i] += (1 if is_similar else -1) * gap / (len(rows) * (len(rows) - 1))
+    torch.testing.assert_close(u.grad, 2 * expected)
 
 
 def slow_pairs(us, ys, margin, balanced=False):

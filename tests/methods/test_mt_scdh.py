@@ -2,21 +2,27 @@
 
 import copy
 import math
+import warnings
 
 import numpy as np
 import pytest
 import torch
 
 from scdh.config import load_config
+from scdh.data.arrays.memory import ArraySource
 from scdh.hasher import Hasher
-from scdh.losses import consistency_loss
-from scdh.methods.base import Moment
+from scdh.losses import consistency_loss, target_loss, teacher_targets
+from scdh.methods.base import MethodData, Moment
 from scdh.methods.mt_scdh import ramp_up
+from scdh.runs.protocol import protocol_of
+from scdh.training.collapse import CollapseWarning
+from scdh.training.run import train
 from scdh.training.teacher import MovingAverage
-from tests.methods.harness import CLASSES, WIDTH, build, draw_batch
+from tests.methods.harness import CLASSES, WIDTH, build, draw_batch, moment_for, prepare
 from tests.reference.slow_losses import consistency, distance, quantization, scul, softmax_loss
 
 TWIN_SETTINGS = {"lam": 0.1, "mu": 0.3, "alpha": 0.7, "weight": 20.0, "noise": 0.0, "input_dropout": 0.0}
+PAPER = {**TWIN_SETTINGS, "consistency": "softmax"}
 ALL_ROW_PARTS = {"l_q", "consistency_fc8", "consistency_centres"}
 TRAINING = {"method.decay": 0.99, "train.epochs": 20}
 
@@ -30,17 +36,101 @@ def slow_loss(net, method, batch, moment):
     teacher_nearness = [[-distance(u, c) for c in teacher.head.centres.tolist()] for u in teacher_outputs.u.tolist()]
     loss = scul(us, ys, net.head.centres.tolist(), s.lam) + s.mu * softmax_loss(logits, ys)
     loss += s.alpha * quantization(us, s.p)  # over all rows: labelled and not
-    epochs_done = moment.epoch + moment.step / moment.steps_per_epoch
-    weight = s.weight * (math.exp(-5 * (1 - epochs_done / s.ramp_up) ** 2) if epochs_done < s.ramp_up else 1.0)
-    agreement = s.mu * consistency(logits, teacher_logits) + consistency(nearness, teacher_nearness)
-    return loss + weight * agreement
+    done = (moment.epoch + moment.step / moment.steps_per_epoch) / moment.epochs
+    weight = s.weight * (math.exp(-5 * (1 - done / s.ramp_up) ** 2) if done < s.ramp_up else 1.0)
+    if s.consistency == "softmax":
+        return loss + weight * (s.mu * consistency(logits, teacher_logits) + consistency(nearness, teacher_nearness))
+    return loss + weight * slow_targets_loss(method, ys, nearness, teacher_nearness, logits)
+
+
+def slow_targets_loss(method, ys, nearness, teacher_nearness, logits):
+    """Cross-entropy with the teacher's assignments, sharpened and corrected by share and mean, of unlabelled rows."""
+    s, classes = method.settings, range(method.num_classes)
+    rows = [i for i, y in enumerate(ys) if (y < 0 if isinstance(y, int) else not any(y))]
+    if not rows:
+        return 0.0
+    sharp = [softmax([x / s.temperature for x in teacher_nearness[i]]) for i in rows]
+    # The step has moved the mean by a hundredth before its targets are computed.
+    mean, share = method.mean_assignment.tolist(), method.label_share.tolist()
+    total = 0.0
+    for i, assigned in zip(rows, sharp, strict=True):
+        q = [assigned[j] * (share[j] / max(mean[j], 1e-4)) ** s.alignment for j in classes]
+        q = [x / sum(q) for x in q]
+        near, scores = softmax(nearness[i]), softmax(logits[i])
+        total += sum(q[j] * (-math.log(near[j]) - s.lam * nearness[i][j] - s.mu * math.log(scores[j])) for j in classes)
+    return total / len(rows)
+
+
+def softmax(values):
+    powers = [math.exp(value - max(values)) for value in values]
+    return [power / sum(powers) for power in powers]
+
+
+@pytest.mark.parametrize("settings", [TWIN_SETTINGS, PAPER], ids=["targets", "softmax"])
+@pytest.mark.parametrize("multi_label", [False, True])
+def test_both_losses_of_unlabelled_rows_equal_their_twins(settings, multi_label):
+    net, method = build("mt_scdh", 6, multi_label, settings=settings)
+    batch, moment = draw_batch("mixed", multi_label), moment_for(net, method)
+    prepare(net, method, batch)
+    value = method.step(net, batch, moment)["loss"].item()
+    assert value == pytest.approx(slow_loss(net, method, batch, moment), rel=1e-6)
+
+
+def test_share_of_labels_by_hand():
+    _, method = build("mt_scdh", 6, classes=3)
+    method.prepare(None, MethodData(np.array([0, 0, 2, -1]), np.arange(4)))
+    assert method.label_share.tolist() == pytest.approx([2 / 3, 0, 1 / 3])
+    _, method = build("mt_scdh", 6, True, classes=3)
+    method.prepare(None, MethodData(np.array([[1, 1, 0], [0, 1, 0], [0, 0, 0]], np.uint8), np.arange(3)))
+    assert method.label_share.tolist() == pytest.approx([0.25, 0.75, 0])
+
+
+def test_targets_by_hand():
+    # softmax of (0, ln 3) is (1/4, 3/4), at temperature 1/2 it is (1/10, 9/10); times (9, 1) both are 9/10.
+    scores = torch.tensor([[0.0, math.log(3.0)]])
+    assert teacher_targets(scores, 1.0, torch.ones(2))[0].tolist() == pytest.approx([0.25, 0.75])
+    assert teacher_targets(scores, 0.5, torch.ones(2))[0].tolist() == pytest.approx([0.1, 0.9])
+    assert teacher_targets(scores, 0.5, torch.tensor([9.0, 1.0]))[0].tolist() == pytest.approx([0.5, 0.5])
+    # Cross-entropy: −0.5 ln 1/4 − 0.5 ln 3/4; its gradient is softmax − q.
+    student = scores.clone().requires_grad_()
+    value = target_loss(student, torch.tensor([[0.5, 0.5]]))
+    value.backward()
+    assert value.item() == pytest.approx(-0.5 * math.log(3 / 16))
+    assert student.grad[0].tolist() == pytest.approx([-0.25, 0.25])
+    assert target_loss(torch.zeros(0, 3), torch.zeros(0, 3)).item() == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", ["targets", "softmax"])
+def test_unlabelled_rows_keep_their_codes_with_few_labels(form):
+    """5 labels per class, 2,000 steps on weakly separated features: the paper's loss with w = 50 collapses, with a
+    warning; the default does not."""
+    rng, labels = np.random.default_rng(0), np.repeat(np.arange(10), 200)
+    features = np.maximum(0, 0.25 * rng.normal(size=(10, 256))[labels] + rng.normal(size=(2000, 256)) - 0.3)
+    source = ArraySource(features.astype(np.float32), labels)
+    few = {"data.labelled_per_class": 5, "data.query_per_class": 10, "net.dropout": 0.5, "method.name": "mt_scdh"}
+    steps = {"train.epoch_steps": 200, "train.epochs": 10, "method.consistency": form}
+    paper = {"method.decay": 0.999, "method.ramp_up": 0.1} if form == "softmax" else {}
+    config = load_config("demo-digits", overrides={**few, **steps, **paper})
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", CollapseWarning)
+        hasher = train(config, None, quiet=True, source=source)
+    rows = protocol_of(config, source).unlabelled
+    codes = len(np.unique(hasher.encode(source.features[rows]).packed, axis=0))
+    if form == "targets":
+        assert codes > 200
+        assert not caught
+    else:
+        assert codes < 100
+        assert "Unlabelled rows are collapsing" in str(caught[0].message)
+        assert "method.consistency=targets" in str(caught[0].message)
 
 
 def test_ramp_up_by_hand():
     assert ramp_up(0, 5) == pytest.approx(math.exp(-5))
     assert ramp_up(2.5, 5) == pytest.approx(0.28650479686)
     assert ramp_up(4, 5) == pytest.approx(0.81873075308)
-    assert ramp_up(5, 5) == ramp_up(70, 5) == ramp_up(0, 0) == 1.0
+    assert ramp_up(0.3, 0.3) == ramp_up(1, 0.3) == ramp_up(0, 0) == 1.0
 
 
 def test_consistency_and_its_gradient_by_hand():

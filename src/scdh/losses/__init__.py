@@ -3,7 +3,7 @@
 from scdh.losses.bounds import multilabel_upper_bound, triplet_ranking_loss, unary_upper_bound
 from scdh.losses.cauchy import cauchy_corner_loss, cauchy_pair_loss
 from scdh.losses.central import central_similarity_loss
-from scdh.losses.consistency import consistency_loss
+from scdh.losses.consistency import consistency_loss, target_loss, teacher_targets
 from scdh.losses.contexts import context_loss
 from scdh.losses.cosine import cosine_margin_loss, similar_pair_loss, target_likelihood_loss
 from scdh.losses.distances import euclidean_distances
@@ -47,6 +47,8 @@ __all__ = [
     "squared_hinge_loss",
     "squared_sigmoid_loss",
     "target_likelihood_loss",
+    "target_loss",
+    "teacher_targets",
     "triplet_hinge_loss",
     "triplet_ranking_loss",
     "unary_upper_bound",

@@ -113,6 +113,7 @@ class Method(nn.Module):
     no_weight_decay: ClassVar[frozenset[str]] = frozenset()  # names of parameters placed on the method itself
     ranking: ClassVar[str] = HAMMING  # the distance that orders a database; another one needs tables
     collapse_advice: ClassVar[str] = "lower train.lr_head, or train longer"
+    unlabelled_advice: ClassVar[str] = "lower the weight of the method's loss on unlabelled rows"
     # For equal-time comparisons: settings under which an epoch takes its usual time, where the first ones are cheaper,
     # and what is done once falls into the first.
     timing_settings: ClassVar[Mapping[str, Any]] = {}

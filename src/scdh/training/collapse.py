@@ -6,9 +6,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from scdh.losses.labels import has_label
 from scdh.methods.base import Method
 from scdh.nets.network import Network
 
+FULL = 0.75  # share of unlabelled rows at one centre that is a collapse, where labelled rows are spread
+SHORT = 0.15  # norm of unlabelled outputs, as a share of the labelled ones', that is a collapse, where codes are few
 PATIENCE = 3  # checks
 LEAST_STEPS = 50  # before codes are judged: an epoch of few rows is one or two steps
 
@@ -17,8 +20,36 @@ class CollapseWarning(UserWarning):
     """Centres or codes are becoming equal."""
 
 
+def compare_unlabelled(u: Tensor, labels: Tensor, codes: np.ndarray, centres: Tensor | None) -> dict[str, float]:
+    """Mean norm, share of distinct codes and share of rows at the fullest centre, for labelled and unlabelled rows.
+
+    Args:
+        u: float tensor [B, r].
+        labels: int64 [B] with −1 for no label, or multi-hot [B, C].
+        codes: bool [B, r].
+        centres: float tensor [C, r]; None for a method without centres.
+
+    Returns:
+        Figures for the log; empty where the batch has fewer than 8 rows of either kind.
+    """
+    is_labelled = has_label(labels).cpu()
+    parts = {"labelled": is_labelled, "unlabelled": ~is_labelled}
+    if min(int(rows.sum()) for rows in parts.values()) < 8:
+        return {}
+    u = u.detach().float().cpu()
+    figures = {}
+    for name, rows in parts.items():
+        figures[f"norm_{name}"] = float(u[rows].norm(dim=1).mean())
+        figures[f"codes_{name}"] = len(np.unique(codes[rows.numpy()], axis=0)) / int(rows.sum())
+        if centres is not None:
+            nearest = torch.cdist(u[rows], centres.detach().float().cpu()).argmin(1)
+            figures[f"fullest_{name}"] = float(torch.bincount(nearest).max()) / len(nearest)
+    return figures
+
+
 class CollapseWatch:
-    """Warns once when centres shrink to 0 (paper, "Optimization") or every item gets the same code.
+    """Warns once when centres shrink to 0 (paper, "Optimization"), every item gets the same code, or unlabelled rows
+    gather at one point although labelled rows do not.
 
     Codes of an untrained network are often all equal, since fc7 is positive and the hash layer small: that is no
     collapse unless they have differed before, or still do not after ``PATIENCE`` checks.
@@ -34,6 +65,7 @@ class CollapseWatch:
         self.steps_per_epoch, self.steps = steps_per_epoch, 0
         self.first_norm = self._centre_norm(net)
         self.has_warned, self.have_differed, self.equal_checks = False, False, 0
+        self.gathered_checks, self.figures = 0, dict[str, float]()
 
     def _centre_norm(self, net: Network) -> float | None:
         centres = self.method.centres(net)
@@ -41,18 +73,39 @@ class CollapseWatch:
 
     def check(self, net: Network, u: Tensor, labels: Tensor) -> str | None:
         """Look at ``u`` [B, r] and labels of a batch; returns the sentence of the warning, if there is one."""
+        self.steps += self.steps_per_epoch
+        codes = np.asarray(self.method.signs(net, u.detach().float().cpu().numpy())) >= 0
+        self.figures = compare_unlabelled(u, labels, codes, self.method.centres(net))
         if self.has_warned:
             return None
-        self.steps += self.steps_per_epoch
-        problem = self._centre_problem(net)
+        problem, advice = self._centre_problem(net), self.method.collapse_advice
         if problem is None and self.steps >= LEAST_STEPS:
-            problem = self._code_problem(net, u, labels)
+            problem = self._code_problem(codes, labels)
+        if problem is None and self.steps >= LEAST_STEPS:
+            problem, advice = self._unlabelled_problem(), self.method.unlabelled_advice
         if problem is None:
             return None
         self.has_warned = True
-        sentence = f"{problem}; {self.method.collapse_advice}."
+        sentence = f"{problem}; {advice}."
         warnings.warn(sentence, CollapseWarning, stacklevel=2)
         return sentence
+
+    def _unlabelled_problem(self) -> str | None:
+        """Two checks in a row: the rows of one batch are few."""
+        f = self.figures
+        is_full = f.get("fullest_unlabelled", 0.0) >= max(FULL, 2 * f.get("fullest_labelled", 1.0))
+        is_short = bool(f) and f["norm_unlabelled"] < SHORT * f["norm_labelled"]
+        is_short = is_short and 2 * f["codes_unlabelled"] < f["codes_labelled"]
+        self.gathered_checks = self.gathered_checks + 1 if is_full or is_short else 0
+        if self.gathered_checks < 2:
+            return None
+        if is_full:
+            where = f"{f['fullest_unlabelled']:.0%} of them are nearest to one centre"
+        else:
+            where = (
+                f"their outputs have a mean norm of {f['norm_unlabelled']:.2g}, labelled rows {f['norm_labelled']:.2g}"
+            )
+        return f"Unlabelled rows are collapsing: {where}"
 
     def _centre_problem(self, net: Network) -> str | None:
         norm = self._centre_norm(net)
@@ -60,12 +113,11 @@ class CollapseWatch:
             return None
         return f"The centres are collapsing: their mean norm fell from {self.first_norm:.2g} to {norm:.2g}"
 
-    def _code_problem(self, net: Network, u: Tensor, labels: Tensor) -> str | None:
-        if len(u) < 8 or len(torch.unique(labels, dim=0)) == 1:
+    def _code_problem(self, codes: np.ndarray, labels: Tensor) -> str | None:
+        if len(codes) < 8 or len(torch.unique(labels, dim=0)) == 1:
             return None
-        codes = np.asarray(self.method.signs(net, u.detach().float().cpu().numpy())) >= 0
         are_equal = bool((codes == codes[0]).all())
         self.have_differed, self.equal_checks = self.have_differed or not are_equal, self.equal_checks + are_equal
         if not are_equal or not (self.have_differed or self.equal_checks >= PATIENCE):
             return None
-        return f"All {len(u)} codes of the last batch are equal although their labels differ"
+        return f"All {len(codes)} codes of the last batch are equal although their labels differ"

@@ -160,6 +160,7 @@ def train_epochs(
         net.eval()
         with torch.no_grad():
             collapse_watch.check(net, method.hash_outputs(net(batch.inputs)), batch.labels)
+        figures |= collapse_watch.figures
         if is_main and validate is not None:
             is_due = (epoch + 1) % settings.validate_every == 0 or epoch + 1 == settings.epochs
             score = figures["validation_map"] = validate(scored_net.eval()) if is_due else math.nan

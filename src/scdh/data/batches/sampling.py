@@ -1,8 +1,8 @@
 """Which rows make the batches of an epoch. It depends on (seed, epoch) only, not on processes, workers or a resume.
 
 With labelled rows only, an epoch is one pass in random order. With unlabelled rows too, each batch has a fixed share of
-both (as in Mean Teacher: half and half). An epoch is then one pass over the unlabelled rows, and the fewer labelled
-rows are passed over several times, each time in a new order.
+both (as in Mean Teacher: half and half). An epoch is then one pass over the labelled rows, but at least
+``FEWEST_STEPS`` steps, and at most one pass over the unlabelled rows: 54,000 of them would make an epoch of 843 steps.
 """
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from scdh.data.draw import balanced_order
 from scdh.errors import DataError
 
+FEWEST_STEPS = 50  # of an epoch with unlabelled rows: a pass over 20 labelled rows would be one step
 UNLABELLED_STREAM = 1  # a random stream of its own: the labelled order is the same with and without unlabelled rows
 
 Order = tuple[np.ndarray, np.ndarray]  # rows and earlier uses, both int64 [steps, batch size]
@@ -29,7 +30,8 @@ def steps_per_epoch(
         batch_size: rows of a batch, of all processes together.
         unlabelled: number of unlabelled rows.
         labelled_share: share of labelled rows in a batch, where there are unlabelled ones.
-        steps: the result, where it is fixed; None for the full batches of one pass, but at least 1.
+        steps: the result, where it is fixed; None for the full batches of one pass, but at least 1 (with unlabelled
+            rows at least ``FEWEST_STEPS``).
     """
     if not labelled:
         return 0
@@ -37,7 +39,8 @@ def steps_per_epoch(
         return steps
     if not unlabelled:
         return max(1, labelled // batch_size)
-    return max(1, unlabelled // shares(batch_size, labelled_share)[1])
+    labelled_size, unlabelled_size = shares(batch_size, labelled_share)
+    return max(1, min(max(labelled // labelled_size, FEWEST_STEPS), unlabelled // unlabelled_size))
 
 
 def shares(batch_size: int, labelled_share: float, world: int = 1) -> tuple[int, int]:

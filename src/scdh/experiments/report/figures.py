@@ -15,6 +15,12 @@ from scdh.metrics.statistics import bit_balance, bucket_sizes
 
 CODES, FLOATS, STUDENT = COLOURS[0], "#9b5de5", COLOURS[1]
 POINTS = 60  # of a curve
+# Figures of the last batch of each epoch that show a collapse of unlabelled rows: both lines should stay close.
+UNLABELLED = (
+    ("norm", "Norm of the outputs by epoch", ("mean norm of u", "Unlabelled rows with a norm near 0 have collapsed.")),
+    ("codes", "Distinct codes by epoch", ("share of rows", "Distinct codes in the last batch of each epoch.")),
+    ("fullest", "Rows at the fullest centre", ("share of rows", "Near 1 for unlabelled rows only: a collapse.")),
+)
 BUCKETS = ((1, 1), (2, 9), (10, 99), (100, 999), (1000, None))  # items that share a code
 
 
@@ -82,6 +88,11 @@ def draw_training(epochs: dict[str, list[float]], validation_database: str) -> l
     lines = [Line(title, xs, epochs[name], colour) for name, title, colour in scored if name in epochs]
     if chart := line_chart("Validation MAP by epoch", lines, x_label="epoch", y_label="validation MAP"):
         charts.append((chart, f"MAP of the validation rows, ranked against {validation_database}."))
+    for name, title, caption in UNLABELLED:
+        kinds = [(f"{name}_labelled", "labelled rows", CODES), (f"{name}_unlabelled", "unlabelled rows", STUDENT)]
+        lines = [Line(kind, xs, epochs[key], colour) for key, kind, colour in kinds if key in epochs]
+        if chart := line_chart(title, lines, x_label="epoch", y_label=caption[0]):
+            charts.append((chart, caption[1]))
     return charts
 
 
