@@ -12,7 +12,7 @@ TRAINING = {"train.epochs": 30}
 
 
 def test_the_gradient_is_twice_that_of_the_authors_release():
-    """Its Caffe layer adds (u_i − u_j)/(B(B − 1)) for a similar pair, half the gradient of its loss, and a/B per bit."""
+    """The layer adds (u_i − u_j)/(B(B − 1)) for a similar pair, half the gradient of its loss, and ±a/B per bit."""
     net, method = build("dsh", 12)
     batch = draw_batch("mixed", False)
     u = net(batch.inputs).u.detach()

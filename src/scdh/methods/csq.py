@@ -52,7 +52,9 @@ class Csq(Method):
         reference="Yuan et al., Central Similarity Quantization for Efficient Image and Video Retrieval, CVPR 2020",
         cost="O(B·C·r)",
         fidelity="variant",
-        differs="rows of the Hadamard matrix are drawn, the authors' files hold the first ones",
+        differs="rows of the Hadamard matrix are drawn, the authors' files hold the first ones; the hash layer is one "
+        "linear layer, where the release has two hidden layers as wide as the features before it (net.hidden adds such "
+        "layers)",
         use_when="classes are fixed and their codes should be far apart",
     )
     Settings = CsqSettings

@@ -5,8 +5,10 @@
 w_ij is |S|/|S₁| for similar and |S|/|S₀| for dissimilar pairs, so both kinds weigh the same in total; s = 1 iff i and j
 share a label. t is the share of the run that is done. Pairs are formed within a process's share of the batch.
 
-With several labels the paper also weighs a pair by the share of labels in common. That is left out, as in the authors'
-PyTorch code, where one number that the user gives is the weight of all similar pairs.
+With several labels the paper also multiplies w_ij of a similar pair by the share of labels in common,
+|Y_i ∩ Y_j| / |Y_i ∪ Y_j|, and the authors' Caffe code has an option with |Y_i ∩ Y_j|² / (|Y_i| |Y_j|). This factor is
+left out, as in the authors' PyTorch code. The training script there gives all similar pairs one weight that the user
+sets; the weights above are those of its function ``pairwise_loss_updated``.
 """
 
 import math
@@ -39,8 +41,10 @@ class Hashnet(Method):
         reference="Cao et al., HashNet: Deep Learning to Hash by Continuation, ICCV 2017",
         cost="O(B²·(r + C))",
         fidelity="faithful",
-        differs="β follows the share of the run that is done, not the number of iterations; with several labels a pair "
-        "does not count by how many it shares",
+        differs="with several labels the paper and an option of the authors' Caffe code also weigh a similar pair by "
+        "the share of labels in common, so this is faithful to the PyTorch code only; similar and dissimilar pairs are "
+        "balanced within each batch, as in one function of that code, where its training script takes a weight from "
+        "the user; β follows the share of the run that is done, not the number of iterations",
         use_when="few pairs are similar and a pairwise method is wanted",
     )
     Settings = HashnetSettings
@@ -52,7 +56,7 @@ class Hashnet(Method):
         u, s = full_precision(net(batch.inputs).u), self.settings
         beta = hardness(moment.epochs_done / moment.epochs, s.growth)
         scale = 10 / self.bits if s.scale is None else s.scale
-        # § |S|, |S₁| and |S₀| are those of the batch; the paper does not say of what.
+        # § |S|, |S₁| and |S₀| are those of the batch; the paper does not specify them.
         pairs = 2 * batch_likelihood_loss((beta * u).tanh(), batch.labels, scale, balanced=True)
         return {"loss": pairs, "beta": pairs.new_tensor(beta)}
 
