@@ -34,11 +34,11 @@ COLOURS = {"SCDH": "#2f7de1", "MT-SCDH": "#d64545"}
 
 
 def run(
-    data: str, path: dict[str, Any], out: Path, seeds: tuple[int, ...], labels: tuple[int, ...] = LABELS
+    data: str, out: Path, seeds: tuple[int, ...], labels: tuple[int, ...] = LABELS, path: dict[str, Any] | None = None
 ) -> list[dict[str, Any]]:
     """One row for each number of labels and method, as :mod:`scdh.experiments.compare.summary` gives them."""
     preset, settings = DATA[data]
-    settings = {**settings, **path}
+    settings = {**settings, **(path or {})}
     rows = []
     for count in labels:
         chosen = {**STEPS, **settings, "data.labelled_per_class": count}
@@ -92,7 +92,7 @@ def main() -> None:
         paths["mirflickr"] = {"data.source": options.mirflickr}
     seeds, rows = tuple(range(options.seeds)), []
     for data in dict.fromkeys([*options.data, *paths]):
-        rows += run(data, paths.get(data, {}), options.out, seeds, tuple(options.labels))
+        rows += run(data, options.out, seeds, tuple(options.labels), paths.get(data))
     with replacing(options.out / "few_labels.json") as temporary:
         temporary.write_text(json.dumps(rows, indent=1), "utf-8")
     if options.plot is not None:

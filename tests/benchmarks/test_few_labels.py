@@ -11,7 +11,7 @@ pytest.importorskip("matplotlib")
 
 @pytest.mark.slow
 def test_rows_and_picture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(few_labels, "STEPS", {"train.epoch_steps": 5, "train.epochs": 2})
+    monkeypatch.setattr(few_labels, "STEPS", {**few_labels.STEPS, "train.epoch_steps": 5, "train.epochs": 2})
     rows = few_labels.run("digits", tmp_path, (0, 1), (2, 5))
     assert [(row["labels"], row["labelled"]) for row in rows if row["title"] == "SCDH"] == [(2, 20), (5, 50)]
     assert {row["title"] for row in rows} == {"SCDH", "MT-SCDH", "MT-SCDH (student)"}
