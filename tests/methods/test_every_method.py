@@ -27,7 +27,8 @@ TRAINED_LABEL_KINDS = [pair for name in TRAINED for pair in harness.label_kinds(
 FITTED_LABEL_KINDS = [pair for name in FITTED for pair in harness.label_kinds(name)]
 MULTI_LABEL = [name for name in METHODS if "multi" in declared(name).about.labels]
 DATA_KINDS = {"embeddings", "frozen images", "tuned images", "many labels", "labels that combine", "many classes"}
-DEFAULTS_BY_FORM = {("csq", "corner_weight"): 1e-4}  # none stands for the value of the form, here the paper's
+# None means the value that belongs to the form of the loss.
+DEFAULTS_BY_FORM = {("csq", "corner_weight"): 1e-4, ("mt_scdh", "weight"): 1.0}
 RESUMED_EPOCHS = 2  # at the end of the short run, done again from a copy of its checkpoint
 
 

@@ -116,7 +116,8 @@ class MtScdh(Method):
             counts = torch.bincount(labels[labels != NO_LABEL], minlength=self.num_classes).double()
         else:
             counts = (labels / labels.sum(1, keepdim=True).clamp(min=1)).double().sum(0)
-        self.label_share.copy_(counts / counts.sum().clamp(min=1))
+        if counts.sum():
+            self.label_share.copy_(counts / counts.sum())
 
     def step(self, net: Network[ScdhHead], batch: Batch, moment: Moment = START) -> dict[str, Tensor]:
         s, teacher = self.settings, moment.teacher
