@@ -14,6 +14,7 @@ from scdh.hasher import Hasher
 from scdh.losses import consistency_loss, target_loss, teacher_targets
 from scdh.methods.base import MethodData, Moment
 from scdh.methods.mt_scdh import ramp_up
+from scdh.nets.perturbation import perturbed
 from scdh.runs.protocol import protocol_of
 from scdh.training.collapse import CollapseWarning
 from scdh.training.run import train
@@ -51,7 +52,7 @@ def slow_targets_loss(method, ys, nearness, teacher_nearness, logits):
         return 0.0
     sharp = [softmax([x / s.temperature for x in teacher_nearness[i]]) for i in rows]
     # The step has moved the mean by a hundredth before its targets are computed.
-    mean, share = method.mean_assignment.tolist(), method.label_share.tolist()
+    mean, share = method.targets.mean.tolist(), method.targets.share.tolist()
     total = 0.0
     for i, assigned in zip(rows, sharp, strict=True):
         q = [assigned[j] * (share[j] / max(mean[j], 1e-4)) ** s.alignment for j in classes]
@@ -79,10 +80,10 @@ def test_both_losses_of_unlabelled_rows_equal_their_twins(settings, multi_label)
 def test_share_of_labels_by_hand():
     _, method = build("mt_scdh", 6, classes=3)
     method.prepare(None, MethodData(np.array([0, 0, 2, -1]), np.arange(4)))
-    assert method.label_share.tolist() == pytest.approx([2 / 3, 0, 1 / 3])
+    assert method.targets.share.tolist() == pytest.approx([2 / 3, 0, 1 / 3])
     _, method = build("mt_scdh", 6, True, classes=3)
     method.prepare(None, MethodData(np.array([[1, 1, 0], [0, 1, 0], [0, 0, 0]], np.uint8), np.arange(3)))
-    assert method.label_share.tolist() == pytest.approx([0.25, 0.75, 0])
+    assert method.targets.share.tolist() == pytest.approx([0.25, 0.75, 0])
 
 
 def test_targets_by_hand():
@@ -167,18 +168,16 @@ def test_only_unlabelled_rows_still_give_a_finite_step():
 
 
 def test_perturbations_are_independent_and_follow_each_features_deviation():
-    _, method = build("mt_scdh", 6, settings={"noise": 0.5, "input_dropout": 0.0})
     x = torch.stack([torch.randn(4000), 100 * torch.randn(4000), torch.full((4000,), 7.0)], 1)
-    one, two = method._perturb(x) - x, method._perturb(x) - x
+    one, two = perturbed(x, 0.5, 0.0) - x, perturbed(x, 0.5, 0.0) - x
     assert one.std(0)[:2].tolist() == [pytest.approx(0.5, rel=0.1), pytest.approx(50, rel=0.1)]
     assert one[:, 2].abs().max() == 0
     assert abs(np.corrcoef(one[:, 0], two[:, 0])[0, 1]) < 0.06
-    _, dropping = build("mt_scdh", 6, settings={"noise": 0.0, "input_dropout": 0.25})
-    dropped = dropping._perturb(torch.ones(100, 100))
+    dropped = perturbed(torch.ones(100, 100), 0.0, 0.25)
     assert (dropped == 0).float().mean().item() == pytest.approx(0.25, abs=0.03)
     assert dropped.mean().item() == pytest.approx(1.0, abs=0.03)
     images = torch.zeros(2, 3, 8, 8, dtype=torch.uint8)
-    assert method._perturb(images) is images
+    assert perturbed(images, 0.5, 0.25) is images
 
 
 @pytest.mark.slow

@@ -37,6 +37,7 @@ def run(tmp_path_factory):
         # The class of the method's file is found by its name.
         patch.setattr("scdh.methods.dsh.Dsh", type("Dsh", (WeightedDsh,), {}))
         settings = {"method.name": "dsh", "train.epochs": 2, "method.bits": 12, "data.validation_per_class": 5}
+        settings["method.corner_weight"] = 0.01  # with 0.02 two epochs leave one code
         folder = tmp_path_factory.mktemp("own") / "run"
         train(load_config("demo-digits", overrides=settings), folder, quiet=True)
         yield RunFolder(folder)

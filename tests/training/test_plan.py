@@ -181,7 +181,7 @@ def test_labels_within_labels_compete():
 
 
 @pytest.mark.parametrize(
-    ("rows", "unlabelled", "epochs"), [(20, 0, 300), (200, 0, 100), (600, 0, 60), (6_400, 0, 30), (20, 6_400, 10)]
+    ("rows", "unlabelled", "epochs"), [(20, 0, 300), (200, 0, 100), (600, 0, 60), (6_400, 0, 30), (20, 6_400, 30)]
 )
 def test_few_rows_get_enough_steps(rows, unlabelled, epochs):
     source = ArraySource(np.zeros((4, 4), np.float32), np.arange(4) % 2, name="made-up")

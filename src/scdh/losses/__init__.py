@@ -3,7 +3,7 @@
 from scdh.losses.bounds import multilabel_upper_bound, triplet_ranking_loss, unary_upper_bound
 from scdh.losses.cauchy import cauchy_corner_loss, cauchy_pair_loss
 from scdh.losses.central import central_similarity_loss
-from scdh.losses.consistency import consistency_loss, target_loss, teacher_targets
+from scdh.losses.consistency import AlignedTargets, consistency_loss, target_loss, teacher_targets
 from scdh.losses.contexts import context_loss
 from scdh.losses.cosine import cosine_margin_loss, similar_pair_loss, target_likelihood_loss
 from scdh.losses.distances import euclidean_distances
@@ -19,6 +19,7 @@ from scdh.losses.triplet import triplet_hinge_loss
 from scdh.losses.unary import SemanticClusterUnaryLoss, own_softmax_loss, scul, scul_hinge, scul_own, softmax_loss
 
 __all__ = [
+    "AlignedTargets",
     "SemanticClusterUnaryLoss",
     "batch_likelihood_loss",
     "cauchy_corner_loss",

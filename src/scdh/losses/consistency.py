@@ -1,9 +1,13 @@
 """Losses between student and teacher (paper, "The MT-SCDH Model"), and targets from the teacher's outputs."""
 
 import torch
-from torch import Tensor
+import torch.distributed as dist
+from torch import Tensor, nn
 
 from scdh.losses.distances import full_precision, same_shape
+from scdh.losses.labels import label_mask
+
+MEAN_DECAY = 0.99  # of the moving average of assignments
 
 
 def consistency_loss(student: Tensor, teacher: Tensor) -> Tensor:
@@ -57,3 +61,40 @@ def teacher_targets(scores: Tensor, temperature: float, correction: Tensor) -> T
     with torch.autocast(scores.device.type, enabled=False):
         targets = (full_precision(scores) / temperature).softmax(1) * correction
         return targets / targets.sum(1, keepdim=True).clamp(min=1e-12)
+
+
+class AlignedTargets(nn.Module):
+    """Targets q_j ∝ softmax_j(scores / τ) · (share_j / mean_j)^a of unlabelled rows, from the teacher's scores.
+
+    ``share`` [C] is the share of each class among the labels, ``mean`` [C] the moving average of the assignments.
+
+    Args:
+        num_classes: C.
+    """
+
+    share: Tensor
+    mean: Tensor
+
+    def __init__(self, num_classes: int) -> None:
+        super().__init__()
+        self.register_buffer("share", torch.full((num_classes,), 1 / max(1, num_classes)))
+        self.register_buffer("mean", self.share.clone())
+
+    def set_share(self, y: Tensor) -> None:
+        """From labels int64 [n] with −1 for no label, or multi-hot [n, C]; they stay equal where no row has a label."""
+        mask = label_mask(y, len(self.share)).double()
+        total = (mask / mask.sum(1, keepdim=True).clamp(min=1)).sum(0)
+        if total.sum():
+            self.share.copy_(total / total.sum())
+
+    @torch.no_grad()
+    def forward(self, scores: Tensor, temperature: float, alignment: float) -> Tensor:
+        """Targets [n, C] of scores [n, C]; also updates the mean, over the rows of all processes."""
+        total = (full_precision(scores) / temperature).softmax(1).sum(0)
+        total = torch.cat([total, total.new_tensor([float(len(scores))])])
+        if dist.is_initialized():
+            dist.all_reduce(total)
+        if total[-1]:
+            self.mean.lerp_((total[:-1] / total[-1]).to(self.mean.dtype), 1 - MEAN_DECAY)
+        correction = (self.share / self.mean.clamp(min=1e-4)) ** alignment
+        return teacher_targets(scores, temperature, correction.to(scores.dtype))

@@ -21,10 +21,8 @@ from typing import Literal
 import torch
 from pydantic import Field
 from torch import Tensor
-from torch.nn.functional import dropout
 
-from scdh.label_arrays import NO_LABEL
-from scdh.losses import consistency_loss, euclidean_distances, target_loss, teacher_targets
+from scdh.losses import AlignedTargets, consistency_loss, euclidean_distances, target_loss
 from scdh.losses.labels import has_label
 from scdh.methods.base import START, About, Batch, Method, MethodData, Moment
 from scdh.methods.scdh import (
@@ -38,17 +36,16 @@ from scdh.methods.scdh import (
     warm_up,
 )
 from scdh.nets.network import Network
+from scdh.nets.perturbation import perturbed
 
-PAPER_WEIGHT, TARGETS_WEIGHT = 50.0, 1.0
-MEAN_DECAY = 0.99  # of the moving average of assignments
+USUAL_WEIGHTS = {"targets": 1.0, "softmax": 50.0}
 
 
 class MtScdhSettings(ScdhSettings):
     """SCDH's, and those of the loss on unlabelled rows."""
 
     consistency: Literal["targets", "softmax"] = Field(
-        "targets",
-        description="loss on unlabelled rows: the teacher's cluster targets, or the paper's softmax difference",
+        "targets", description="loss on unlabelled rows: the teacher's cluster targets, or the paper's softmaxes"
     )
     weight: float | None = Field(
         None, ge=0, description="w, its weight; none: 1 for targets, 50 for softmax; 0: no teacher, as SCDH"
@@ -87,21 +84,15 @@ class MtScdh(Method):
     suited_settings = SUITED_SETTINGS
     collapse_advice = COLLAPSE_ADVICE
     unlabelled_advice = "set method.consistency=targets, or lower method.weight"
-    label_share: Tensor
-    mean_assignment: Tensor
 
     def __init__(self, settings: MtScdhSettings, bits: int, num_classes: int, multi_label: bool) -> None:
         super().__init__(settings, bits, num_classes, multi_label)
-        uniform = torch.full((num_classes,), 1 / max(1, num_classes))
-        self.register_buffer("label_share", uniform)
-        self.register_buffer("mean_assignment", uniform.clone())
+        self.targets = AlignedTargets(num_classes)
 
     @property
     def weight(self) -> float:
         """w after the ramp-up."""
-        if self.settings.weight is not None:
-            return self.settings.weight
-        return TARGETS_WEIGHT if self.settings.consistency == "targets" else PAPER_WEIGHT
+        return USUAL_WEIGHTS[self.settings.consistency] if self.settings.weight is None else self.settings.weight
 
     def build(self, net: Network[ScdhHead]) -> None:
         build_head(self.settings, net, self.num_classes)
@@ -111,24 +102,18 @@ class MtScdh(Method):
         return self.settings.decay if self.weight else 0.0
 
     def prepare(self, net: Network[ScdhHead], data: MethodData) -> None:
-        labels = torch.from_numpy(data.labels)
-        if labels.ndim == 1:
-            counts = torch.bincount(labels[labels != NO_LABEL], minlength=self.num_classes).double()
-        else:
-            counts = (labels / labels.sum(1, keepdim=True).clamp(min=1)).double().sum(0)
-        if counts.sum():
-            self.label_share.copy_(counts / counts.sum())
+        self.targets.set_share(torch.from_numpy(data.labels))
 
     def step(self, net: Network[ScdhHead], batch: Batch, moment: Moment = START) -> dict[str, Tensor]:
         s, teacher = self.settings, moment.teacher
         if teacher is None:  # w = 0: plain SCDH, so nothing is perturbed either
             outputs = net(batch.inputs)
             return objective(s, net.head, outputs, net.head.fc8(outputs.hidden), batch.labels)
-        student_outputs = net(self._perturb(batch.inputs))
+        student_outputs = net(perturbed(batch.inputs, s.noise, s.input_dropout))
         student_logits = net.head.fc8(student_outputs.hidden)
         with torch.no_grad():
-            second_view = batch.other_views[0] if batch.other_views else batch.inputs
-            teacher_outputs = teacher(self._perturb(second_view))
+            other_view = (*batch.other_views, batch.inputs)[0]
+            teacher_outputs = teacher(perturbed(other_view, s.noise, s.input_dropout))
             teacher_logits = teacher.head.fc8(teacher_outputs.hidden)
             # Each network measures to its own centres: the teacher's are averaged like its other weights.
             teacher_distances = euclidean_distances(teacher_outputs.u, teacher.head.centres)
@@ -136,7 +121,7 @@ class MtScdh(Method):
         parts = objective(s, net.head, student_outputs, student_logits, batch.labels)
         if s.consistency == "targets":
             unlabelled = ~has_label(batch.labels)
-            targets = self._targets(teacher_distances[unlabelled])
+            targets = self.targets(-teacher_distances[unlabelled], s.temperature, s.alignment)
             on_classes = target_loss(student_logits[unlabelled], targets)
             own_distance = (targets * distances[unlabelled]).sum(1)
             on_centres = target_loss(-distances[unlabelled], targets) + s.lam * own_distance.sum() / max(
@@ -150,16 +135,6 @@ class MtScdh(Method):
         figures = {"consistency_fc8": on_classes, "consistency_centres": on_centres, "w": loss.new_tensor(weight)}
         return {**parts, "loss": loss, **figures}
 
-    @torch.no_grad()
-    def _targets(self, teacher_distances: Tensor) -> Tensor:
-        """q [n, C] of unlabelled rows; also updates the mean of the teacher's assignments."""
-        s = self.settings
-        if len(teacher_distances):
-            mean = (-teacher_distances / s.temperature).softmax(1).mean(0)
-            self.mean_assignment.lerp_(mean.to(self.mean_assignment.dtype), 1 - MEAN_DECAY)
-        correction = (self.label_share / self.mean_assignment.clamp(min=1e-4)) ** s.alignment
-        return teacher_targets(-teacher_distances, s.temperature, correction.to(teacher_distances.dtype))
-
     def after_step(self, net: Network[ScdhHead], moment: Moment) -> None:
         warm_up(self.settings, net.head, moment.epoch)
 
@@ -168,19 +143,6 @@ class MtScdh(Method):
 
     def centres(self, net: Network[ScdhHead]) -> Tensor:
         return net.head.centres
-
-    def _perturb(self, inputs: Tensor) -> Tensor:
-        """Vectors with noise and with some features set to 0; images come perturbed already (two augmented views).
-
-        § The paper speaks of images only. The noise follows each feature's own deviation in the batch, so that it
-        means the same for embeddings of any scale, and a feature that never varies gets none.
-        """
-        if not inputs.is_floating_point() or inputs.ndim != 2:
-            return inputs
-        if self.settings.noise:
-            spread = inputs.std(dim=0, correction=0)
-            inputs = inputs + self.settings.noise * spread * torch.randn_like(inputs)
-        return dropout(inputs, self.settings.input_dropout) if self.settings.input_dropout else inputs
 
 
 def ramp_up(done: float, length: float) -> float:
