@@ -1,4 +1,4 @@
-"""Indexes that do not look at every code, with the share of true neighbours that they find, beside our exact scan.
+"""Indexes that do not look at every code, with the share of true neighbours that they find; the rival is our scan.
 
 faiss' graph (HNSW) and inverted lists (IVF) over binary vectors, and usearch's exact search and graph if it is
 installed. Recall counts distances: an item found is right if it is no farther than the true k-th nearest.

@@ -153,16 +153,16 @@ def _points(rows: list[Row], unit: str, column: str) -> list[tuple[float, float]
 
 
 def _label_ends(axis: Any, ends: dict[str, Any]) -> None:
-    """Names in a column beside the panel, as high as their lines end and far enough apart to be read; a thin line leads
-    to those whose line ends early."""
+    """Names in a column next to the panel, as high as their lines end and far enough apart to be read; a thin line
+    leads to those whose line ends early."""
     (left, right), (low, high) = axis.get_xlim(), axis.get_ylim()
     step = (high / low) ** 0.075
     height = high
     for name, ((x, y), colour) in sorted(ends.items(), key=lambda end: -end[1][0][1]):
         height = min(y, height / step)
         line = {"arrowstyle": "-", "color": colour, "linewidth": 0.8, "linestyle": ":", "shrinkA": 0, "shrinkB": 3}
-        beside = (right * (right / left) ** 0.02, height)
-        axis.annotate(name, (x, y), beside, va="center", color=colour, fontsize=9, arrowprops=line)
+        place = (right * (right / left) ** 0.02, height)
+        axis.annotate(name, (x, y), place, va="center", color=colour, fontsize=9, arrowprops=line)
 
 
 def _curve(axis: Any, rows: list[Row], column: str, label: str, colour: str) -> None:

@@ -23,8 +23,8 @@ from scdh.data.images.decode import decode
 from scdh.data.open import open_source
 from scdh.evaluation import evaluate
 from scdh.extras import missing_packages
-from scdh.hasher import Hasher
-from scdh.nets.export.trial import differing_bits
+from scdh.model.hasher import Hasher
+from scdh.nets.export.agreement import differing_bits
 from scdh.runs.encoding import encode_rows
 from scdh.runs.folder import RunFolder
 

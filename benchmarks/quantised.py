@@ -11,7 +11,7 @@ from benchmarks.timing import Row, Table, print_row, take_turns
 from scdh.codes import Codes
 from scdh.index import HammingIndex, set_threads
 from scdh.index.byte_tables import BYTE_VALUES
-from scdh.serve.warm import load_table_loop
+from scdh.index.search.warming import load_table_loop
 
 HEADING = SECTIONS["quantised"]
 _SLICE = 25  # numbers of z for each byte: DQN's 300 for 96 bits

@@ -11,7 +11,7 @@ from typing import Any
 
 from benchmarks.timing import Row, Table, cell
 from scdh.experiments.pages.markdown import markdown_table
-from scdh.files import replacing
+from scdh.storage.files import replacing
 
 # In the order of the report; the keys are the values of ``--only``.
 SECTIONS = {
@@ -65,11 +65,7 @@ def machine() -> str:
 
 def load(folder: Path) -> Results:
     path = folder / "results.json"
-    stored = json.loads(path.read_text()) if path.exists() else {}
-    # Earlier versions kept one processor only.
-    return {
-        section: {processor(runs["machine"]): runs} if "machine" in runs else runs for section, runs in stored.items()
-    }
+    return json.loads(path.read_text()) if path.exists() else {}
 
 
 def processor(about: str) -> str:

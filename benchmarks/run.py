@@ -37,7 +37,7 @@ def main(arguments: list[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     if "NUMBA_CPU_NAME" in os.environ and "NUMBA_CPU_FEATURES" not in os.environ:
         # numba would compile for that processor with the instructions of this one.
-        parser.error("NUMBA_CPU_NAME needs NUMBA_CPU_FEATURES beside it; empty: what a processor of that name has.")
+        parser.error("NUMBA_CPU_NAME needs NUMBA_CPU_FEATURES too; empty: what a processor of that name has.")
     threads = options.threads or thread_count()
 
     with tempfile.TemporaryDirectory() as scratch:

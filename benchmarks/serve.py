@@ -1,4 +1,4 @@
-"""The service under load from another process, beside the bare index, bare torch, and a FastAPI handler with faiss.
+"""The service under load from another process, and its rivals: the bare index, torch, FastAPI with faiss.
 
 ``python -m benchmarks.run --only serve`` takes about a quarter of an hour: a million codes of 64 bits of an
 efficientnet_lite0 with random head; searches by code and by picture, each rival in turn; then ten minutes at half of
@@ -131,8 +131,8 @@ def bare_index(index_file: Path, plan: Plan) -> tuple[Row, float]:
 
 def eager_torch(model: Path, photos: list[bytes], plan: Plan, threads: int) -> tuple[Row, list[bytes]]:
     """One photo after the other through the network as it was trained, with one thread or all of them, whichever is
-    faster (beside other programs all of them wait for each other); and the codes that it gives."""
-    told: dict[int, dict[str, Any]] = {}
+    faster (next to other programs all of them wait for each other); and the codes that it gives."""
+    reported: dict[int, dict[str, Any]] = {}
     with tempfile.TemporaryDirectory() as folder:
         for number, content in enumerate(photos):
             (Path(folder) / f"{number:03d}.jpg").write_bytes(content)
@@ -146,11 +146,13 @@ def eager_torch(model: Path, photos: list[bytes], plan: Plan, threads: int) -> t
                 str(plan.seconds),
                 str(count),
             ]
-            told[count] = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
-    best = max(told, key=lambda count: len(told[count]["latencies"]) / told[count]["seconds"])
-    row = row_of(f"{EAGER}, {best} thread{'s' * (best > 1)}", Load(told[best]["seconds"], told[best]["latencies"]), 1)
+            reported[count] = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    best = max(reported, key=lambda count: len(reported[count]["latencies"]) / reported[count]["seconds"])
+    row = row_of(
+        f"{EAGER}, {best} thread{'s' * (best > 1)}", Load(reported[best]["seconds"], reported[best]["latencies"]), 1
+    )
     print_row("serve", row)
-    return row, [bytes.fromhex(code) for code in told[best]["codes"]]
+    return row, [bytes.fromhex(code) for code in reported[best]["codes"]]
 
 
 def loads(plan: Plan, rivals: tuple[tuple[str, int], ...], make: Callable[[int], list[bytes]]) -> list[Row]:

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from PIL import Image
 
-from scdh.hasher import Hasher
+from scdh.model.hasher import Hasher
 
 
 class EagerModel:

@@ -25,7 +25,7 @@ def like_trained(count: int, bits: int, seed: int) -> Codes:
 def build(folder: Path, items: int, bits: int, backbone: str) -> tuple[Path, Path]:
     """A model that was not trained, and an index that names it."""
     from scdh.config import load_config
-    from scdh.hasher import Hasher
+    from scdh.model.hasher import Hasher
 
     overrides = {"net.backbone": backbone, "method.bits": bits}
     hasher = Hasher.build(load_config(overrides=overrides), ["a", "b"], False, None)

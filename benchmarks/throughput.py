@@ -21,8 +21,8 @@ from scdh.data.batches.loaders import Batch, evaluation_batches, training_batche
 from scdh.data.batches.sampling import steps_per_epoch
 from scdh.data.open import open_source
 from scdh.data.source import Source
-from scdh.hasher import Hasher
 from scdh.methods.base import START, MethodData
+from scdh.model.hasher import Hasher
 from scdh.runs.encoding import encode_rows
 from scdh.training.device import make_accelerator
 from scdh.training.loop import TrainingStep, train_epochs

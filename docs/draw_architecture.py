@@ -12,14 +12,13 @@ SOURCE = ROOT / "src" / "scdh"
 PICTURE = ROOT / "docs" / "images" / "architecture.png"
 PURPOSES = {
     "cli": "commands: parse, call, print",
-    "experiments": "compare, demo, pages",
+    "experiments": "compare, demo, report",
     "serve": "HTTP API and web page",
     "estimator": "scikit-learn",
-    "training": "loop, data, checkpoints, teacher",
-    "runs": "run folder, split, encoding, scoring",
-    "hasher": "a model: items → codes",
-    "encode": "batches → arrays",
-    "methods": "one file a method",
+    "training": "plan, loop, checkpoints",
+    "runs": "run folder, encoding, scoring",
+    "model": "items → codes, model files",
+    "methods": "one file per method",
     "nets": "trunks, heads, network",
     "losses": "pure functions",
     "data": "sources, splits, batches",
@@ -28,11 +27,15 @@ PURPOSES = {
     "index": "exact Hamming search",
     "config": "checked settings",
     "codes": "packed bits",
+    "storage": "atomic files, checksums",
 }
+# From left to right, so that no arrow passes behind a box; the height follows from the imports.
+COLUMNS = {"serve": 0, "nets": 0, "losses": 0, "estimator": 2, "evaluation": 2, "metrics": 2, "index": 2, "codes": 2}
+MIDDLE, SPACING = 5, 3.5
 
 
 # Short ways upward, imported within a function: load_config checks a method's settings, Hasher.train trains.
-UPWARD = {("config", "methods"), ("hasher", "training")}
+UPWARD = {("config", "methods"), ("model", "training")}
 
 
 def import_graph(source: Path = SOURCE) -> dict[str, set[str]]:
@@ -104,6 +107,14 @@ def reduced(graph: dict[str, set[str]]) -> dict[str, set[str]]:
     }
 
 
+def _bend(x: float, y: float, to_x: float, to_y: float) -> float:
+    """A long arrow from the middle to a side bends around what is below its start."""
+    if x != MIDDLE or to_x == x or y - to_y < 2:
+        return 0
+    bend = 0.05 + 0.08 * (y - to_y)
+    return -bend if to_x > x else bend
+
+
 def draw(path: Path = PICTURE) -> None:
     from matplotlib.figure import Figure
     from matplotlib.patches import FancyBboxPatch
@@ -111,21 +122,15 @@ def draw(path: Path = PICTURE) -> None:
     whole = import_graph()
     graph = {name: whole[name] & PURPOSES.keys() for name in PURPOSES}
     heights, with_torch = levels(graph), uses_torch()
-    rows: dict[int, list[str]] = {}
-    for name in PURPOSES:
-        rows.setdefault(heights[name], []).append(name)
-    figure = Figure(figsize=(10, 1.05 * len(rows) + 0.8), layout="constrained")
+    figure = Figure(figsize=(10, 0.95 * (max(heights.values()) + 1) + 0.6), layout="constrained")
     axes = figure.add_subplot()
-    centres = {}
-    for height, names in rows.items():
-        for i, name in enumerate(names):
-            x = 5 + (i - (len(names) - 1) / 2) * 3.0
-            centres[name] = (x, height)
-            colour = "#dce9fb" if name in with_torch else "#ddf3e1"
-            corner = (x - 1.3, height - 0.27)
-            axes.add_patch(FancyBboxPatch(corner, 2.6, 0.54, boxstyle="round,pad=0.05", fc=colour, ec="#5a6473"))
-            axes.text(x, height + 0.09, name, ha="center", va="center", fontsize=11, fontweight="bold")
-            axes.text(x, height - 0.14, PURPOSES[name], ha="center", va="center", fontsize=7.5)
+    centres = {name: (MIDDLE + (COLUMNS.get(name, 1) - 1) * SPACING, heights[name]) for name in PURPOSES}
+    for name, (x, height) in centres.items():
+        colour = "#dce9fb" if name in with_torch else "#ddf3e1"
+        corner = (x - 1.3, height - 0.27)
+        axes.add_patch(FancyBboxPatch(corner, 2.6, 0.54, boxstyle="round,pad=0.05", fc=colour, ec="#5a6473"))
+        axes.text(x, height + 0.09, name, ha="center", va="center", fontsize=11, fontweight="bold")
+        axes.text(x, height - 0.14, PURPOSES[name], ha="center", va="center", fontsize=7.5)
     for name, targets in reduced(graph).items():
         for target in targets:
             (x, y), (to_x, to_y) = centres[name], centres[target]
@@ -133,12 +138,19 @@ def draw(path: Path = PICTURE) -> None:
                 "",
                 xy=(to_x, to_y + 0.34),
                 xytext=(x, y - 0.34),
-                arrowprops={"arrowstyle": "->", "color": "#8a93a3", "lw": 1.1, "shrinkA": 0, "shrinkB": 0},
+                arrowprops={
+                    "arrowstyle": "->",
+                    "color": "#6b7482",
+                    "lw": 1.1,
+                    "shrinkA": 0,
+                    "shrinkB": 0,
+                    "connectionstyle": f"arc3,rad={_bend(x, y, to_x, to_y)}",
+                },
                 zorder=0,
             )
-    axes.set(xlim=(-1.1, 11.1), ylim=(-0.6, len(rows) - 0.4))
+    axes.set(xlim=(-0.1, 10.1), ylim=(-0.5, max(heights.values()) + 0.5))
     axes.axis("off")
-    axes.set_title("What imports what in src/scdh (blue: uses torch, green: never does)", fontsize=11)
+    axes.set_title("What imports what in src/scdh (blue: uses torch; green: does not)", fontsize=11)
     figure.savefig(path, dpi=110)
 
 

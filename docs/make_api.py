@@ -13,7 +13,12 @@ from typing import Any
 
 PAGE = Path(__file__).parent / "api.md"
 CHAPTERS = {
-    "Models": ["scdh.hasher:Hasher", "scdh.estimator:HashTransformer", "scdh.estimator:SCDHTransformer"],
+    "Models": [
+        "scdh.training.train:train",
+        "scdh.model.hasher:Hasher",
+        "scdh.estimator:HashTransformer",
+        "scdh.estimator:SCDHTransformer",
+    ],
     "Codes and search": [
         "scdh.codes:Codes",
         "scdh.index:HammingIndex",
@@ -24,8 +29,8 @@ CHAPTERS = {
     ],
     "Service": [
         "scdh.serve.client:Client",
-        "scdh.serve.client_answers:QueryAnswer",
-        "scdh.serve.client_answers:FoundItem",
+        "scdh.serve.client:QueryAnswer",
+        "scdh.serve.client:FoundItem",
     ],
     "Scores": ["scdh.evaluation:evaluate", "scdh.evaluation:evaluate_distances", "scdh.evaluation:Scores"],
     "Data and settings": ["scdh.config:load_config", "scdh.data.open:open_source", "scdh.errors:ScdhError"],

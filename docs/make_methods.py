@@ -1,6 +1,6 @@
 """Write docs/methods.md from what the methods declare and their docstrings: ``python docs/make_methods.py``.
 
-Torch is not imported. A test checks that the page is up to date. Methods of other packages are not on it.
+A test checks that the page is up to date. Methods of other packages are not on it.
 """
 
 import re
@@ -9,13 +9,13 @@ from typing import Any
 
 from scdh.cli.methods import GROUPS, by_group, describe_all, ranking_text, suited_text, value_text
 from scdh.experiments.pages.markdown import escape_markdown, markdown_table
-from scdh.methods.declared import names_of_this_folder
+from scdh.methods.registry import built_in_names
 
 PAGE = Path(__file__).parent / "methods.md"
 INTRODUCTION = """# Methods
 
 Made by `python docs/make_methods.py` from what each method's file says. `scdh methods` lists them, `scdh methods NAME`
-shows one; `scdh train --method NAME` takes one, and [compare.md](compare.md) says how to compare several.
+shows one; `scdh train --method NAME` takes one, and [compare.md](compare.md) explains how to compare several.
 
 **Faithful**: as published, but for small things that are named. **Variant**: a departure changes results.
 **Reconstruction**: the formulas are not known for certain. § marks what a publication leaves open, and what is done
@@ -24,13 +24,12 @@ here.
 In equations u are the real outputs of the network for an item (r numbers), b or sgn(u) is its code, y its label or Y
 its labels; s = 1 where two items share a label, else 0; l_1 is the softmax cross-entropy of class scores, σ the
 sigmoid. In costs B is the batch, C the number of classes, r that of bits and n that of training rows. *To tune* are the
-values of `scdh compare --tune grid`, nine combinations a method. *Suited* values are taken in place of the defaults
-where neither a preset nor a file of settings is given ([defaults.md](defaults.md)); but for `form=own`, which only
-`scdh train` takes: `scdh compare` keeps the paper's form."""
+values of `scdh compare --tune grid`, nine combinations per method. *Suited* values are taken in place of the defaults
+if neither a preset nor a file of settings is given ([defaults.md](defaults.md))."""
 
 
 def render() -> str:
-    methods = [method for method in describe_all() if method["name"] in names_of_this_folder()]
+    methods = [method for method in describe_all() if method["name"] in built_in_names()]
     overview = [
         [
             f"[{escape_markdown(method['title'])}](#{method['name']})",
@@ -89,18 +88,18 @@ def _escape_part(text: str) -> str:
 
 
 def _cost(method: dict[str, Any]) -> str:
-    """The cost and what it is of: the first clause is of a step, further ones say when what else is done."""
+    """The cost: the first clause is that of a step, further ones say when other work is done."""
     if not method["trained"]:
         return f"{method['cost']}; fitted at once"
     first = re.split("[;,]", method["cost"], maxsplit=1)[0]
-    return f"{first} a step{method['cost'].removeprefix(first)}"
+    return f"{first} per step{method['cost'].removeprefix(first)}"
 
 
 def _labels(method: dict[str, Any]) -> str:
     if not method["needs_labels"]:
         return "none needed"
     kinds = " or ".join({"single": "one", "multi": "several"}[kind] for kind in method["labels"])
-    return f"{kinds} a row" + ("; rows without label are learned from too" if method["unlabelled"] else "")
+    return f"{kinds} per row" + ("; it also learns from rows without a label" if method["unlabelled"] else "")
 
 
 def _tuned(method: dict[str, Any]) -> str:

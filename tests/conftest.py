@@ -17,6 +17,7 @@ if "SCDH_EXPORT_DIR" not in os.environ:
     os.environ["SCDH_EXPORT_DIR"] = tempfile.mkdtemp(prefix="scdh-exports-")
     atexit.register(shutil.rmtree, os.environ["SCDH_EXPORT_DIR"], ignore_errors=True)
 TESTS = Path(__file__).parent
+FORKING = ("test_loaders.py", "test_sampling.py")
 
 
 def group_of(file: Path) -> str:
@@ -28,7 +29,8 @@ def group_of(file: Path) -> str:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Groups with many slow tests come first, so that no process is left with a long one at the end."""
     slow = Counter(group_of(item.path) for item in items if item.get_closest_marker("slow"))
-    items.sort(key=lambda item: -slow[group_of(item.path)])
+    # torch forks worker processes in some tests; they come before all others, while no other library has threads.
+    items.sort(key=lambda item: (item.path.name not in FORKING, -slow[group_of(item.path)]))
 
 
 @pytest.hookimpl(optionalhook=True)

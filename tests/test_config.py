@@ -41,6 +41,8 @@ def test_later_sources_win(tmp_path):
         ("train.epoch=3", r"Unknown setting 'train.epoch'; did you mean 'train.epochs'\?"),
         ("method.lamb=3", r"Unknown scdh setting 'lamb'; did you mean 'lam'\?"),
         ("method.name=scdhh", r"Unknown method 'scdhh'; did you mean 'scdh'\?"),
+        ("lr=3", r"Unknown setting 'lr'; similar names are train\.lr_trunk, .*`scdh train --show-config` lists all"),
+        ("zzz=3", r"Unknown setting 'zzz'; `scdh train --show-config` lists all settings\.$"),
         ("method.bits=0", "'method.bits' cannot be 0"),
         ("method.alpha=-1", "'alpha' cannot be -1"),
         ("net.crop_fraction=0", "'net.crop_fraction' cannot be 0"),

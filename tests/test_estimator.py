@@ -9,7 +9,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import scdh
 from scdh.errors import ConfigError
 from scdh.estimator import HashTransformer
-from scdh.methods.declared import declared
+from scdh.methods.registry import method_class
 from tests.methods.harness import METHODS
 
 ESTIMATORS = [
@@ -93,7 +93,7 @@ def test_every_method_is_an_estimator(name, digits):
     assert len(np.unique(packed, axis=0)) > 1
     np.testing.assert_array_equal(clone(estimator).fit(X, y).transform(X), packed)
     assert list(estimator.get_feature_names_out()) == [f"byte{i}" for i in range(packed.shape[1])]
-    if declared(name).needs_labels:
+    if method_class(name).needs_labels:
         with pytest.raises(ValueError, match="requires y to be passed"):
             HashTransformer(name, bits=16, epochs=1).fit(X)
     else:
@@ -144,7 +144,7 @@ def test_the_score_with_many_labels_and_without_any(digits):
     with pytest.raises(ValueError, match=r"Labels of shape \[100\] do not fit .* 10 columns of 0 and 1"):
         estimator.score(X[200:], hot[200:, 0])
     single = HashTransformer("lsh", bits=16).fit(X[:200], digits[1][:200])
-    with pytest.raises(ValueError, match=r"do not fit those that were learned from, one label a row"):
+    with pytest.raises(ValueError, match=r"do not fit those that were learned from, one label per row"):
         single.score(X[200:], hot[200:])
     unlabelled = HashTransformer("lsh", bits=16).fit(X[:200])
     codes, labels = unlabelled.codes(X[200:]), digits[1][200:300]
@@ -153,7 +153,7 @@ def test_the_score_with_many_labels_and_without_any(digits):
     assert unlabelled.score(X[200:], hot[200:]) > among  # more rows share a label
 
 
-@pytest.mark.parametrize("name", [name for name in METHODS if declared(name).learns_by_gradient])
+@pytest.mark.parametrize("name", [name for name in METHODS if method_class(name).learns_by_gradient])
 def test_every_method_scores_by_its_own_ranking(name, digits):
     X, y = digits[0][:200], digits[1][:200]
     assert 0.1 < HashTransformer(name, bits=16, epochs=2).fit(X[:150], y[:150]).score(X[150:], y[150:]) <= 1
@@ -241,15 +241,15 @@ def test_settings_are_the_methods_own_and_those_that_suit_embeddings(digits):
 
 
 def test_a_teacher_gives_the_codes(monkeypatch):
-    from scdh.training import loop
+    from scdh.training import fitting
 
-    results, original = [], loop.train_epochs
+    results, original = [], fitting.train_epochs
 
     def train_epochs(*args, **options):
         results.append(original(*args, **options))
         return results[-1]
 
-    monkeypatch.setattr(loop, "train_epochs", train_epochs)
+    monkeypatch.setattr(fitting, "train_epochs", train_epochs)
     X, y = load_digits(return_X_y=True)
     estimator = scdh.HashTransformer("mt_scdh", bits=8, epochs=1).fit(X[:200], y[:200])
     assert results[0].student is not None

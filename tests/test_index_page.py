@@ -35,16 +35,16 @@ def test_links_of_the_readme_lead_to_files() -> None:
 
 def test_links_become_addresses(index_page) -> None:
     page = index_page(README, "https://example.org/owner/name/")
-    assert all(target.startswith("https://") for target in targets(page))
+    assert all(target.startswith(("https://", "#")) for target in targets(page))
     assert "](https://example.org/owner/name/blob/HEAD/docs/data.md)" in page
-    assert "](https://example.org/owner/name/raw/HEAD/docs/images/report.png)" in page
+    assert "](https://example.org/owner/name/raw/HEAD/docs/images/neighbours.jpg)" in page
     assert len(targets(page)) == len(targets(README))
 
 
 def test_without_an_address_links_become_text(index_page) -> None:
     page = index_page("a [page](docs/a.md), [one](https://b.org), [part](#part)\n\n![x y](docs/x.png)\n\nend", None)
     assert page == "a page, [one](https://b.org), [part](#part)\n\nend"
-    assert all(target.startswith("https://") for target in targets(index_page(README, None)))
+    assert all(target.startswith(("https://", "#")) for target in targets(index_page(README, None)))
 
 
 @pytest.mark.slow

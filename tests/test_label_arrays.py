@@ -9,7 +9,7 @@ import torch
 from scdh import label_arrays
 from scdh.data.labels import encode_columns, encode_lists
 from scdh.label_arrays import hide_labels, is_labelled, multi_hot, no_labels, renumbered, rows_per_class
-from scdh.losses.labels import has_label
+from scdh.losses.label_masks import has_label
 
 SINGLE = np.array([2, -1, 0, 2])
 MULTI = np.array([[0, 0, 1], [0, 0, 0], [1, 0, 0], [0, 0, 1]], np.uint8)

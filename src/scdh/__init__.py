@@ -16,18 +16,19 @@ if TYPE_CHECKING:
     from scdh.errors import ScdhError
     from scdh.estimator import HashTransformer, SCDHTransformer
     from scdh.evaluation import Scores, evaluate
-    from scdh.hasher import Hasher
     from scdh.index import HammingIndex
     from scdh.index.milvus import MilvusIndex
     from scdh.index.store import IndexWriter
+    from scdh.model.hasher import Hasher
     from scdh.serve.client import Client
+    from scdh.training.train import train
 
 _MODULES = {
     "Client": "scdh.serve.client",
     "Codes": "scdh.codes",
     "HammingIndex": "scdh.index",
     "HashTransformer": "scdh.estimator",
-    "Hasher": "scdh.hasher",
+    "Hasher": "scdh.model.hasher",
     "IndexWriter": "scdh.index.store",
     "MilvusIndex": "scdh.index.milvus",
     "SCDHTransformer": "scdh.estimator",
@@ -36,6 +37,7 @@ _MODULES = {
     "evaluate": "scdh.evaluation",
     "load_config": "scdh.config",
     "open_source": "scdh.data.open",
+    "train": "scdh.training.train",
 }
 
 __all__ = [
@@ -54,6 +56,7 @@ __all__ = [
     "load_config",
     "losses",
     "open_source",
+    "train",
 ]
 
 

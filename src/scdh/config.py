@@ -1,10 +1,11 @@
-"""One validated description of a run: TOML presets and files, overridden key by key; unknown keys are refused.
+"""One validated description of a run: TOML presets and files, overridden key by key; unknown keys are rejected.
 
 A preset or file holds only what differs from the defaults of :mod:`scdh.settings`.
 """
 
 import tomllib
 from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -12,12 +13,14 @@ from typing import Any
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from scdh.errors import ConfigError, unknown_name
-from scdh.files import read_regular
 from scdh.settings import DataSettings as DataSettings  # also imported from here
 from scdh.settings import MethodSettings as MethodSettings
 from scdh.settings import NetSettings as NetSettings
 from scdh.settings import Settings as Settings
 from scdh.settings import TrainSettings as TrainSettings
+from scdh.storage.files import read_regular
+
+SHORT_LIST = 12  # names that a message may list
 
 
 class RunConfig(Settings):
@@ -30,21 +33,63 @@ class RunConfig(Settings):
     train: TrainSettings = TrainSettings()
 
     @model_validator(mode="after")
-    def _check_recalibrate(self) -> "RunConfig":
+    def _check_groups(self) -> "RunConfig":
+        return self._checked()
+
+    def _checked(self) -> "RunConfig":
+        """The settings themselves; a ConfigError if two groups, or method and settings, contradict each other."""
+        from scdh.methods.registry import method_settings
+
         if self.train.recalibrate and (self.net.freeze or self.net.frozen_batch_norm):
             raise ConfigError("train.recalibrate changes batch-norm statistics, which this run keeps frozen.")
-        return self
-
-    @model_validator(mode="after")
-    def _check_method_settings(self) -> "RunConfig":
-        from scdh.methods.declared import method_settings
-
         method_settings(self.method.name, self.method.own)
         return self
 
+    def given(self) -> dict[str, Any]:
+        """The settings that were set explicitly, by dotted key; all others have their defaults."""
+        values: dict[str, Any] = {}
+        for key in sorted(self.model_fields_set):
+            value = getattr(self, key)
+            if isinstance(value, BaseModel):
+                values |= {f"{key}.{name}": getattr(value, name) for name in sorted(value.model_fields_set)}
+            else:
+                values[key] = value
+        return values
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every setting was set explicitly, as in a preset, a file or a finished run."""
+        return self.given().keys() >= set(_keys(RunConfig))
+
+    def completed(self) -> "RunConfig":
+        """The same settings; the defaults count as set explicitly too."""
+        groups = {name: getattr(self, name) for name in type(self).model_fields}
+        return self.model_copy(
+            update={
+                name: group.model_copy(update=dict(group)) if isinstance(group, BaseModel) else group
+                for name, group in groups.items()
+            }
+        )
+
+    def with_values(self, values: Mapping[str, Any]) -> "RunConfig":
+        """The same settings with some replaced, by dotted key. Only the groups that change are checked again."""
+        changes: dict[str, dict[str, Any]] = {}
+        for key, value in values.items():
+            group, _, name = key.rpartition(".")
+            changes.setdefault(group, {})[name] = value
+        update = changes.pop("", {})
+        for group, entries in changes.items():
+            settings: BaseModel = getattr(self, group)
+            try:
+                update[group] = type(settings).model_validate({**settings.model_dump(exclude_unset=True), **entries})
+            except ValidationError:
+                # The whole is parsed for its message, which names the setting by its full key.
+                return parse_config({**self.model_dump(), group: {**settings.model_dump(), **entries}})
+        return self.model_copy(update=update)._checked()
+
     def with_method_defaults(self) -> "RunConfig":
         """The same settings with all of the method's own written out, also those that have their defaults."""
-        from scdh.methods.declared import method_settings
+        from scdh.methods.registry import method_settings
 
         own = method_settings(self.method.name, self.method.own).model_dump(mode="json")
         known = {"name": self.method.name, "bits": self.method.bits}
@@ -65,6 +110,9 @@ def load_config(
     overrides: Mapping[str, Any] | Iterable[str] = (),
 ) -> RunConfig:
     """The settings of a run: defaults, then a preset, then a TOML file, then overrides; the last one wins.
+
+    With a preset or a file the settings are complete: training uses them as they are. Without, training chooses what
+    suits the data for the settings that are not given (docs/defaults.md).
 
     Args:
         preset: name of ready settings, one of :func:`preset_names`.
@@ -94,11 +142,12 @@ def load_config(
             if not isinstance(table, dict):
                 raise ConfigError(f"Setting {key!r} goes below {group!r}, which is a value, not a group.")
         table[name] = value
-    return parse_config(values)
+    config = parse_config(values)
+    return config if preset is None and file is None else config.completed()
 
 
 def read_settings_file(file: str | Path) -> dict[str, Any]:
-    """The tables of a TOML file with settings, not checked yet; a file that is missing or no TOML is refused."""
+    """The tables of a TOML file with settings, not checked yet; a missing file or one that is not TOML is rejected."""
     try:
         return tomllib.loads(read_regular(file).decode("utf-8"))
     except FileNotFoundError:
@@ -114,9 +163,9 @@ def _drop_unknown_settings(preset: dict[str, Any], method: str) -> None:
 
     λ or μ of another method is another weight, though it has the same name.
     """
-    from scdh.methods.declared import declared
+    from scdh.methods.registry import method_class
 
-    table, other = preset.get("method", {}), declared(method)
+    table, other = preset.get("method", {}), method_class(method)
     owner = table.get("name", MethodSettings().name)
     if method != owner:
         shared = other.Settings.model_fields if other.preset_settings_of == owner else ()
@@ -137,10 +186,20 @@ def one_sentence(error: ValidationError, model: type[BaseModel]) -> str:
     problem = error.errors()[0]
     key = ".".join(str(part) for part in problem["loc"])
     if problem["type"] == "extra_forbidden":
-        return unknown_name("setting", key, _keys(model))
+        return _unknown_setting(key, _keys(model))
     if problem["type"] == "value_error":
         return str(problem["ctx"]["error"])
     return f"Setting {key!r} cannot be {problem['input']!r}: {problem['msg'].lower()}."
+
+
+def _unknown_setting(key: str, known: list[str]) -> str:
+    """One sentence with the nearest names; the whole list of a run's settings would fill a screen."""
+    last = key.rpartition(".")[2]
+    similar = [name for name in known if last in name.rpartition(".")[2]]
+    if get_close_matches(key, known, n=1) or len(known) <= SHORT_LIST:
+        return unknown_name("setting", key, known)
+    names = f"similar names are {', '.join(similar)}, and " if similar else ""
+    return f"Unknown setting {key!r}; {names}`scdh train --show-config` lists all settings."
 
 
 def _keys(model: type[BaseModel], prefix: str = "") -> list[str]:

@@ -1,7 +1,6 @@
 """Codes of embeddings as scikit-learn estimators."""
 
 import warnings
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,6 +9,7 @@ from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from scdh.codes import Codes
+from scdh.data.arrays.given import IN_MEMORY
 from scdh.data.labels import is_multi_hot, labels_like, number_classes, plain_labels
 from scdh.label_arrays import is_labelled, no_labels
 
@@ -17,25 +17,26 @@ from scdh.label_arrays import is_labelled, no_labels
 class HashTransformer(TransformerMixin, BaseEstimator):
     """Codes of embeddings X [n, d] by any method of ``scdh methods`` that takes embeddings.
 
+    The defaults are those of :func:`scdh.train` without trials. All labelled rows train, and none are held out.
+
     Args:
         method: name of the method.
         bits: length of the codes.
-        settings: the method's own settings, e.g. ``{"margin": 24.0}`` for "dsh"; what is not given has the value that
-            suits embeddings, or else the method's default.
-        hidden: widths of an MLP below the hash layer (empty: a linear hash); methods that are fitted have none.
-        dropout: after each layer of the MLP.
-        epochs: passes over the data.
-        batch_size: rows of one step.
-        learning_rate: of AdamW, with a cosine schedule.
-        weight_decay: of AdamW.
+        settings: the method's own settings, e.g. ``{"margin": 24.0}`` for "dsh"; None or a missing key: what suits
+            embeddings.
+        hidden: widths of an MLP below the hash layer (empty: a linear hash); None: one layer of 512. Methods that are
+            fitted have none.
+        dropout: after each layer of the MLP; None: 0.2.
+        epochs: passes over the data; None: by the number of rows.
+        batch_size: rows of one step; None: by the number of rows.
+        learning_rate: of AdamW, with a cosine schedule; None: 0.003.
+        weight_decay: of AdamW; None: 0.01.
         random_state: seed, or a RandomState; None: another one each time.
         verbose: 1 prints a line after each epoch.
 
-    Features are standardised with the mean and deviation of the training data, of rows without a label too.
-
     Attributes:
         classes_: the values of y, or the numbers of its columns.
-        hasher_: the model.
+        hasher_: the model; it standardises the features by mean and deviation of the training rows.
         training_codes_: codes of the training rows that have a label, for ``score``.
         training_labels_: the labels of these rows, as positions in ``classes_``, or multi-hot.
 
@@ -48,15 +49,15 @@ class HashTransformer(TransformerMixin, BaseEstimator):
     def __init__(
         self,
         method: str = "scdh",
-        bits: int = 64,
+        bits: int = 32,
         *,
         settings: dict[str, Any] | None = None,
-        hidden: tuple[int, ...] = (256,),
-        dropout: float = 0.2,
-        epochs: int = 30,
-        batch_size: int = 64,
-        learning_rate: float = 2e-3,
-        weight_decay: float = 1e-2,
+        hidden: tuple[int, ...] | None = None,
+        dropout: float | None = None,
+        epochs: int | None = None,
+        batch_size: int | None = None,
+        learning_rate: float | None = None,
+        weight_decay: float | None = None,
         random_state: int | np.random.RandomState | None = 0,
         verbose: int = 0,
     ) -> None:
@@ -73,10 +74,8 @@ class HashTransformer(TransformerMixin, BaseEstimator):
         self.verbose = verbose
 
     def _method(self) -> tuple[str, dict[str, Any]]:
-        """Name of the method, and its own settings."""
-        from scdh.methods.declared import declared
-
-        return self.method, {**declared(self.method).suited_settings.get("embeddings", {}), **(self.settings or {})}
+        """Name of the method, and those of its own settings that were given."""
+        return self.method, self.settings or {}
 
     def fit(self, X: Any, y: Any = None) -> Any:
         """Learn codes.
@@ -86,26 +85,25 @@ class HashTransformer(TransformerMixin, BaseEstimator):
             y: labels, int or str [n], or multi-hot [n, C], where −1, None, "" or a row of zeros means no label: methods
                 that can learn from such rows do. Methods that need no labels take None.
         """
-        # Everything of torch is imported here, so that importing the class stays cheap.
-        import torch
-
+        # torch is imported here, so that importing the class stays cheap.
+        from scdh.config import load_config
         from scdh.data.arrays.memory import ArraySource
-        from scdh.hasher import Hasher
+        from scdh.methods.registry import method_class
+        from scdh.training.train import train_config
 
         X, labels = self._check_data(X, y)
         labelled = is_labelled(labels)
-        if self._needs_labels() and not labelled.any():
+        needs_labels = method_class(self._method()[0]).needs_labels
+        if needs_labels and not labelled.any():
             raise ValueError("No row of y has a label, so there is nothing to learn from.")
-        self.mean_, self.scale_ = X.mean(0), np.where((deviation := X.std(0)) > 0, deviation, 1.0)
-        seed = self._seed()
-        source = ArraySource(self._standardise(X), labels, [str(c) for c in self.classes_], name="X")
-        with torch.random.fork_rng(devices=[]):  # the caller's own random numbers stay as they were
-            torch.manual_seed(seed)
-            self.hasher_ = Hasher.build(self._config(seed), source.label_names, labels.ndim == 2, X.shape[1])
-            self._learn(source, seed)
+        X = X.astype(np.float32)
+        # A method that learns without labels learns from all rows, also from those that have none.
+        source = ArraySource(X, *((labels, [str(c) for c in self.classes_]) if needs_labels else ()), name="X")
+        config = load_config(overrides=self._given())
+        self.hasher_ = train_config(config, source=source, trials=False, quiet=not self.verbose)
         self.hasher_.network.eval()
         self.training_labels_ = labels[labelled]
-        self.training_codes_ = self.hasher_.encode(self._standardise(X[labelled]), batch_size=4096)
+        self.training_codes_ = self.hasher_.encode(X[labelled], batch_size=4096)
         return self
 
     def _check_data(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -125,46 +123,6 @@ class HashTransformer(TransformerMixin, BaseEstimator):
         if len(self.classes_) == 1 and not is_labelled(labels).all():
             warnings.warn("y has one class and -1, which means no label; if -1 is a class, rename it.", stacklevel=3)
         return X, labels
-
-    def _learn(self, source: Any, seed: int) -> None:
-        from scdh.data.batches.loaders import evaluation_batches, training_batches
-        from scdh.data.batches.sampling import steps_per_epoch
-        from scdh.encode import read_network
-        from scdh.methods.base import MethodData
-        from scdh.training.device import make_accelerator
-        from scdh.training.loop import train_epochs
-
-        hasher, method = self.hasher_, self.hasher_.method
-        if not method.learns_by_gradient:
-            method.fit(hasher.network, source.features, source.labels, seed)
-            return
-        rows = np.flatnonzero(source.labelled)
-        unlabelled = np.flatnonzero(~source.labelled) if method.learns_from_unlabelled else np.empty(0, np.int64)
-
-        def read(wanted: np.ndarray, net: Any, value: Any) -> np.ndarray:  # what ``value`` picks of the outputs
-            return read_network(net, evaluation_batches(source, wanted, batch_size=4096), value)
-
-        data = MethodData(source.labels[rows], rows, unlabelled, partial(read, rows), partial(read, unlabelled))
-        method.prepare(hasher.network, data)
-        trained = train_epochs(
-            hasher.network,
-            method,
-            data,
-            lambda epoch: training_batches(
-                source,
-                rows,
-                batch_size=self.batch_size,
-                seed=seed,
-                epoch=epoch,
-                views=method.views,
-                unlabelled=unlabelled if method.learns_from_unlabelled else None,
-            ),
-            steps_per_epoch(len(rows), self.batch_size, len(unlabelled)),
-            hasher.config.train,
-            accelerator=make_accelerator("fp32"),
-            quiet=not self.verbose,
-        )
-        self.hasher_ = hasher.with_network(trained.net)  # a teacher, where the method has one
 
     def codes(self, X: Any) -> Codes:
         """The codes of ``X``, float [n, d], as an object that the index takes."""
@@ -206,41 +164,38 @@ class HashTransformer(TransformerMixin, BaseEstimator):
 
     def _prepared(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
-        return self._standardise(validate_data(self, X, dtype=np.float64, reset=False))
-
-    def _standardise(self, X: np.ndarray) -> np.ndarray:
-        return ((X - self.mean_) / self.scale_).astype(np.float32)
+        return validate_data(self, X, dtype=np.float64, reset=False).astype(np.float32)
 
     def _seed(self) -> int:
         state = np.random.RandomState(None) if self.random_state is None else self.random_state
         return int(state.randint(2**31)) if isinstance(state, np.random.RandomState) else int(state)
 
-    def _config(self, seed: int) -> Any:
-        from scdh.config import parse_config
-
-        name, settings = self._method()
-        return parse_config(
-            {
-                "seed": seed,
-                "net": {"backbone": "features", "hidden": list(self.hidden), "dropout": self.dropout},
-                "method": {"name": name, "bits": self.bits, **settings},
-                "train": {
-                    "epochs": self.epochs,
-                    "batch_size": self.batch_size,
-                    "optimiser": "adamw",
-                    "schedule": "cosine",
-                    "lr_trunk": self.learning_rate,
-                    "lr_head": self.learning_rate,
-                    "weight_decay": self.weight_decay,
-                    "augmentation": "none",
-                },
-            }
-        )
+    def _given(self) -> dict[str, Any]:
+        """The settings of a run that were given, by dotted key."""
+        name, own = self._method()
+        given = {
+            "net.hidden": None if self.hidden is None else list(self.hidden),
+            "net.dropout": self.dropout,
+            "train.epochs": self.epochs,
+            "train.batch_size": self.batch_size,
+            "train.lr_trunk": self.learning_rate,
+            "train.lr_head": self.learning_rate,
+            "train.weight_decay": self.weight_decay,
+            **{f"method.{key}": value for key, value in own.items()},
+        }
+        return {
+            "data.source": IN_MEMORY,
+            "data.split": "all",
+            "seed": self._seed(),
+            "method.name": name,
+            "method.bits": self.bits,
+            **{key: value for key, value in given.items() if value is not None},
+        }
 
     def _needs_labels(self) -> bool:
-        from scdh.methods.declared import declared
+        from scdh.methods.registry import method_class
 
-        return declared(self._method()[0]).needs_labels
+        return method_class(self._method()[0]).needs_labels
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -254,10 +209,10 @@ class SCDHTransformer(HashTransformer):
 
     Args:
         bits: length of the codes.
-        lam: λ, weight of the distance to the own centres.
+        lam: λ, weight of the distance to the own centres; None: what suits the data, as for all that follow.
         mu: μ, weight of the classification loss.
         alpha: α, weight of the quantization loss.
-        hidden, dropout, epochs, batch_size, learning_rate, weight_decay, random_state, verbose: as of
+        hidden, dropout, epochs, batch_size, learning_rate, weight_decay, random_state, verbose: as in
             :class:`HashTransformer`.
 
     >>> from sklearn.datasets import load_digits
@@ -268,17 +223,17 @@ class SCDHTransformer(HashTransformer):
 
     def __init__(
         self,
-        bits: int = 64,
+        bits: int = 32,
         *,
-        lam: float = 0.005,
-        mu: float = 0.2,
-        alpha: float = 0.5,
-        hidden: tuple[int, ...] = (256,),
-        dropout: float = 0.2,
-        epochs: int = 30,
-        batch_size: int = 64,
-        learning_rate: float = 2e-3,
-        weight_decay: float = 1e-2,
+        lam: float | None = None,
+        mu: float | None = None,
+        alpha: float | None = None,
+        hidden: tuple[int, ...] | None = None,
+        dropout: float | None = None,
+        epochs: int | None = None,
+        batch_size: int | None = None,
+        learning_rate: float | None = None,
+        weight_decay: float | None = None,
         random_state: int | np.random.RandomState | None = 0,
         verbose: int = 0,
     ) -> None:
@@ -297,4 +252,5 @@ class SCDHTransformer(HashTransformer):
         self.lam, self.mu, self.alpha = lam, mu, alpha
 
     def _method(self) -> tuple[str, dict[str, Any]]:
-        return "scdh", {"lam": self.lam, "mu": self.mu, "alpha": self.alpha}
+        own = {"lam": self.lam, "mu": self.mu, "alpha": self.alpha}
+        return "scdh", {key: value for key, value in own.items() if value is not None}

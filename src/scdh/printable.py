@@ -1,6 +1,6 @@
 """Texts that other people chose (names of files, folders, classes, columns) made safe to show.
 
-A name on Linux is any bytes; Python holds those that are no UTF-8 as lone surrogates, which can be neither printed nor
+A name on Linux is any bytes; Python holds those that are not UTF-8 as lone surrogates, which can be neither printed nor
 written. A name may hold ESC as well, which commands the terminal, or signs that reverse the order of letters.
 """
 
@@ -9,7 +9,7 @@ import re
 from typing import Any
 
 # C0 and C1 control characters, signs that change the direction of text, separators of lines, lone surrogates, and
-# U+FEFF and the two code points that are no characters.
+# U+FEFF and the two code points that are not characters.
 _UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ufffe\uffff\ud800-\udfff]")
 _OF_JSON = re.compile(_UNSAFE.pattern.replace("\x00-\x1f", ""))  # JSON escapes the others itself, and breaks lines
 
@@ -39,6 +39,15 @@ def json_text(content: Any, indent: int | None = None) -> str:
 
 def _escape(sign: str) -> str:
     code = ord(sign)
-    if 0xDC80 <= code <= 0xDCFF:  # a byte of a name that is no UTF-8
+    if 0xDC80 <= code <= 0xDCFF:  # a byte of a name that is not UTF-8
         return f"\\x{code - 0xDC00:02x}"
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+
+
+def counted(count: int, noun: str) -> str:
+    """A number with its noun.
+
+    >>> counted(1, "epoch"), counted(1200, "epoch")
+    ('1 epoch', '1,200 epochs')
+    """
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"

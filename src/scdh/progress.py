@@ -5,10 +5,14 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, TypeVar
 
 T = TypeVar("T")
-FIRST_LINE, FIRST_GAP, LONGEST_GAP = 10.0, 30.0, 300.0  # seconds; work that is done before the first line prints none
+_is_hidden = ContextVar("is_hidden", default=False)
+FIRST_LINE = 10.0  # seconds; work that is done before the first line prints none
+FIRST_GAP = 30.0
+LONGEST_GAP = 300.0
 
 
 def progress_bar(unit: str = "items") -> Any:
@@ -59,9 +63,14 @@ class ProgressLines:
         clock: Callable[[], float] = time.monotonic,
         write: Callable[[str], None] | None = None,
     ) -> None:
-        self.total, self.description, self.unit, self.clock = total, description, unit, clock
+        self.total = total
+        self.description = description
+        self.unit = unit
+        self.clock = clock
         self.write = write or (lambda line: print(line, file=sys.stderr, flush=True))
-        self.done, self.started, self.gap = 0, clock(), FIRST_GAP
+        self.done = 0
+        self.started = clock()
+        self.gap = FIRST_GAP
         self.due = self.started + FIRST_LINE
 
     def advance(self, count: int) -> None:
@@ -76,7 +85,7 @@ class ProgressLines:
     def _line(self, seconds: float) -> str:
         rate = self.done / max(seconds, 1e-9)
         speed = f"{rate:,.0f} {self.unit}/s" if rate >= 10 else f"{rate:.2g} {self.unit}/s"
-        if 0 < rate < 0.5:  # of a few long ones the time of each says more
+        if 0 < rate < 0.5:  # if there are few long units, the time of each is more useful
             speed = f"{_duration(1 / rate)} each"
         if not self.total:
             return f"{self.description}: {self.done:,} {self.unit}, {speed}"
@@ -95,7 +104,7 @@ def count_progress(
     total: int, description: str, unit: str = "items", *, visible: bool = True
 ) -> Iterator[Callable[[int], None]]:
     """Yield a function that moves the progress on by a number of units; nothing is shown if not ``visible``."""
-    if not visible:
+    if not visible or _is_hidden.get():
         yield lambda _: None
         return
     bar = progress_bar(unit) if _may_be_terminal() else None
@@ -113,8 +122,18 @@ def count_progress(
         yield advance
 
 
+@contextmanager
+def hidden_progress() -> Iterator[None]:
+    """Hide all progress of the ``with`` block: it is part of longer work that shows its own."""
+    token = _is_hidden.set(True)
+    try:
+        yield
+    finally:
+        _is_hidden.reset(token)
+
+
 def _may_be_terminal() -> bool:
-    """A notebook is no terminal, but shows a bar; so does what a user forces."""
+    """A notebook is not a terminal but shows a bar; users can force one."""
     return sys.stderr.isatty() or "ipykernel" in sys.modules or bool(os.environ.get("FORCE_COLOR"))
 
 

@@ -11,9 +11,14 @@ from scdh.errors import ConfigError
 
 
 class Settings(BaseModel):
-    """A group of settings that refuses unknown keys and cannot be changed after it was checked."""
+    """A group of settings that rejects unknown keys and cannot be changed after it was checked."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+# The memory for one item grows with these. Model files may be untrusted, so the same limits hold when one is loaded.
+LARGEST_IMAGE = 1024  # pixels per side of the network's input
+WIDEST_EMBEDDING = 100_000
 
 
 class DataSettings(Settings):
@@ -74,9 +79,12 @@ class NetSettings(Settings):
 
     backbone: str = "efficientnet_lite0"
     pretrained: bool = True
-    image_size: int | None = Field(None, ge=8, description="none: the backbone's own")
+    image_size: int | None = Field(None, ge=8, le=LARGEST_IMAGE, description="none: the backbone's own")
     evaluation_size: int | None = Field(
-        None, ge=8, description="size for validation and codes; somewhat above image_size fits random crops"
+        None,
+        ge=8,
+        le=LARGEST_IMAGE,
+        description="size for validation and codes; somewhat above image_size fits random crops",
     )
     crop_fraction: float | None = Field(
         None,
@@ -94,7 +102,11 @@ class NetSettings(Settings):
     drop_path: float | None = Field(None, ge=0, lt=1, description="none: the backbone's own")
     standardise: bool = Field(False, description="scale embeddings by mean and deviation of the training rows")
     frozen_batch_norm: bool = Field(False, description="keep the trunk's batch-norm statistics as pretrained")
-    freeze: bool = Field(False, description="train only the heads, on cached features of the trunk")
+    freeze: bool | Annotated[int, Field(ge=1)] = Field(
+        False,
+        description="true: train only the heads, on cached features of the trunk; a number: freeze this many early "
+        "stages, and train the later ones on their cached outputs (EfficientNets and ResNets)",
+    )
     views: int = Field(4, ge=1, description="augmented copies of each item to cache when the trunk is frozen")
 
     def without_layers(self) -> "NetSettings":
@@ -104,13 +116,15 @@ class NetSettings(Settings):
     @model_validator(mode="after")
     def _check_sizes(self) -> "NetSettings":
         if self.evaluation_size is not None and self.image_size is None:
-            raise ConfigError("net.evaluation_size needs net.image_size beside it.")
+            raise ConfigError("net.evaluation_size needs net.image_size too.")
         return self
 
     @model_validator(mode="after")
     def _check_frozen_trunk(self) -> "NetSettings":
+        if self.freeze is not True and self.freeze and self.evaluation_size not in (None, self.image_size):
+            raise ConfigError("net.evaluation_size must equal net.image_size if net.freeze is a number of stages.")
         for key in ("dropout", "drop_path"):
-            if self.freeze and getattr(self, key) is not None and not (key == "dropout" and self.hidden):
+            if self.freeze is True and getattr(self, key) is not None and not (key == "dropout" and self.hidden):
                 raise ConfigError(
                     f"net.{key} acts inside the trunk, which net.freeze leaves unchanged; set one of them."
                 )
@@ -135,7 +149,7 @@ class TrainSettings(Settings):
     )
     clip_norm: float | None = Field(None, gt=0)
     ema: float = Field(0.0, ge=0, lt=1, description="decay of averaged weights used for validation and codes; 0: off")
-    recalibrate: bool = Field(False, description="at the end, measure batch-norm statistics anew on whole images")
+    recalibrate: bool = Field(False, description="at the end, measure batch-norm statistics again on whole images")
     precision: Literal["auto", "fp32", "bf16", "fp16"] = Field("auto", description="auto: mixed where there is a GPU")
     augmentation: str = "crop"
     balanced: bool = Field(False, description="draw every class equally often")
@@ -172,7 +186,7 @@ class MethodSettings(BaseModel):
     model_config = ConfigDict(extra="allow", frozen=True)
 
     name: str = "scdh"
-    bits: int = Field(48, ge=1, le=65536)
+    bits: int = Field(32, ge=1, le=65536)
 
     @property
     def own(self) -> dict[str, Any]:

@@ -1,11 +1,11 @@
-"""Damaged copies of every kind of stored file: each is refused in one sentence or read with unchanged contents."""
+"""Damaged copies of every kind of stored file: each is rejected in one sentence or read with unchanged contents."""
 
 import shutil
 from collections.abc import Callable, Iterator
 from random import Random
 
 from tests.attack.samples import Stored
-from tests.attack.trials import Attack, Failed, contents_or_refusal
+from tests.attack.trials import Attack, Failed, contents_or_error
 
 DAMAGES_A_ROUND = 25
 
@@ -23,14 +23,14 @@ def _trial_of(sample: Stored) -> Callable[[Random], str]:
         how = random.choice(DAMAGES)
         try:
             sample.file.write_bytes(how(intact, random))
-            contents = contents_or_refusal(sample.read)
+            contents = contents_or_error(sample.read)
             was_removed = not sample.file.exists()
         finally:
             for left in sample.file.parent.glob(f".{sample.file.name}.*.tmp"):
                 shutil.rmtree(left, ignore_errors=True)
             sample.file.write_bytes(intact)
         if contents is None:
-            return "refused"
+            return "rejected"
         if contents != expected:
             raise Failed(f"{how.__name__} of {sample.file.name} was read as other contents")
         return "made again" if was_removed else "unchanged"

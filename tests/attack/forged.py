@@ -1,7 +1,7 @@
 """Files with headers that lie, and checksums that match: lengths, places, types, overlaps, nesting, huge numbers.
 
 Damage at random places stops at a checksum. Here the text of a header is changed as a tree of values, and whatever
-guards it is computed anew, so that the checks behind the checksums are reached. Each file is refused in one sentence,
+guards it is recomputed, so that the checks behind the checksums are reached. Each file is rejected in one sentence,
 or gives values that fit together; nothing takes memory that the file does not have.
 """
 
@@ -15,16 +15,16 @@ from typing import Any
 
 from safetensors.torch import load
 
-from scdh.checksums import CHECKSUM
 from scdh.index.store.format import BODY_AT, SLOTS_AT, Slot
-from scdh.model_description import EMBEDDED
-from scdh.model_folder import tensors_checksum
-from scdh.tensor_files import CHECKSUMS, _header_checksum
+from scdh.model.description import EMBEDDED
+from scdh.model.folder import tensors_checksum
+from scdh.storage.checksums import CHECKSUM
+from scdh.storage.tensor_files import CHECKSUMS, _header_checksum
 from tests.attack.samples import Stored
-from tests.attack.trials import Attack, Failed, contents_or_refusal
+from tests.attack.trials import Attack, Failed, contents_or_error
 
 FORGED_A_ROUND = 25
-ALLOWED_BYTES = 32 << 20  # beside ten times the file
+ALLOWED_BYTES = 32 << 20  # in addition to ten times the file
 NESTED, HUGE = "brackets within brackets", "a number of 5000 digits"  # stand for what they say
 Forge = Callable[[bytes, Random], bytes]
 
@@ -44,26 +44,22 @@ def trial_of(sample: Stored) -> Callable[[Random], str]:
         tracemalloc.start()
         try:
             sample.file.write_bytes(data)
-            contents = contents_or_refusal(sample.read)
+            contents = contents_or_error(sample.read)
             _, peak = tracemalloc.get_traced_memory()
         finally:
             tracemalloc.stop()
             sample.file.write_bytes(intact)
         if peak > 10 * len(intact) + ALLOWED_BYTES:
             raise Failed(f"a file of {len(data)} bytes took {peak} bytes of memory")
-        return "refused" if contents is None else "read"
+        return "rejected" if contents is None else "read"
 
     return trial
 
 
 def forge_arrays(data: bytes, random: Random) -> bytes:
-    """Of a file of codes or names: version 2 with matching checksums, or version 1, which has none."""
+    """Of a file of codes or names, with matching checksums."""
     header, body = _split(data)
     metadata = header["__metadata__"]
-    if random.random() < 0.5:
-        del metadata[CHECKSUMS]
-        metadata["version"] = "1"
-        return _joined(changed(header, random), body)
     checksums = json.loads(metadata.pop(CHECKSUMS))
     header = changed(header, random)
     if isinstance(header, dict) and isinstance(text := header.get("__metadata__"), dict):
@@ -93,9 +89,8 @@ def _forge_embedded(data: bytes, random: Random, name: str, guarded: list[str]) 
 
 
 def forge_shard(data: bytes, random: Random) -> bytes:
-    """Of kept features of an earlier version, which has no checksum."""
+    """Of kept features."""
     header, body = _split(data)
-    del header["__metadata__"]
     return _joined(changed(header, random), body)
 
 
@@ -117,7 +112,7 @@ def forge_index(data: bytes, random: Random) -> bytes:
 
 
 def forge_table(data: bytes, random: Random) -> bytes:
-    """Of a JSON file without a checksum, as earlier versions wrote them."""
+    """Of a JSON file without a checksum, as after an edit by hand."""
     content = json.loads(data)
     content.pop(CHECKSUM, None)
     return _text(changed(content, random)).encode()
@@ -148,7 +143,7 @@ def changed(tree: Any, random: Random) -> Any:
 
 
 def hostile_value(value: Any, random: Random) -> Any:
-    """Another value in the place of ``value``: often of the same type, as a wrong type is refused first."""
+    """Another value in the place of ``value``: often of the same type, as a wrong type is rejected first."""
     if type(value) is int and random.random() < 0.7:
         return random.choice((value + 1, value - 1, -value, 2 * value, value + (1 << 32), 10**18, 1 << 64, -1, 0, 1))
     if isinstance(value, str) and random.random() < 0.5:
@@ -159,7 +154,7 @@ def hostile_value(value: Any, random: Random) -> Any:
 
 
 def _text(tree: Any) -> str:
-    """JSON with what json.dumps would refuse to write in the place of its marks."""
+    """JSON with what json.dumps would not write in the place of its marks."""
     text = json.dumps(tree)
     return text.replace(json.dumps(NESTED), "[" * 5000 + "]" * 5000).replace(json.dumps(HUGE), "9" * 5000)
 

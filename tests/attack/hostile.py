@@ -8,6 +8,7 @@ import shutil
 import string
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
@@ -19,21 +20,22 @@ from scdh.data.images.decode import decode
 from scdh.data.source import BadImage
 from tests.attack.trials import Attack, Failed
 from tests.cli.commands import must, run
+from tests.serve.malformed import bmp_row, many_scans
 
 # What Python, torch and scdh take before any model is looked at is measured, not assumed: see _memory.
 _LOAD = """
 import resource, sys
 from scdh.errors import ScdhError
-from scdh.hasher import Hasher
+from scdh.model.hasher import Hasher
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 try:
     Hasher.load(sys.argv[1], device="cpu")
     ending = "loaded"
 except ScdhError:
-    ending = "refused"
+    ending = "rejected"
 print(ending, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 """
-ALLOWED_KB = 64 << 10  # beside twice the file: buffers, and modules that are imported while a model is read
+ALLOWED_KB = 64 << 10  # in addition to twice the file: buffers, and modules that are imported while a model is read
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
@@ -41,6 +43,7 @@ def attacks(scratch: Path) -> Iterator[Attack]:
     """Those on models need a model in ``scratch/samples/run/model``."""
     yield Attack("hostile: model", lambda random: _model(scratch, random))
     yield Attack("hostile: picture", _picture)
+    yield Attack("hostile: slow pictures", _slow_picture)
     yield Attack("hostile: names", lambda random: _names(scratch, random))
 
 
@@ -89,7 +92,7 @@ def _picture(random: Random) -> str:
     try:
         decode(make(random), "photo.jpg")
     except BadImage:
-        ending = "refused"
+        ending = "rejected"
     else:
         ending = "decoded"
     if ending == "decoded" and make in (_postscript, _svg, _bomb):
@@ -97,6 +100,20 @@ def _picture(random: Random) -> str:
     if resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss > children:
         raise Failed(f"{make.__name__} started a program")
     return ending
+
+
+def _slow_picture(random: Random) -> str:
+    """Small files that take minutes to decode are rejected at once where files are untrusted."""
+    side, scans = random.randrange(500, 7000), random.randrange(200, 3000)
+    content = random.choice((lambda: many_scans(side, scans), lambda: bmp_row(random.randrange(70_000, 50_000_000))))()
+    begun = time.process_time()
+    try:
+        decode(content, "photo.jpg", 224, most_pixels=50_000_000)
+    except BadImage:
+        if (seconds := time.process_time() - begun) > 1:
+            raise Failed(f"{len(content):,} bytes took {seconds:.1f} s") from None
+        return "rejected"
+    raise Failed("a picture that takes minutes was decoded")
 
 
 def _postscript(random: Random) -> bytes:

@@ -20,7 +20,7 @@ from tests.attack.trials import Attack, Failed
 from tests.attack.works import Work
 
 CALLS = ("replace", "rename", "unlink", "rmdir", "mkdir", "fsync", "write", "ftruncate", "open")
-KILLED, REFUSED, DONE, TRACE = 9, 3, 0, 4
+KILLED, REJECTED, DONE, TRACE = 9, 3, 0, 4
 
 
 @dataclass(frozen=True)
@@ -121,14 +121,14 @@ def _in_child(work: Work, place: Path, at: int, act: Callable[[], None]) -> int:
 
 
 def ending_of(work: Work, place: Path) -> int:
-    """Do the work: DONE, or REFUSED in one sentence, or TRACE."""
+    """Do the work: DONE, or REJECTED in one sentence, or TRACE."""
     torch.set_num_threads(1)  # threads do not survive a fork
     try:
         work.do(place)
     except ScdhError as error:
-        return TRACE if "\n" in str(error) else REFUSED
+        return TRACE if "\n" in str(error) else REJECTED
     except OSError as error:  # the command line makes one sentence of it
-        return REFUSED if error.errno == errno.ENOSPC else TRACE
+        return REJECTED if error.errno == errno.ENOSPC else TRACE
     except Exception:
         traceback.print_exc(limit=-6)
         return TRACE

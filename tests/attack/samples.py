@@ -11,18 +11,18 @@ from typing import Any
 import numpy as np
 import torch
 
-from scdh.checksums import CHECKSUM
 from scdh.cli.app import USER_ERROR
 from scdh.codes import Codes
 from scdh.data.row_names import RowNames
 from scdh.errors import ScdhError
 from scdh.experiments.compare.results import ComparisonResults
-from scdh.hasher import Hasher
 from scdh.index import HammingIndex
+from scdh.model.hasher import Hasher
 from scdh.runs.choices import Choices
 from scdh.runs.features import cached_trunk_features
 from scdh.runs.folder import RunFolder
 from scdh.runs.protocol import source_of
+from scdh.storage.checksums import CHECKSUM
 from scdh.training.checkpoint import Progress, load_checkpoint
 from scdh.training.optim import build_optimiser, build_schedule
 from tests.cli.commands import must
@@ -170,7 +170,7 @@ def stored(d: Path, more: Path) -> list[Stored]:
     cell = RunFolder(compared / "cells/itq-8-0")
 
     def compare() -> str:
-        """The results that the same command gives again: from what is kept, or computed anew."""
+        """The results that the same command gives again: from what is kept, or recomputed."""
         results = command_json(f"{COMPARE} --out {compared} --json")
         return digest({key: value for key, value in results.items() if key not in ("versions", "configs")})
 
@@ -201,12 +201,12 @@ def without_checksum(content: dict[str, Any]) -> dict[str, Any]:
 
 
 def command_json(text: str) -> Any:
-    """What a command prints; its own refusal is an error of scdh, as in Python."""
+    """What a command prints; its own error is an error of scdh, as in Python."""
     return json.loads(command(text))
 
 
 def command(text: str) -> str:
-    """What a command prints; its own refusal is an error of scdh, as in Python."""
+    """What a command prints; its own error is an error of scdh, as in Python."""
     code, out, err = run_command(text)
     if code == USER_ERROR:
         raise ScdhError(err.strip().splitlines()[-1])

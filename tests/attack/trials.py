@@ -49,12 +49,12 @@ class Tally:
         self.failures.append(f"{attack.kind}, seed {seed}: {what}")
 
 
-def contents_or_refusal(read: Callable[[], str]) -> str | None:
-    """What ``read`` gives; None where it refuses in one sentence."""
+def contents_or_error(read: Callable[[], str]) -> str | None:
+    """What ``read`` gives; None if it raises an error of one sentence."""
     try:
         return read()
     except ScdhError as error:
         text = str(error)
         if "\n" in text or not text.strip():
-            raise Failed(f"the refusal is not one sentence: {text!r}") from None
+            raise Failed(f"the error is not one sentence: {text!r}") from None
         return None

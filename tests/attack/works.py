@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from scdh.codes import Codes
-from scdh.hasher import Hasher
 from scdh.index import HammingIndex
 from scdh.index.store import IndexWriter
+from scdh.model.hasher import Hasher
 from scdh.runs.folder import RunFolder
 from scdh.training.checkpoint import save_checkpoint
 from tests.attack.samples import (

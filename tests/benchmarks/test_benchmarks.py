@@ -103,7 +103,7 @@ def test_sections_give_rows_a_report_and_pictures(tmp_path):
 
 
 @pytest.mark.slow
-def test_the_service_is_measured_beside_its_rivals():
+def test_the_service_is_measured_next_to_its_rivals():
     """Two processes start for it, and answer; figures of so short a run say nothing."""
     plan = serve.Plan(2000, 16, "small_conv", 40, connections=(2,), seconds=0.3, soak=1.0)
     tables = measured(serve, plan)
@@ -140,9 +140,10 @@ def test_running_one_section_again_keeps_the_others(tmp_path):
     assert "second" in text
     assert "first" not in text
     assert "old" in text
-    # The same section of another processor stays beside this one; results of versions that knew only one are read.
+    # Results of the same section on another processor are kept.
     (run,) = results["search"].values()
-    (tmp_path / "results.json").write_text(json.dumps({"search": {**run, "machine": "Other, 8 cores, NEON; numpy 1"}}))
+    other = {**run, "machine": "Other, 8 cores, NEON; numpy 1"}
+    (tmp_path / "results.json").write_text(json.dumps({"search": {"Other, 8 cores, NEON": other}}))
     results = report.keep(tmp_path, "search", [Table("y", "third", [{"n": 5, "ratio": 0.5}])], 2, quick=False)
     text_of_both = report.write(tmp_path, results, tmp_path)
     assert "### Other, 8 cores, NEON\n" in text_of_both

@@ -32,7 +32,7 @@ CASES = (
     Case("report of nothing", "report {d}/nowhere", ("no run folder", "nowhere")),
     Case("report into a folder", "report {d}/run --out {d}/corrupt", ("corrupt is a folder", "--out")),
     Case("report of a run in its trials", "report {d}/stopped_run", ("stopped_run", "--resume")),
-    Case("report of changed data", "report {d}/changed_run", ("changed.npz", "fingerprint")),
+    Case("report of changed data", "report {d}/changed_run", ("changed.npz", "rows and labels that the run", "--data")),
     Case("hits into a folder", "search {d}/16.index --row 0 --html {d}/corrupt", ("corrupt is a folder", "--html")),
     Case("hits below a file", "search {d}/16.index --row 0 --html {d}/nan.npz/x.html", ("nan.npz", "not a directory")),
     Case(
@@ -134,7 +134,7 @@ CASES = (
     Case(
         "labels that are no array", "train --data {d}/no_labels.npy --labels {d}/16.codes", ("16.codes", "plain .npy")
     ),
-    Case("more bits than numbers", "train --data {d}/few.npz --method pca --out {d}/x", ("at most 4 bits", "48")),
+    Case("more bits than numbers", "train --data {d}/few.npz --method pca --out {d}/x", ("at most 4 bits", "32")),
     Case(
         "too few rows in a class",
         "train --data {d}/few.npz --set data.query_per_class=100 --out {d}/x",
@@ -218,7 +218,7 @@ CASES = (
     Case("query codes of another length", "search {d}/16.index --codes {d}/32.codes", ("32 bits", "16 bits")),
     Case("k = 0", "search {d}/16.index --row 0 -k 0", ("k must", "at least 1", "0")),
     Case("radius below 0", "search {d}/16.index --row 0 --radius -1", ("radius", "-1")),
-    Case("id that the index does not hold", "search {d}/16.index --row 99", ("no id 99", "0 to 9")),
+    Case("id that the index does not hold", "search {d}/16.index --row 99", ("id 99", "0 to 9")),
     Case("name that no item has", "search {d}/labelled16.index --row itm-3", ("itm-3", "did you mean 'item 3'")),
     Case("name in an index without names", "search {d}/16.index --row item-3", ("item-3", "whole number")),
     Case("no query", "search {d}/16.index", ("--model", "--codes", "--row")),
@@ -235,7 +235,7 @@ CASES = (
     Case("codes without labels", "evaluate --queries {d}/16.codes --database {d}/16.codes", ("labels", "16.codes")),
     Case("missing run folder", "evaluate {d}/nowhere", ("nowhere",)),
     Case("not a run folder", "evaluate {d}/corrupt", ("corrupt", "config.json")),
-    Case("data changed after training", "evaluate {d}/changed_run", ("changed", "fingerprint")),
+    Case("data changed after training", "evaluate {d}/changed_run", ("changed", "--data")),
     Case("topk that is no number", "evaluate {d}/run --topk few", ("few", "--topk")),
     Case("run folder already used", "train --preset demo-digits --out {d}/run", ("run", "--resume")),
     Case("resume with other settings", "train --resume --out {d}/run --bits 77", ("method.bits", "not 77")),
@@ -253,7 +253,7 @@ CASES = (
     Case("resume where no run is", "train --resume --out {d}/corrupt", ("corrupt", "config.json")),
     Case("unknown option", "train --preset demo-digits --bit 4", ("--bit",)),
     Case("unknown command", "tarin", ("tarin",)),
-    Case("missing argument", "encode {d}/run --out {d}/x.codes", ("Missing argument",)),
+    Case("missing argument", "encode {d}/run --out {d}/x.codes", ("Give a model and data",)),
     Case("unknown choice", "evaluate {d}/run --ties random", ("--ties", "expected")),
     Case("unknown method to describe", "methods scdhx", ("scdhx", "did you mean 'scdh'")),
     Case("data to describe do not exist", "datasets {d}/nowhere", ("nowhere",)),

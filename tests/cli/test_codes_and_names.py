@@ -151,13 +151,9 @@ def run_as_command(command: str) -> None:
     raise SystemExit(code)
 
 
-def test_names_of_an_earlier_version_are_not_those_of_new_codes(made: Path, tmp_path: Path) -> None:
-    target, sidecar = tmp_path / "x.codes", tmp_path / "x.codes.items.json"
-    legacy = Path(__file__).parents[1] / "legacy" / "files" / "index" / "all.codes.items.json"
-    sidecar.write_bytes(legacy.read_bytes())
+def test_codes_that_are_saved_without_names_have_none(made: Path, tmp_path: Path) -> None:
+    target = tmp_path / "x.codes"
     must(f"encode {made}/run {made}/a.npz --out {target}")
-    assert not sidecar.exists()
-    sidecar.write_bytes(legacy.read_bytes())
     assert (
         run_json(f"search --index {write_index(made, tmp_path)} --codes {target} -k 1 --json")["queries"][3]["query"]
         == "a3"

@@ -9,7 +9,7 @@ import pytest
 
 from scdh.config import preset_names
 from scdh.data.named.benchmarks import DATASETS
-from scdh.methods.declared import method_names
+from scdh.methods.registry import method_names
 from tests.cli.commands import run
 
 

@@ -62,7 +62,7 @@ def test_a_stopped_training_says_how_to_go_on(wrong_files: Path, monkeypatch: py
     def stop(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("scdh.training.run.train", stop)
+    monkeypatch.setattr("scdh.training.run.run_plan", stop)
     code, _, err = run(f"train --resume --out {wrong_files}/run")
     assert code == 130
     assert err == f"Stopped; `scdh train --resume --out {wrong_files}/run` goes on.\n"

@@ -10,7 +10,7 @@ from scdh.codes import Codes
 from scdh.data.open import open_source
 from scdh.data.protocol import Protocol
 from scdh.errors import ConfigError
-from scdh.hasher import Hasher
+from scdh.model.hasher import Hasher
 from scdh.runs import quantising
 from scdh.runs.folder import RunFolder
 from scdh.runs.quantising import choose_rows
@@ -30,7 +30,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
     must(f"{TRAIN} --out {folder}/run")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(quantising, "missing_packages", lambda *names: list(names))
-        patch.setattr("scdh.engine.missing_packages", lambda *names: list(names))
+        patch.setattr("scdh.model.engine.missing_packages", lambda *names: list(names))
         (folder / "said").write_text(must(f"quantise {folder}/run --out {folder}/run/int8 --images 40 --workers 0"))
     return folder
 
@@ -38,7 +38,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(autouse=True)
 def without_openvino(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(quantising, "missing_packages", lambda *names: list(names))
-    monkeypatch.setattr("scdh.engine.missing_packages", lambda *names: list(names))
+    monkeypatch.setattr("scdh.model.engine.missing_packages", lambda *names: list(names))
 
 
 def test_the_command_says_what_changed(shop: Path) -> None:
@@ -111,12 +111,12 @@ def test_a_model_without_its_run_takes_data(shop: Path, tmp_path: Path) -> None:
 
 
 WRONG = {
-    "no data": ("quantise {d}/lone --out {d}/x", "has no run that tells its data; name images"),
+    "no data": ("quantise {d}/lone --out {d}/x", "is not in a run folder, so its data are unknown; name images"),
     "an INT8 model": ("quantise {d}/run/int8 --out {d}/x", "is an INT8 model already"),
     "a float model at OUT": ("quantise {d}/run --out {d}/lone --replace", "holds a float32 model, which --out never"),
     "the model itself": ("quantise {d}/run --out {d}/run/model --replace", "holds a float32 model, which --out never"),
     "an INT8 model at OUT": ("quantise {d}/run --out {d}/run/int8", "holds an INT8 model already; --replace"),
-    "something else at OUT": ("quantise {d}/run --out {d}", "something else than a model"),
+    "something else at OUT": ("quantise {d}/run --out {d}", "holds other files and no model"),
     "options without DATA": ("quantise {d}/run --label-column x --out {d}/x", "--label-column is for DATA"),
     "embeddings as DATA": ("quantise {d}/run digits --out {d}/x", "encodes images, but digits holds embeddings"),
     "no images": ("quantise {d}/run --images 0 --out {d}/x", "--images"),

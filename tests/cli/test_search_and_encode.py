@@ -1,4 +1,4 @@
-"""What `scdh search` and `scdh encode` load and compute, and which codes they refuse."""
+"""What `scdh search` and `scdh encode` load and compute, and which codes they reject."""
 
 import html
 import subprocess
@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import scdh.model_folder
+import scdh.model.folder
 import scdh.runs.features
 import scdh.runs.ranking
 from scdh import Codes, HammingIndex, Hasher
@@ -41,7 +41,7 @@ def test_an_image_is_searched_with_the_weights_hashed_once(photos: Path, monkeyp
         hashed.append(network)
         return weights_fingerprint(network)  # type: ignore[arg-type]
 
-    for module in (scdh.model_folder, scdh.runs.features):
+    for module in (scdh.model.folder, scdh.runs.features):
         monkeypatch.setattr(module, "weights_fingerprint", count)
     image = photos / "photos/a/3.png"
     hits = run_json(f"search {photos}/all.index --model {photos}/run {image} -k 1 --json")["queries"][0]["hits"]
@@ -113,7 +113,7 @@ def test_search_and_encode_load_no_experiments(photos: Path) -> None:
         "evaluate --queries {files}/own.codes --database {files}/own.codes",
     ],
 )
-def test_codes_with_a_ranking_of_their_own_are_refused(command: str, tmp_path: Path) -> None:
+def test_codes_with_a_ranking_of_their_own_are_rejected(command: str, tmp_path: Path) -> None:
     """Hamming distances cannot rank them."""
     signs, labels = np.random.default_rng(0).normal(size=(6, 12)), np.arange(6) % 2
     Codes.from_signs(signs, metadata={RANKING: "weighted distance"}).save(tmp_path / "own.codes")
@@ -151,13 +151,13 @@ def test_a_distance_of_the_methods_own_is_searched_with_the_model(name: str, tmp
     assert found(f"search {own} {model} --row 0 -k 4") == [row[row != 0][:4].tolist()]
     even = [item for item in found(f"search {own} {model} --row 0 -k 29")[0] if item % 2 == 0]
     assert found(f"search {own} {model} --row 0 -k 2 --label even") == [even[:2]]
-    # Every code twice, and several queries at once: what a list leaves out of a tie is told for each of them.
+    # Every code twice, and several queries at once: what a list leaves out of a tie is printed for each of them.
     twice = Codes(
         np.repeat(codes.packed, 2, axis=0), codes.bits, metadata={**codes.metadata, "model": hasher.fingerprint()}
     )
     HammingIndex(twice).save(tmp_path / "twice.index")
-    told = must(f"search {tmp_path}/twice.index {model} {tmp_path}/queries.npy -k 1")
-    assert told.count("not shown") == len(vectors)
+    printed = must(f"search {tmp_path}/twice.index {model} {tmp_path}/queries.npy -k 1")
+    assert printed.count("not shown") == len(vectors)
     if name == "cls_onehot":  # whole classes are equally near, and that is said
         same = int((codes.packed == codes.packed[0]).all(1).sum()) - 1
         assert f"{same} items are at distance 0.0000" in must(f"search {own} {model} --row 0 -k 1")

@@ -44,7 +44,7 @@ def test_a_table_that_ends_within_a_tie_says_so(tied):
         f"search {index} --row 0 -k 4"
     )
     assert "not shown" not in must(f"search {index} --row 0 -k 3")  # three others on the same code, all shown
-    # The query itself is no hit, so it is not counted.
+    # The query itself is left out, so it is not counted.
     assert "3 items are at distance 0, shown by id; 1 more" in must(f"search {index} --row 0 -k 2")
     assert "not shown" not in must(f"search {index} --row 0 --radius 1")
     assert "8 items" not in must(f"search {index} --row 0 --radius 1 -k 4")
@@ -131,7 +131,7 @@ def test_a_page_of_very_many_queries_shows_the_first(tied, tmp_path, monkeypatch
     assert text.count("2 more hits are not shown.") == 3
 
 
-def test_options_that_cannot_work_are_refused_first(tied, tmp_path):
+def test_options_that_cannot_work_are_rejected_first(tied, tmp_path):
     code, _, message = run(f"search {tied}/tied.index --row 0 --row 1")
     assert (code, "--row takes one item, got '0' and '1'" in message) == (2, True)
     code, _, message = run(f"search {tied}/tied.index --row 0 --data digits")

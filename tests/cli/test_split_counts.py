@@ -73,6 +73,6 @@ def test_labels_of_one_row_each_are_not_blamed_on_settings(tmp_path: Path, metho
     quick = QUICK if method == "scdh" else ""
     must(f"train --data {tmp_path}/pairs.npz {quick} --method {method} --bits 4 --out {tmp_path}/run")
     advice = run_json(f"evaluate {tmp_path}/run --json")["advice"]
-    assert "1.0 items a label" in advice
+    assert "1.0 items per label" in advice
     assert advised in advice
     assert "--method scdh" not in advice

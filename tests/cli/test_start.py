@@ -16,9 +16,6 @@ SLOW_TO_IMPORT = ("torch", "numba", "pyarrow", "sklearn", "numpy", "PIL", "matpl
         "--version",
         "train --help",
         "compare --help",
-        "methods",
-        "methods scdh",
-        "methods --json",
         "datasets",
     ],
 )

@@ -124,7 +124,7 @@ def test_a_fitted_method_is_trained_and_used_like_any_other(method: str, tmp_pat
         run_json(f"train --preset demo-digits --method {method} --bits 16 --out {tmp_path}/run --json"),
     )
     assert Path(content["model"], "model.safetensors").exists()
-    assert {path.name for path in trained.iterdir()} == {"config.json", "protocol.json", "model"}
+    assert {path.name for path in trained.iterdir()} == {".running", "config.json", "protocol.json", "model"}
     scores = run_json(f"evaluate {trained} --json")
     assert 0.2 < scores["map"] < 0.8
     assert "l_q" not in scores

@@ -72,7 +72,7 @@ def test_names_that_are_numbers_or_not_unique(tmp_path: Path) -> None:
     assert note == "--row 3 is the item with id 3; the one called '3' has id 0.\n"
     code, _, message = run(f"search {tmp_path}/v.index --row x")
     assert (code, "2 items are called 'x'; give the id of one of them (1, 2)" in message) == (2, True)
-    assert "no id 12" in run(f"search {tmp_path}/v.index --row 12")[2]
+    assert "does not contain the id 12" in run(f"search {tmp_path}/v.index --row 12")[2]
     next(tmp_path.glob("v.index.items-*")).unlink()
     code, _, message = run(f"search {tmp_path}/v.index --row x")
     assert (code, "--row needs the id of an item, a whole number" in message) == (2, True)

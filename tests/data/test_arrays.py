@@ -234,5 +234,5 @@ def test_a_split_beside_the_vectors(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"short.npz has 6 rows but 4 split values"):
         open_source(str(tmp_path / "short.npz"))
     np.savez(tmp_path / "square.npz", X=X, split=np.stack([words, words]))
-    with pytest.raises(DataError, match=r"array split must hold one word a row, not the shape \[2, 6\]"):
+    with pytest.raises(DataError, match=r"array split must hold one word per row, not the shape \[2, 6\]"):
         open_source(str(tmp_path / "square.npz"))

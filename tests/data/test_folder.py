@@ -206,11 +206,11 @@ def test_flat_folder_is_unlabelled(tmp_path: Path) -> None:
 
 
 def test_folder_mistakes(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="holds no images"):
+    with pytest.raises(DataError, match="contains no images"):
         open_source(str(tmp_path))
     write_pictures(tmp_path, ["dog/1.png"])
     (tmp_path / "cat").mkdir()
-    with pytest.raises(DataError, match=r"class folder .*cat holds no images"):
+    with pytest.raises(DataError, match=r"class folder .*cat contains no images"):
         open_source(str(tmp_path))
     write_pictures(tmp_path, ["cat/1.png", "stray.png"])
     with pytest.raises(DataError, match=r"1 images are in .*'stray.png'"):
@@ -230,7 +230,7 @@ def test_fingerprint_does_not_depend_on_the_place(tmp_path: Path) -> None:
     ("data", "reason"),
     [
         (b"", "0 bytes"),
-        (b"hello world", "no known image format"),
+        (b"hello world", "not in a known image format"),
         (encoded(0, (64, 64))[:600], "Truncated"),
         (encoded(0, (64, 64))[:2000], "truncated"),
         (encoded(0, (64, 64), "PNG")[:900], "truncated"),
@@ -302,5 +302,5 @@ def test_links_to_a_folder_above_are_no_classes(tmp_path: Path) -> None:
     assert open_source(tmp_path / "photos").label_names == ["cat", "dog", "pig"]
     (tmp_path / "loop").mkdir()
     (tmp_path / "loop" / "me").symlink_to(".")
-    with pytest.raises(DataError, match="holds no images"):
+    with pytest.raises(DataError, match="contains no images"):
         open_source(tmp_path / "loop")

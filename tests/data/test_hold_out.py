@@ -50,10 +50,10 @@ def test_many_classes_are_thinned_evenly() -> None:
 
 def test_too_little_to_validate_is_said() -> None:
     (note,) = divide(np.repeat(np.arange(5), 10)).notes
-    assert note == "too few labelled rows a class to hold some out for validation"
+    assert note == "no validation, as fewer than 20 rows can be held out (of classes with at least 8 training rows)"
     one_class = divide(np.repeat([0], 500))
     assert sizes(one_class) == (100, 400, 0)  # every ranking is perfect
-    assert "single class" in one_class.notes[0]
+    assert "only one class" in one_class.notes[0]
     parts = divide(np.arange(40))
     assert sizes(parts) == (0, 40, 0)
     assert "no class has two labelled rows" in parts.notes[0]
@@ -81,7 +81,7 @@ def test_a_number_and_a_fit_together() -> None:
 
 
 def slow_counts(labels: np.ndarray, order: np.ndarray, rule: str) -> dict[int, int]:
-    """Rows of each class that are to be held out, where no cap on the total is reached; one label a row."""
+    """Rows of each class that are to be held out, where no cap on the total is reached; one label per row."""
     counts = {}
     for number in set(labels[order].tolist()):
         n = int((labels[order] == number).sum())

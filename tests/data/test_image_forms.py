@@ -18,7 +18,8 @@ from scdh import Hasher
 from scdh.config import load_config
 from scdh.data.arrays.loose import ItemsSource
 from scdh.data.arrays.memory import ArraySource
-from scdh.data.images.decode import FORMATS, decode
+from scdh.data.images.decode import decode
+from scdh.data.images.formats import FORMATS
 from scdh.data.open import open_source
 from scdh.data.source import BadImage
 from scdh.errors import DataError
@@ -190,7 +191,7 @@ def test_postscript_starts_no_program(tmp_path: Path, monkeypatch: pytest.Monkey
         lambda: rgb(POSTSCRIPT),
         lambda: open_source(cells).image(0),
     ):
-        with pytest.raises(BadImage, match="no known image format"):
+        with pytest.raises(BadImage, match="not in a known image format"):
             read()
     assert picture_of_file(str(tmp_path / "x.jpg")) is None
     assert not started.exists()
@@ -203,7 +204,7 @@ def test_other_formats_are_refused(kind: str) -> None:
         picture(0).convert("1" if kind == "MSP" else "RGB").save(out, kind)
     except (KeyError, OSError):
         pytest.skip(f"Pillow cannot write {kind} here")
-    with pytest.raises(BadImage, match="no known image format"):
+    with pytest.raises(BadImage, match="not in a known image format"):
         decode(out.getvalue(), "x")
 
 

@@ -1,7 +1,6 @@
 """Files with names in them: any name, any damage."""
 
 import os
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -24,7 +23,6 @@ from scdh.index import HammingIndex
 from tests.damage import each_flip, in_child
 
 FLIPS = 2000
-LEGACY = Path(__file__).parents[1] / "legacy" / "files" / "index"
 ODD_NAMES = [
     os.fsdecode(b"caf\xe9.png"),
     os.fsdecode(b"\xff\xfe\x80/\xe2\x28"),
@@ -124,24 +122,6 @@ def refusal(read: Callable[[], object], whole: object = None) -> str | None:
         return str(error)
     assert whole is None or found == whole
     return None
-
-
-def test_files_of_an_earlier_version(tmp_path: Path) -> None:
-    """Damage there cannot be noticed, but it never ends in another error."""
-    folder = shutil.copytree(LEGACY, tmp_path / "index")
-    codes, row_names = load_named_codes(folder / "all.codes")
-    assert row_names.names_of(codes.ids[:1]).tolist() == [row_names.names[0]]
-    index = HammingIndex.load(folder / "changed.index")
-    in_index = names_of_index(folder / "changed.index", index)
-    assert in_index.ids.tolist() == index.ids.tolist()
-    for file in ("query.codes.items.json", "query.codes"):
-        for _ in each_flip(folder / file, 300):
-            assert "\n" not in (refusal(lambda: load_named_codes(folder / "query.codes")) or "")
-    sidecar = folder / "query.codes.items.json"
-    text = sidecar.read_text("utf-8").replace('"ids": [', '"ids": [99999999999999999999, ', 1)
-    sidecar.write_text(text, "utf-8")
-    with pytest.raises(CodesError, match="not a whole file of item names"):
-        load_named_codes(folder / "query.codes")
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ X = np.arange(12, dtype=np.float32).reshape(4, 3)
 NOT_UTF8 = pa.array([b"\xff\xfe"] * 4).view(pa.string())
 COLUMNS: dict[str, Any] = {
     "too large for 64 bits with a sign": pa.array([2**64 - 1, 1, 2, 3], pa.uint64()),
-    "text that is no UTF-8": NOT_UTF8,
+    "text that is not UTF-8": NOT_UTF8,
     "lists of lists": pa.array([[["a"]]] * 4),
     "lists of structs": pa.array([[{"a": 1}]] * 4),
     "lists of bytes": pa.array([[b"a"], [b"\xff"], [], None]),

@@ -111,7 +111,7 @@ def test_save_and_load(tmp_path: Path) -> None:
     (tmp_path / "changed.json").write_text(json.dumps(content | {"about": "another text"}))
     with pytest.raises(DataError, match="changed or damaged after it was written"):
         Protocol.load(tmp_path / "changed.json")
-    del content["checksum"]  # as earlier versions wrote it
+    del content["checksum"]  # as after an edit by hand
     (tmp_path / "changed.json").write_text(json.dumps(content))
     assert Protocol.load(tmp_path / "changed.json") == p
     content["query"][0] += 1
@@ -224,7 +224,7 @@ def test_few_labels_change_name_and_fingerprint_and_nothing_else() -> None:
     assert not np.array_equal(few.train, whole.keep_labels(labels, 3, seed=1).train)
     everything = whole.keep_labels(labels, 99, seed=0)
     assert np.array_equal(everything.train, whole.train)
-    with pytest.raises(DataError, match="At least 1 row a class must keep its label, not 0"):
+    with pytest.raises(DataError, match="At least 1 row per class must keep its label, not 0"):
         whole.keep_labels(labels, 0, seed=0)
     lonely = np.append(np.full(199, -1), 0)
     with pytest.raises(DataError, match="None of the 90 training rows of protocol 'x' has a label"):

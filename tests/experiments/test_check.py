@@ -97,3 +97,13 @@ def test_what_has_no_checksums_is_refused(tmp_path, monkeypatch, thing):
     code, out, err = run(f"check {thing}")
     assert (code, out) == (2, "")
     assert "to check" in err or "is not a run" in err
+
+
+def test_an_index_whose_names_file_is_gone_is_noticed(made, tmp_path):
+    for file in made.glob("some.index*"):
+        shutil.copy(file, tmp_path)
+    for names in tmp_path.glob("some.index.items-*"):
+        names.unlink()
+    code, out, _ = run(f"check {tmp_path}/some.index")
+    assert code == 1
+    assert "was written with names, but their file some.index.items-" in out

@@ -9,9 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from scdh import Codes, Hasher
+from scdh import Codes, Hasher, config
 from scdh.data.open import open_source
+from scdh.experiments.compare import grid
 from scdh.runs import features as trunk_features
+from scdh.runs import folder, protocol
+from scdh.training import plan as training
 from scdh.training.collapse import CollapseWatch
 from tests.cli.commands import must, run
 from tests.data.data_files import write_pictures
@@ -57,7 +60,7 @@ def test_evaluate_agrees_with_the_table(compared: Path, cell: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_method_with_codes_of_its_own_length_tells_it_once(tmp_path: Path) -> None:
+def test_a_method_with_codes_of_its_own_length_has_it_in_the_table_once(tmp_path: Path) -> None:
     out = must(f"compare cls_onehot lsh {SMALL} --bits 8,10 --seeds 0 --no-trials --out {tmp_path}/c")
     results = read_json(tmp_path / "c/compare.json")
     titles = {(row["method"], row["bits"]): row["title"] for row in results["rows"]}
@@ -74,6 +77,29 @@ def test_a_method_with_codes_of_its_own_length_tells_it_once(tmp_path: Path) -> 
 
 
 @pytest.mark.slow
+def test_settings_split_and_network_are_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parsed: what the cells of a seed share, and each cell. Built: each network, and once more when it is read."""
+    calls = {"parse_config": 0, "protocol_of": 0, "train_build": 0}
+
+    def count(name: str, function: Any, *places: Any) -> None:
+        def counted(*arguments: Any, **options: Any) -> Any:
+            calls[name] += 1
+            return function(*arguments, **options)
+
+        for place in places:
+            monkeypatch.setattr(place, function.__name__, counted)
+
+    count("parse_config", config.parse_config, config, folder)
+    count("protocol_of", protocol.protocol_of, protocol, grid, training)
+    count("train_build", Hasher.build, Hasher)
+    rate = "--data digits --set train.lr_head=0.01 --epochs 1"
+    must(f"compare scdh {rate} --bits 8 --seeds 0 --out {tmp_path}/one")
+    assert calls == {"parse_config": 2, "protocol_of": 1, "train_build": 2}
+    must(f"compare scdh dsh {rate} --bits 8 --seeds 0,1 --out {tmp_path}/four")
+    two_seeds_four_cells = {"parse_config": 2 + 4, "protocol_of": 2, "train_build": 4 + 4}
+    assert {name: calls[name] - before for name, before in zip(calls, (2, 1, 2), strict=True)} == two_seeds_four_cells
+
+
 def test_a_second_call_does_nothing(compared: Path) -> None:
     before, results = modification_times(compared / "cells"), read_json(compared / "compare.json")
     code, out, _ = run(f"compare {TWO_LENGTHS} --out {compared} --json")
@@ -97,7 +123,7 @@ def test_other_scores_in_a_cell_do_not_get_into_the_table(compared: Path) -> Non
 
 
 @pytest.mark.slow
-def test_a_folder_of_another_comparison_is_refused(compared: Path) -> None:
+def test_a_folder_of_another_comparison_is_rejected(compared: Path) -> None:
     before = modification_times(compared)
     code, _, message = run(f"compare {TWO_LENGTHS} --set train.lr_head=0.5 --out {compared}")
     assert code == 2

@@ -1,4 +1,4 @@
-"""Equal tuning, queries scored once at the end, the last epoch beside the best, and the mark of what changed later."""
+"""Equal tuning, queries scored once at the end, the last epoch next to the best, and the mark of what changed later."""
 
 import csv
 import json
@@ -11,12 +11,11 @@ import pytest
 
 from scdh.errors import ConfigError
 from scdh.experiments.compare import cell as cells
-from scdh.experiments.compare import tuning
 from scdh.experiments.compare.changes import Compared, changes_since, first_scored
 from scdh.experiments.compare.grid import Grid
 from scdh.experiments.compare.tuning import values_to_try
-from scdh.hasher import Hasher
-from scdh.methods.declared import declared
+from scdh.methods.registry import method_class
+from scdh.model.hasher import Hasher
 from scdh.runs.folder import RunFolder
 from tests.cli.commands import must, run
 from tests.experiments.comparisons import read_json
@@ -31,16 +30,16 @@ TUNED = f"compare scdh csq lsh --preset demo-digits --epochs 3 {QUICK} --bits 8 
 def tuned(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A comparison with a tuned grid that was stopped when it had trained some runs, and then went on."""
     out = tmp_path_factory.mktemp("tuned") / "out"
-    train, calls = cells.train, []
+    run_plan, calls = cells.run_plan, []
 
-    def stop(config: Any, folder: Path, *arguments: Any, **options: Any) -> Any:
+    def stop(plan: Any, folder: Path, *arguments: Any, **options: Any) -> Any:
         calls.append(folder)
         if len(calls) == 21:  # after 18 trials and two runs
             raise KeyboardInterrupt
-        return train(config, folder, *arguments, **options)
+        return run_plan(plan, folder, *arguments, **options)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cells, "train", stop)
+        patch.setattr(cells, "run_plan", stop)
         code, _, _ = run(f"{TUNED} --out {out}")
     assert code == 130
     assert len(list(out.glob("cells/*/model"))) == 2
@@ -58,7 +57,7 @@ def test_each_method_has_as_many_trials_over_its_own_ranges(tuned: Path) -> None
     assert set(results["tuned"]) == {"scdh", "csq"}
     for method, found in results["tuned"].items():
         assert len(found["tried"]) == 9
-        own = declared(method).tuned_settings
+        own = method_class(method).tuned_settings
         ranges = {key if "." in key else f"method.{key}": values for key, values in own.items()}
         assert {key for trial in found["tried"] for key in trial["values"]} == set(ranges)
         assert all(value in ranges[key] for trial in found["tried"] for key, value in trial["values"].items())
@@ -116,7 +115,7 @@ def test_the_last_epoch_and_the_weights_are_those_of_the_runs(tuned: Path) -> No
     )
 
 
-def test_a_model_of_the_last_epoch_that_is_better_is_scored_beside(tmp_path: Path, monkeypatch: Any) -> None:
+def test_a_model_of_the_last_epoch_that_is_better_is_scored_too(tmp_path: Path, monkeypatch: Any) -> None:
     """Validation says that the first epoch is best: the headline is its model, and the last one has its own score."""
     scores = iter([0.9, 0.2, 0.1])
     monkeypatch.setattr("scdh.training.data.TrainingData.validate", lambda *_: next(scores))
@@ -131,15 +130,15 @@ def test_a_model_of_the_last_epoch_that_is_better_is_scored_beside(tmp_path: Pat
 
 def test_all_runs_are_trained_before_any_query_is_scored(tmp_path: Path, monkeypatch: Any) -> None:
     order: list[str] = []
-    train, score = cells.train, cells.score_run
-    monkeypatch.setattr(cells, "train", lambda *a, **k: (order.append("train"), train(*a, **k))[1])
+    run_plan, score = cells.run_plan, cells.score_run
+    monkeypatch.setattr(cells, "run_plan", lambda *a, **k: (order.append("train"), run_plan(*a, **k))[1])
     monkeypatch.setattr(cells, "score_run", lambda *a, **k: (order.append("score"), score(*a, **k))[1])
     must(f"compare itq pca lsh --preset demo-digits --bits 8 --seeds 0,1 --out {tmp_path}/c")
     assert order == ["train"] * 6 + ["score"] * 6
 
 
 @pytest.mark.slow
-def test_what_changes_after_scoring_is_told(tuned: Path, tmp_path: Path) -> None:
+def test_what_changes_after_scoring_is_reported(tuned: Path, tmp_path: Path) -> None:
     out = shutil.copytree(tuned, tmp_path / "out")
     _, printed, notes = run(f"{TUNED.replace('lsh', 'lsh itq')} --out {out}")
     assert read_json(out / "compare.json")["changed_after_scoring"] == ["Methods added: itq."]
@@ -157,11 +156,11 @@ def test_what_changes_after_scoring_is_told(tuned: Path, tmp_path: Path) -> None
 
 
 @pytest.mark.slow
-def test_a_run_that_is_made_again_with_other_settings_is_told(tmp_path: Path) -> None:
+def test_a_run_that_is_made_again_with_other_settings_is_reported(tmp_path: Path) -> None:
     command = f"compare itq lsh --preset demo-digits --bits 8 --seeds 0,1 --out {tmp_path}/c"
     must(command)
     code, _, message = run(f"{command} --set itq:method.iterations=3")
-    assert (code, "method.iterations" in message) == (2, True)  # still refused where a run is there
+    assert (code, "method.iterations" in message) == (2, True)  # still an error if there is a run
     shutil.rmtree(tmp_path / "c/cells/itq-8-0")
     shutil.rmtree(tmp_path / "c/cells/itq-8-1")
     must(f"{command} --set itq:method.iterations=3")
@@ -171,11 +170,11 @@ def test_a_run_that_is_made_again_with_other_settings_is_told(tmp_path: Path) ->
 
 
 @pytest.mark.slow
-def test_tuning_after_scoring_is_told_and_keeps_the_earlier_run(tmp_path: Path) -> None:
+def test_tuning_after_scoring_is_reported_and_keeps_the_earlier_run(tmp_path: Path) -> None:
     command = f"compare scdh --preset demo-digits --epochs 2 {QUICK} --bits 8 --seeds 0 --out {tmp_path}/c"
     must(command)
     _, _, notes = run(f"{command} --tune train.lr_head=0.01,0.02")  # the usual one is 0.002
-    assert "it is now" in notes
+    assert "it was moved to" in notes
     assert read_json(tmp_path / "c/earlier/scdh-8-0-1/config.json")["config"]["train"]["lr_head"] == 0.002
     content = read_json(tmp_path / "c/compare.json")
     rate = content["configs"]["scdh-8-0"]["train"]["lr_head"]
@@ -188,7 +187,7 @@ def test_tuning_after_scoring_is_told_and_keeps_the_earlier_run(tmp_path: Path) 
 
 def test_scores_that_evaluate_left_count_as_scored(tmp_path: Path) -> None:
     must(f"compare lsh --preset demo-digits --bits 8 --seeds 0 --out {tmp_path}/c")
-    (tmp_path / "c/scored.json").unlink()  # as earlier versions, or a run that was scored by itself
+    (tmp_path / "c/scored.json").unlink()  # as if the run had been scored by itself
     must(f"compare lsh pca --preset demo-digits --bits 8 --seeds 0 --out {tmp_path}/c")
     assert read_json(tmp_path / "c/compare.json")["changed_after_scoring"] == ["Methods added: pca."]
 
@@ -241,14 +240,12 @@ def test_own_ranges_must_be_as_many(monkeypatch: pytest.MonkeyPatch) -> None:
     assert list(values) == ["scdh", "dsh"]
     assert all(key.startswith("method.") for of_method in values.values() for key in of_method)
     for settings, said in (({}, "no combinations"), ({"margin": (1.0, 2.0)}, "2 combinations")):
-        fewer = replace(declared("dsh"), tuned_settings=settings)
-        monkeypatch.setattr(tuning, "declared", lambda name, d=fewer: d if name == "dsh" else declared(name))
+        monkeypatch.setattr(method_class("dsh"), "tuned_settings", settings)
         with pytest.raises(ConfigError, match=f"dsh declares {said}.*others 9"):
             values_to_try("grid", grid)
-    of_run = replace(declared("dsh"), tuned_settings={"train.weight_decay": tuple(n / 10 for n in range(9))})
-    monkeypatch.setattr(tuning, "declared", lambda name: of_run if name == "dsh" else declared(name))
+    of_run = {"train.weight_decay": tuple(n / 10 for n in range(9))}
+    monkeypatch.setattr(method_class("dsh"), "tuned_settings", of_run)
     assert list(values_to_try("grid", grid)["dsh"]) == ["train.weight_decay"]
-    shared = replace(declared("dsh"), tuned_settings={"train.epochs": tuple(range(1, 10))})
-    monkeypatch.setattr(tuning, "declared", lambda name: shared if name == "dsh" else declared(name))
+    monkeypatch.setattr(method_class("dsh"), "tuned_settings", {"train.epochs": tuple(range(1, 10))})
     with pytest.raises(ConfigError, match="same for every method"):
         values_to_try("grid", grid)

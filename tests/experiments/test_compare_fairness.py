@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from scdh.config import load_config
 from scdh.data.arrays.memory import ArraySource
 from scdh.data.open import open_source
 from scdh.evaluation import evaluate_distances
@@ -12,6 +13,7 @@ from scdh.experiments.compare.grid import Grid
 from scdh.experiments.compare.rates import RATES
 from scdh.metrics.cosine import cosine_distances
 from scdh.runs.folder import RunFolder
+from scdh.training.plan import plan_run
 from scdh.training.search import FULL_LENGTH_TRIALS
 from tests.cli.commands import must, run
 from tests.experiments.comparisons import modification_times, read_json
@@ -44,7 +46,7 @@ def test_each_trained_method_has_the_rate_that_its_own_trials_found(compared: Pa
 
 
 @pytest.mark.slow
-def test_the_same_command_again_does_nothing_anew(compared: Path) -> None:
+def test_the_same_command_again_repeats_nothing(compared: Path) -> None:
     before = modification_times(compared / "cells") | modification_times(compared / "rates")
     must(f"{SMALL} --out {compared}")
     assert modification_times(compared / "cells") | modification_times(compared / "rates") == before
@@ -59,7 +61,7 @@ def test_the_same_command_again_does_nothing_anew(compared: Path) -> None:
         ("--set scdh:method.mu=0.3", "scdh-16-0' has another method.mu"),
     ],
 )
-def test_other_settings_are_refused_before_any_trial(compared: Path, other: str, said: str) -> None:
+def test_other_settings_are_rejected_before_any_trial(compared: Path, other: str, said: str) -> None:
     before = modification_times(compared)
     code, _, message = run(f"{SMALL} {other} --out {compared}")
     assert code == 2
@@ -97,10 +99,17 @@ def test_rates_that_are_given_or_not_wanted_are_not_tried(tmp_path: Path) -> Non
     assert "SCDH" in out
 
 
-def test_rows_of_a_comparison_are_the_papers_form_where_training_would_choose_another() -> None:
+def test_settings_are_those_that_training_takes_without_trials() -> None:
     rng = np.random.default_rng(0)
     hot = (rng.random((300, 5)) < 0.4).astype(np.uint8)
     source = ArraySource(rng.normal(size=(300, 4)), hot, name="made-up")
-    config = Grid(("scdh",), (8,), (0,)).cell(source, "scdh", 8, 0).config
-    assert config.method.own["lam"] == 0.001
-    assert config.method.own.get("form", "softmax") == "softmax"
+    given = {"data.source": "made-up", "method.bits": 8}
+    trained = plan_run(load_config(overrides=given), trials=False, source=source).config.with_method_defaults()
+    compared = Grid(("scdh",), (8,), (0,), settings={"data.source": "made-up"}).cell(source, "scdh", 8, 0).config
+    assert compared.method == trained.method
+    assert compared.method.own["form"] != "softmax"  # the labels of these rows combine
+    steps = {"epoch_steps": compared.train.epoch_steps}  # written out, so that equal epochs are equal steps
+    assert (
+        compared.model_dump()
+        == trained.model_copy(update={"train": trained.train.model_copy(update=steps)}).model_dump()
+    )

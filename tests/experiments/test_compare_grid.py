@@ -11,20 +11,20 @@ import pytest
 from scdh.data.open import open_source
 from scdh.errors import ConfigError, TrainingError
 from scdh.experiments.compare import budget, cell, tuning
-from scdh.experiments.compare import grid as grids
 from scdh.experiments.compare.budget import epochs_within
 from scdh.experiments.compare.grid import Grid, split_settings
 from scdh.experiments.compare.page import to_markdown
 from scdh.experiments.compare.results import Budget, Trial
 from scdh.experiments.compare.run import compare_methods
 from scdh.experiments.compare.tables import format_seconds
-from scdh.methods.declared import declared
+from scdh.methods.registry import method_class
 from scdh.runs import scoring
 from tests.cli.commands import must, run
 from tests.experiments.comparisons import SMALL, VALIDATION, read_json
 
 pytest.importorskip("matplotlib")
 pytest.importorskip("jinja2")
+DIGITS = open_source("digits")
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ pytest.importorskip("jinja2")
         ("scdh", "--data"),
     ],
 )
-def test_wrong_arguments_are_refused_in_one_sentence(arguments: str, expected: str, tmp_path: Path) -> None:
+def test_wrong_arguments_are_rejected_in_one_sentence(arguments: str, expected: str, tmp_path: Path) -> None:
     code, _, message = run(f"compare {arguments} --out {tmp_path}/c")
     assert code == 2
     assert expected in message
@@ -89,16 +89,15 @@ def test_settings_of_one_method_reach_only_it() -> None:
     common, by_method = split_settings(["train.momentum=0.5", "dsh:train.lr_head=0.3", "data.root=a:b"])
     assert (common, by_method) == (["train.momentum=0.5", "data.root=a:b"], {"dsh": ["train.lr_head=0.3"]})
     grid = Grid(("scdh", "dsh"), (8,), (0,), "demo-digits", method_settings={"dsh": {"train.lr_head": 0.3}}).check()
-    rates = [grid.config(name, 8, 0, None).train.lr_head for name in grid.methods]
+    rates = [grid.cell(DIGITS, name, 8, 0).config.train.lr_head for name in grid.methods]
     assert rates == [0.002, 0.3]
 
 
-def test_methods_that_cannot_learn_from_such_labels_are_refused_first(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_methods_that_cannot_learn_from_such_labels_are_rejected_first(monkeypatch: pytest.MonkeyPatch) -> None:
     grid, source = Grid(("scdh", "dsh"), (8,), (0,), "demo-digits"), open_source("digits")
     grid.check_methods(source)
-    dsh = declared("dsh")
-    multi_only = replace(dsh, about=replace(dsh.about, labels=("multi",)))
-    monkeypatch.setattr(grids, "declared", lambda name: multi_only if name == "dsh" else declared(name))
+    dsh = method_class("dsh")
+    monkeypatch.setattr(dsh, "about", replace(dsh.about, labels=("multi",)))
     with pytest.raises(ConfigError, match="dsh learns from multi-label data only"):
         grid.check_methods(source)
 
@@ -116,7 +115,7 @@ def test_equal_time_gives_slower_methods_fewer_epochs(tmp_path: Path, monkeypatc
     monkeypatch.setattr(budget, "epoch_seconds", timed)
     small = {"train.batch_size": 128, "net.hidden": [32]}
     grid, source = Grid(("scdh", "ninh", "lsh"), (8,), (0,), "demo-digits", settings=small), open_source("digits")
-    (tmp_path / "budget.json").write_text('{"scdh-8": 0.5}')  # as earlier versions wrote it
+    (tmp_path / "budget.json").write_text('{"scdh-8": 0.5}')  # not what is written there
     results = compare_methods(grid, source, tmp_path, seconds=0.44)  # 11 steps an epoch
     assert measured == ["scdh", "scdh", "ninh", "ninh"]
     assert {result.method: result.epochs for result in results.cells} == {"scdh": 4, "ninh": 2, "lsh": None}
@@ -150,7 +149,7 @@ def test_tuning_goes_by_validation_and_uses_no_query(tmp_path: Path, monkeypatch
 
     with monkeypatch.context() as patch:
         patch.setattr(cell, "score_run", poison)
-        patch.setattr(scoring, "evaluate", poison)
+        patch.setattr(scoring, "score_ranking", poison)
         tuned, results = tuning.tune(grid, source, tmp_path, to_try, tmp_path / "features", lambda _: None)
     tried = {trial.values["train.lr_head"]: trial.validation_map or 0.0 for trial in results["scdh"].tried}
     assert list(tried) == values["train.lr_head"]
@@ -210,8 +209,8 @@ def test_a_method_without_a_length_of_codes_is_compared_at_the_others(tmp_path: 
 
 def test_values_as_a_share_of_the_bits_follow_the_length() -> None:
     grid = Grid(("dsh", "dtsh"), (12, 48), (0,), "demo-digits", method_settings={"dtsh": {"method.margin": "r/4"}})
-    assert [grid.config("dtsh", bits, 0, None).method.own["margin"] for bits in grid.bits] == [3, 12]
-    assert "margin" not in grid.config("dsh", 12, 0, None).method.own
+    assert [grid.cell(DIGITS, "dtsh", bits, 0).config.method.own["margin"] for bits in grid.bits] == [3, 12]
+    assert grid.cell(DIGITS, "dsh", 12, 0).config.method.own["margin"] is None
 
 
 def test_equal_trials_take_the_usual_values() -> None:

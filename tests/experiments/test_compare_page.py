@@ -86,7 +86,7 @@ def test_methods_are_sorted_by_the_lengths_that_all_have() -> None:
 
 
 def test_a_method_that_ranks_by_another_distance_has_no_radius() -> None:
-    """It did not fail there, and its definition is given beside the others'."""
+    """It did not fail there, and its definition is listed with the others'."""
     hamming, other = result("itq", 0, 0.5), result("own", 0, 0.6)
     hamming = hamming.model_copy(update={"precision_at_radius": 0.4, "definition": {"radius": 2, "words": "Hamming."}})
     other = other.model_copy(update={"definition": {"words": "Weighted."}})

@@ -1,4 +1,4 @@
-"""Equal seconds: how long a run takes is told from short ones, and trials are as long as runs."""
+"""Equal seconds: the time of a run is estimated from short ones, and trials are as long as runs."""
 
 from pathlib import Path
 from typing import Any
@@ -7,13 +7,13 @@ import pytest
 
 from scdh.config import RunConfig, load_config
 from scdh.data.open import open_source
-from scdh.experiments.compare import budget, rates, tuning, whole_rates
+from scdh.experiments.compare import budget, rates, tuning
 from scdh.experiments.compare.grid import Grid
 from scdh.runs.choices import Choice, Trial
 
 
 @pytest.mark.parametrize("steps", [5, 11, 70, 100, 390])
-def test_time_of_a_run_is_told_from_short_ones(steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_time_of_a_run_is_estimated_from_short_ones(steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
     def costs(epochs: int, steps: int) -> list[float]:
         """A method that prepares, refits codebooks as DQN does, and takes long for its first step."""
         refits = [epoch in (1, epochs) or epoch % 2 == 0 for epoch in range(1, epochs + 1)]
@@ -48,7 +48,7 @@ def test_trials_are_as_long_as_the_runs_that_they_choose_for(tmp_path: Path, mon
     monkeypatch.setattr(rates, "choose_by_trials", no_trials)
     found, _ = rates.own_rates(grid, source, tmp_path, tmp_path, lambda _: None)
     value = tuning._trial_cell(found, source, "scdh", 8, 0, {"method.alpha": 0.1}).config.train
-    whole = whole_rates._trial(grid, source, "scdh", 0, 3.0, 3.0).config.train
+    whole = rates.whole_trial(grid, source, "scdh", 3.0, 3.0).config.train
     (run,) = found.cells(source)
     assert (lengths, value.epochs, whole.epochs, run.config.train.epochs) == ([12], 12, 4, 12)
     assert (value.lr_steps, run.config.train.lr_steps) == ([6], [6])  # half of the usual 30 epochs

@@ -8,12 +8,11 @@ import pytest
 from scdh import progress
 from scdh.data.open import open_source
 from scdh.errors import ConfigError
-from scdh.experiments.compare import tuning, whole_rates
+from scdh.experiments.compare import tuning
 from scdh.experiments.compare.grid import Grid
-from scdh.experiments.compare.rates import own_rates
+from scdh.experiments.compare.rates import FACTORS, own_rates, rates_of_whole_networks
 from scdh.experiments.compare.run import compare_methods
 from scdh.experiments.compare.tables import conditions_table
-from scdh.experiments.compare.whole_rates import FACTORS
 from scdh.runs import scoring
 from tests.experiments.comparisons import modification_times
 
@@ -87,7 +86,7 @@ def test_whole_networks_get_short_trials_of_both_rates_and_of_the_heads_alone(tm
     rates = {key: given.pop(key) for key in ("train.lr_head", "train.lr_trunk")}
     grid = Grid(("scdh", "dsh", "lsh"), (8,), (0,), settings=given)
     source = open_source("digits-images")
-    usual = grid.config("scdh", 8, 0, source).train
+    usual = grid.cell(source, "scdh", 8, 0).config.train
     results = compare_methods(grid, source, tmp_path / "out", tuned="rates")
     assert set(results.tuned) == {"scdh", "dsh"}
     for method, tuned in results.tuned.items():
@@ -112,7 +111,7 @@ def test_whole_networks_get_short_trials_of_both_rates_and_of_the_heads_alone(tm
 def test_rates_that_are_given_are_kept(tmp_path: Path) -> None:
     grid = Grid(("scdh",), (8,), (0,), settings={**VALIDATION, **WHOLE})
     with pytest.raises(ConfigError, match="each is given"):
-        whole_rates.rates_of_whole_networks(grid, open_source("digits-images"), tmp_path, tmp_path, quiet)
+        rates_of_whole_networks(grid, open_source("digits-images"), tmp_path, tmp_path, quiet)
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""Runs and trials of earlier code in the folder of a comparison: other defaults, other rates, other versions."""
+"""Runs and trials in the folder of a comparison whose defaults, rates or versions differ from the present ones."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -16,11 +16,11 @@ from scdh.experiments.compare.conditions import conditions
 from scdh.experiments.compare.grid import Grid
 from scdh.experiments.compare.rates import RATES, own_rates
 from scdh.experiments.compare.run import compare_methods
-from scdh.json_files import write_table
-from scdh.methods import declared as declarations
+from scdh.methods.registry import method_class
 from scdh.runs.choices import Choices, Trial
 from scdh.runs.folder import RunFolder
 from scdh.settings import Settings
+from scdh.storage.json_files import write_table
 from scdh.training.trials import TrialRunner
 from tests.experiments.comparisons import read_json
 
@@ -33,30 +33,15 @@ def set_default(monkeypatch: pytest.MonkeyPatch) -> SetDefault:
     """Gives a setting of a method another default, as a later version may."""
 
     def set_to(method: str, key: str, value: Any) -> None:
-        before = declarations._declared
-        known = declarations.declared(method)
-        annotations = {key: known.Settings.model_fields[key].annotation}
-        changed: type[Settings] = type("Changed", (known.Settings,), {"__annotations__": annotations, key: value})
-        later = replace(known, Settings=changed)
-        monkeypatch.setattr(
-            declarations, "_declared", lambda name, path: later if name == method else before(name, path)
-        )
+        known = method_class(method).Settings
+        annotations = {key: known.model_fields[key].annotation}
+        changed: type[Settings] = type("Changed", (known,), {"__annotations__": annotations, key: value})
+        monkeypatch.setattr(method_class(method), "Settings", changed)
 
     return set_to
 
 
-def forget_defaults(out: Path, cell: str) -> None:
-    """Leave what an earlier version wrote: only the settings that were given."""
-    file = out / "cells" / cell / "config.json"
-    content = read_json(file)
-    content["config"]["method"] = {key: content["config"]["method"][key] for key in ("name", "bits")}
-    write_table(file, content)
-    scored = read_json(out / "scored.json")
-    del scored["settings"][cell]["method.iterations"]
-    write_table(out / "scored.json", scored)
-
-
-def test_another_default_is_refused_and_told(tmp_path: Path, set_default: SetDefault) -> None:
+def test_another_default_is_rejected_and_reported(tmp_path: Path, set_default: SetDefault) -> None:
     source, itq = open_source("digits"), RunFolder(tmp_path / "cells/itq-8-0")
     compare_methods(GRID, source, tmp_path)
     assert read_json(itq.config_file)["config"]["method"]["iterations"] == 50
@@ -72,19 +57,7 @@ def test_another_default_is_refused_and_told(tmp_path: Path, set_default: SetDef
     assert results.configs["itq-8-0"]["method"]["iterations"] == 7
 
 
-def test_defaults_that_an_earlier_version_left_out_are_unknown(tmp_path: Path, set_default: SetDefault) -> None:
-    source = open_source("digits")
-    compare_methods(GRID, source, tmp_path)
-    forget_defaults(tmp_path, "itq-8-0")
-    set_default("itq", "iterations", 7)
-    results = compare_methods(GRID, source, tmp_path)
-    assert results.changed_after_scoring == []
-    assert results.configs["itq-8-0"]["method"] == {"name": "itq", "bits": 8}
-    with pytest.raises(TrainingError, match=r"method\.iterations"):
-        compare_methods(replace(GRID, method_settings={"itq": {"method.iterations": 3}}), source, tmp_path)
-
-
-def test_a_trial_with_another_default_is_refused(tmp_path: Path, set_default: SetDefault) -> None:
+def test_a_trial_with_another_default_is_rejected(tmp_path: Path, set_default: SetDefault) -> None:
     source = open_source("digits")
     runner = CellRunner(source, tmp_path / "tuning")
     runner.train(GRID.cell(source, "itq", 8, 0))
@@ -132,7 +105,7 @@ def test_scores_of_the_last_epoch_count_as_scored(tmp_path: Path) -> None:
     assert first.methods == ["lsh"]
 
 
-def test_rates_of_earlier_code_are_found_anew(
+def test_rates_of_another_search_are_found_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, set_default: SetDefault
 ) -> None:
     settings = {"data.validation_per_class": 8, "data.train_per_class": 20, "train.epochs": 40, "net.hidden": [8]}

@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 
 import scdh
+from research.seeds import run_seeds, to_markdown
 from scdh.codes import Codes
 from scdh.data.arrays.memory import ArraySource
 from scdh.data.open import open_source
 from scdh.data.row_names import RowNames
 from scdh.errors import ConfigError
 from scdh.experiments.demo.run import run_demo
-from scdh.experiments.seeds import run_seeds, to_markdown
 from scdh.runs.folder import RunFolder
 from scdh.runs.scored_labels import scored_labels
 from scdh.runs.scoring import ScoreOptions
@@ -169,7 +169,7 @@ def test_seeds_give_mean_and_deviation() -> None:
 
 @pytest.mark.slow
 def test_seeds_can_be_run_as_documented() -> None:
-    command = [sys.executable, "-m", "scdh.experiments.seeds", "--help"]
+    command = [sys.executable, "-m", "research.seeds", "--help"]
     assert "--seeds" in subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 

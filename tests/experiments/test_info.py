@@ -8,19 +8,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from safetensors.numpy import load_file, save_file
 
 from scdh.codes import RANKING, Codes
 from scdh.experiments.info.find import describe
-from scdh.experiments.info.models import fingerprint_of
-from scdh.hasher import Hasher
+from scdh.model.hasher import Hasher
 from scdh.runs.choices import Choices, Trial
 from scdh.runs.folder import RunFolder
-from scdh.training.run import train
 from tests.cli.commands import must, run, run_json
 from tests.data.data_files import write_pictures
-from tests.legacy.test_old_files import FILES
 from tests.methods.harness import digits
+from tests.training.settled import train
 
 
 @pytest.fixture(scope="module")
@@ -122,32 +119,6 @@ def test_a_split_and_a_comparison(made, compared):
         assert "info" in facts["next"][0]
     cell = sorted((compared / "cells").iterdir())[0]
     assert describe(str(cell)).kind == "run"
-
-
-@pytest.mark.parametrize("name", ["interrupted/scdh", "models/scdh_c", "runs/mt_scdh", "index/all.index", "compared"])
-def test_files_of_earlier_versions(name):
-    described = describe(str(FILES / name))
-    assert described.rows
-    if name == "interrupted/scdh":
-        assert described.facts["state"] == "stopped, can be resumed"
-        assert "--resume" in described.commands[0]
-
-
-def test_a_model_that_does_not_say_its_fingerprint_is_known_by_its_scores(made, tmp_path):
-    shutil.copytree(made / "run", tmp_path / "run")
-    file = tmp_path / "run/model/config.json"
-    content = json.loads(file.read_text("utf-8"))
-    expected = content.pop("fingerprint")
-    del content["checksum"]
-    file.write_text(json.dumps(content), "utf-8")
-    weights = file.with_name("model.safetensors")
-    save_file(load_file(weights), weights)  # as an earlier version wrote them, without a description
-    assert fingerprint_of(tmp_path / "run") == expected
-    (tmp_path / "run/scores.json").unlink()
-    assert fingerprint_of(tmp_path / "run") == expected  # of its codes
-    shutil.rmtree(tmp_path / "run/codes")
-    assert fingerprint_of(tmp_path / "run") is None
-    assert describe(str(tmp_path / "run")).kind == "run"
 
 
 def test_data_of_every_kind(tmp_path):

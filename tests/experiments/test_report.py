@@ -2,7 +2,6 @@
 
 import json
 import re
-import shutil
 
 import numpy as np
 import pytest
@@ -13,13 +12,13 @@ from scdh.experiments.report.contents import read_contents
 from scdh.experiments.report.page import write_report
 from scdh.runs.choices import Choice, Choices
 from scdh.runs.folder import RunFolder
-from scdh.training.run import train
 from tests.cli.commands import must, run, run_json
 from tests.data.data_files import encoded, write_parquet, write_pictures
 from tests.experiments.pages import Checked
-from tests.legacy.test_old_files import FILES
 from tests.methods.harness import digits
+from tests.methods.toys import use_as_toy
 from tests.runs.test_own_ranking import WeightedDsh
+from tests.training.settled import train
 
 HOSTILE = "<b>bad</b> & 'label'"
 
@@ -193,8 +192,8 @@ def test_several_labels_thousands_of_labels_and_unlabelled_rows(tmp_path):
 
 
 def test_a_method_with_its_own_distance_is_ranked_by_it(tmp_path, monkeypatch):
-    monkeypatch.setattr("scdh.methods.dsh.Dsh", type("Dsh", (WeightedDsh,), {}))
-    settings = {"method.name": "dsh", "train.epochs": 1, "method.bits": 12, "train.epoch_steps": 5}
+    use_as_toy(monkeypatch, WeightedDsh)
+    settings = {"method.name": "toy", "train.epochs": 1, "method.bits": 12, "train.epoch_steps": 5}
     train(load_config("demo-digits", overrides=settings), tmp_path / "run", quiet=True)
     page, contents = page_of(tmp_path / "run")
     assert not contents.ranked.is_by_bits
@@ -211,14 +210,6 @@ def test_cells_of_a_comparison_have_pages_too(compared):
     (cell / "report.html").unlink()
 
 
-@pytest.mark.parametrize("name", ["digits", "mt_scdh", "scdh"])
-def test_runs_of_earlier_versions_have_pages(name, tmp_path, monkeypatch):
-    shutil.copytree(FILES, tmp_path / "files")
-    monkeypatch.chdir(tmp_path / "files")
-    page, _ = page_of(RunFolder(f"runs/{name}").path)
-    assert "split" in page.ids
-
-
 def test_what_is_no_finished_run_is_one_sentence(tmp_path, runs):
     code, _, message = run(f"report {tmp_path}")
     assert (code, message.count("\n")) == (2, 1)
@@ -229,3 +220,29 @@ def test_what_is_no_finished_run_is_one_sentence(tmp_path, runs):
     with pytest.raises(DataError, match="nothing to report: The loss became NaN"):
         write_report(runs / "itq")
     failed.unlink()
+
+
+def test_a_page_to_share_has_no_absolute_paths_and_whole_names(tmp_path):
+    name = "a rather long name of a label indeed"
+    write_pictures(tmp_path / "photos", [f"{label}/{i}.png" for label in (name, "short") for i in range(9)])
+    settings = {
+        "data.source": str(tmp_path / "photos"),
+        "data.query_per_class": 3,
+        "net.backbone": "small_conv",
+        "net.image_size": 16,
+        "train.workers": 0,
+        "train.epochs": 1,
+        "method.bits": 8,
+    }
+    train(load_config(overrides=settings), tmp_path / "run", quiet=True)
+    path, _ = write_report(tmp_path / "run")
+    text = path.read_text("utf-8")
+    assert str(tmp_path) not in text
+    assert f"{name}/" in text
+    page = Checked(text)
+    assert "These scores are uncertain: they rest on 6 queries (below 50)." in page.text
+    assert "95 % interval over queries" in page.text
+    scores = run_json(f"evaluate {tmp_path / 'run'} --json")
+    low, high = scores["map_interval"]
+    assert low <= scores["map"] <= high
+    assert "interval over queries" in must(f"evaluate {tmp_path / 'run'}")

@@ -35,7 +35,7 @@ def forge(path, bits, segments, removed=None):
 
 
 def forged_index(words, bits, ids=0):
-    """An index of such words that was never checked, as an earlier version would have opened a large file."""
+    """An index of such words that was never checked, as a large file after opening."""
     index = HammingIndex(some_codes(1, bits))
     words.flags.writeable = False
     index._segments = (Segment(words, ids),)
@@ -43,7 +43,7 @@ def forged_index(words, bits, ids=0):
 
 
 def search_in_all_ways(rows, bits, methods=("scan", "tables", "auto")):
-    """The number of searches; each must give every row at most once, and as many as there are."""
+    """The number of searches; each must give every row at most once, and all rows there are."""
     words = all_set(rows, bits)
     words[:, ::3] = make_segment(some_codes(rows, bits), np.arange(rows)).words[:, ::3]
     index = forged_index(words, bits)
@@ -75,7 +75,7 @@ def search_in_all_ways(rows, bits, methods=("scan", "tables", "auto")):
 
 
 def main():
-    """``NUMBA_BOUNDSCHECK=1`` makes kernels refuse what would be out of bounds; give an empty cache folder then."""
+    """``NUMBA_BOUNDSCHECK=1`` makes kernels reject what would be out of bounds; give an empty cache folder then."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--bits", type=int, nargs="+", default=[1, 7, 12, 13, 48, 65, 250])
     parser.add_argument("--rows", type=int, default=700)

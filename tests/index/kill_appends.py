@@ -2,7 +2,7 @@
 
 ``python -m tests.index.kill_appends --times 200`` prints one line of JSON. A child adds and removes codes and
 tells of each commit after it has returned; the parent reads the file all the while, kills the child, opens the
-file with all checksums, and compares it with a plain dict: all commits that were told of must be
+file with all checksums, and compares it with a plain dict: all reported commits must be
 there, at most one more, and every code as it was. What the child does in step i follows from (seed, i) and
 the ids there are, so the parent can redo it.
 """
@@ -62,8 +62,8 @@ def content(stored):
     return items
 
 
-def write_until_killed(path, seed, step, told):
-    store_writer.UNUSED_BYTES = 100_000  # so that the file is written anew every few dozen commits
+def write_until_killed(path, seed, step, reported):
+    store_writer.UNUSED_BYTES = 100_000  # so that the file is rewritten every few dozen commits
     with IndexWriter(path, bits=BITS) as writer:
         ids = sorted(content(writer))
         while True:
@@ -72,25 +72,25 @@ def write_until_killed(path, seed, step, told):
                 writer.add(Codes(packed, BITS), chosen)
             else:
                 writer.remove(chosen)
-            os.write(told, b".")
+            os.write(reported, b".")
             ids = sorted(set(ids) ^ set(chosen.tolist()))
             step += 1
 
 
 def start(path, seed, step):
     """A child that writes from this step on, and the end of a pipe in which there is one byte for each commit."""
-    told, tell = os.pipe()
+    reported, tell = os.pipe()
     child = os.fork()
     if child == 0:
         try:
-            os.close(told)
+            os.close(reported)
             write_until_killed(path, seed, step, tell)
         except BaseException as error:
             print(f"the writer failed: {error!r}", file=sys.stderr, flush=True)
         finally:
             os._exit(1)
     os.close(tell)
-    return child, told
+    return child, reported
 
 
 def read_meanwhile(path, until):
@@ -115,7 +115,7 @@ def run(folder, times, seed):
     result = {"kills": 0, "commits": 0, "corrupt": 0, "lost": 0, "in_flight_kept": 0, "reads": 0}
     inodes = set()
     for _ in range(times):
-        child, told = start(path, seed, step)
+        child, reported = start(path, seed, step)
         try:
             seen = read_meanwhile(path, time.monotonic() + moments.uniform(0, 0.12))
         finally:
@@ -123,7 +123,7 @@ def run(folder, times, seed):
             _, status = os.waitpid(child, 0)
         if not os.WIFSIGNALED(status):
             raise SystemExit("The writer ended by itself before it was killed.")
-        with open(told, "rb") as pipe:
+        with open(reported, "rb") as pipe:
             acknowledged = len(pipe.read())
         result["kills"] += 1
         for _ in range(acknowledged):

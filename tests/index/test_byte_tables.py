@@ -95,7 +95,7 @@ def test_tables_of_differing_bits_give_the_ranking_by_bits(loops):  # noqa: F811
         ("abc", "real numbers"),
     ],
 )
-def test_tables_that_make_no_distance_are_refused(tables, message):
+def test_tables_that_make_no_distance_are_rejected(tables, message):
     codes = Codes.from_signs(random_bits(5, 12, 1))
     with pytest.raises(CodesError, match=message):
         HammingIndex(codes).search(codes[:1], 2, byte_tables=tables)

@@ -13,7 +13,8 @@ from scdh.codes import Codes
 from scdh.errors import CodesError, ConfigError
 from scdh.index import HammingIndex, segments
 from scdh.index.kernels import distances, threads
-from scdh.index.search import planner, rounds, scan, tables
+from scdh.index.search import planner, scan, tables
+from scdh.index.search import queries as query_search
 from scdh.index.store import IndexWriter
 from tests.reference import slow_search
 
@@ -138,7 +139,7 @@ def test_every_way_to_search_what_is_left_after_changes(bits, rows, seed, flip, 
 
 
 @pytest.mark.parametrize("bits", [12, 65, 128, 255])
-def test_what_is_left_of_a_segment_that_was_put_together_anew(bits, loops):
+def test_what_is_left_of_a_segment_that_was_put_together_again(bits, loops):
     """Once half of the rows are gone, the others are copied; kernels need them side by side in memory."""
     base, ids = random_bits(400, bits, 1), random_ids(400, 2)
     index = HammingIndex(Codes.from_signs(base), ids=ids)
@@ -154,7 +155,7 @@ def test_what_is_left_of_a_segment_that_was_put_together_anew(bits, loops):
 
 
 def test_everything_within_the_radius_comes_in_pieces(monkeypatch):
-    monkeypatch.setattr(rounds, "ROUND_HITS", 64)
+    monkeypatch.setattr(query_search, "ROUND_HITS", 64)
     base, asked, ids = random_bits(50, 12, 1), random_bits(90, 12, 2), random_ids(50, 3)
     index = HammingIndex(Codes.from_signs(base[:20]), ids=ids[:20])
     monkeypatch.setattr(segments, "MERGED_ROWS", 0)
@@ -348,7 +349,7 @@ def test_a_forked_child_can_search(monkeypatch):
 
 
 @pytest.mark.parametrize(("value", "words"), [("0", "at least 1, got '0'"), ("two", "got 'two'")])
-def test_a_wrong_number_of_threads_is_refused(value, words, monkeypatch):
+def test_a_wrong_number_of_threads_is_rejected(value, words, monkeypatch):
     monkeypatch.setenv("SCDH_THREADS", value)
     with pytest.raises(ConfigError, match=words):
         threads.thread_count()
@@ -383,7 +384,7 @@ def test_nothing_in_nothing_out():
 
 @settings(max_examples=40, deadline=None)
 @given(data=st.data(), bits=st.sampled_from([1, 12, 13, 64, 128]))
-def test_adding_and_removing_equals_building_anew(data, bits):
+def test_adding_and_removing_equals_building_again(data, bits):
     seed = data.draw(st.integers(0, 10**6))
     bits_of, ids = random_bits(40, bits, seed), random_ids(40, seed)
     cut = data.draw(st.integers(0, 40))
@@ -395,10 +396,10 @@ def test_adding_and_removing_equals_building_anew(data, bits):
     index.search(codes[:1])
     index.remove(gone)
     kept = ~np.isin(ids, gone)
-    anew = HammingIndex(codes[kept], ids=ids[kept])
+    rebuilt = HammingIndex(codes[kept], ids=ids[kept])
     assert len(index) == kept.sum()
-    assert index.codes == anew.codes
-    ours, theirs = index.search(codes, k=7), anew.search(codes, k=7)
+    assert index.codes == rebuilt.codes
+    ours, theirs = index.search(codes, k=7), rebuilt.search(codes, k=7)
     assert np.array_equal(ours.ids, theirs.ids)
     assert np.array_equal(ours.distances, theirs.distances)
 
@@ -427,7 +428,7 @@ def test_ids_come_from_the_argument_the_codes_or_the_count():
     [
         (lambda index, codes: index.search(codes, k=0), "k must be .* at least 1"),
         (lambda index, codes: index.search(codes, k=-1), "at least 1"),
-        (lambda index, codes: index.search(codes, k=2.0), "whole number"),
+        (lambda index, codes: index.search(codes, k=2.0), "integer"),
         (lambda index, codes: index.within(codes, radius=-1), "at least 0"),
         (lambda index, codes: index.search(Codes.from_signs([[1.0]])), "1 bits, but 12"),
         (lambda index, codes: index.within(Codes.from_signs([[1.0]])), "1 bits, but 12"),
@@ -436,13 +437,13 @@ def test_ids_come_from_the_argument_the_codes_or_the_count():
             r"must be Codes, got a uint8 array .*; Codes.from_bits\(array\)",
         ),
         (lambda index, codes: index.add(Codes.from_signs([[1.0]])), "1 bits, but 12"),
-        (lambda index, codes: index.add(codes[:2], ids=[7, 2]), "already holds the id 2"),
-        (lambda index, codes: index.add(codes[:2], ids=[7, 7]), "id 7 is given more than once"),
+        (lambda index, codes: index.add(codes[:2], ids=[7, 2]), "already contains the id 2"),
+        (lambda index, codes: index.add(codes[:2], ids=[7, 7]), "id 7 occurs more than once"),
         (lambda index, codes: index.add(codes[:2], ids=[7]), "one id per code"),
-        (lambda index, codes: index.remove([0, 99]), "holds no id 99"),
-        (lambda index, codes: index.remove([1, 1]), "id 1 is given more than once"),
+        (lambda index, codes: index.remove([0, 99]), "does not contain the id 99"),
+        (lambda index, codes: index.remove([1, 1]), "id 1 occurs more than once"),
         (lambda index, codes: index.remove([[1]]), "one row"),
-        (lambda index, codes: HammingIndex(codes, ids=[0] * 4), "id 0 is given more than once"),
+        (lambda index, codes: HammingIndex(codes, ids=[0] * 4), "id 0 occurs more than once"),
         (lambda index, codes: HammingIndex(codes.packed), "must be Codes"),
     ],
 )
@@ -455,7 +456,7 @@ def test_mistakes_get_one_sentence_and_change_nothing(action, words):
     assert index.ids.tolist() == [0, 1, 2, 3]
 
 
-def test_an_unknown_way_or_mask_is_refused():
+def test_an_unknown_way_or_mask_is_rejected():
     codes = Codes.from_signs(random_bits(4, 12, 0))
     index = HammingIndex(codes)
     with pytest.raises(ConfigError, match="Unknown way to search 'tabels'; did you mean 'tables'"):
@@ -464,7 +465,7 @@ def test_an_unknown_way_or_mask_is_refused():
         index.search(codes, only=np.ones(3, bool))
     with pytest.raises(CodesError, match="whole numbers"):
         index.within(codes, only=["a"])
-    with pytest.raises(CodesError, match="holds no id 9; its 4 ids go from 0 to 3"):
+    with pytest.raises(CodesError, match="does not contain the id 9; its 4 ids go from 0 to 3"):
         index.codes_of([2, 9])
 
 

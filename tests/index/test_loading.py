@@ -1,4 +1,4 @@
-"""Kernels are loaded beside the work of numpy, and no search waits longer than numpy would have taken."""
+"""Kernels are loaded while numpy works, and no search waits longer than numpy would have taken."""
 
 import os
 import subprocess
@@ -66,6 +66,23 @@ def test_what_loading_raised_is_raised_in_every_call():
     assert not loading.is_loaded(KEY)
 
 
+def test_kernels_are_loaded_one_after_another(monkeypatch):
+    """Two threads that import numba at once may end in an ImportError."""
+    monkeypatch.setattr(loading, "_loads", {})
+    running, most = [], []
+
+    def rehearse():
+        running.append(1)
+        most.append(len(running))
+        time.sleep(0.05)
+        running.pop()
+
+    for name in ("nearest", "slices", "within"):
+        loading.load((name, "L"), rehearse, 0.0)
+    loading.wait_for_loads()
+    assert most == [1, 1, 1]
+
+
 def test_numpy_answers_while_the_kernel_is_compiled(monkeypatch, compiler):
     base = random_bits(300, 64, 1)
     index, queries = HammingIndex(Codes.from_signs(base)), Codes.from_signs(random_bits(4, 64, 2))
@@ -81,10 +98,50 @@ def test_numpy_answers_while_the_kernel_is_compiled(monkeypatch, compiler):
     assert not scan.is_loaded("nearest", index._segments[0].words)
 
 
-@pytest.mark.parametrize(("counted", "patience"), [(100, 100 / 3e8), (10_000, None)])
-def test_a_search_waits_as_long_as_numpy_would_take(monkeypatch, counted, patience):
+def test_the_kernel_takes_over_in_the_middle_of_a_search(monkeypatch):
+    base, asked = random_bits(20_000, 64, 1), random_bits(100, 64, 2)
+    index, queries = HammingIndex(Codes.from_signs(base), ids=np.arange(20_000)[::-1].copy()), Codes.from_signs(asked)
+    expected = index.search(queries, 20, by="scan")
+    monkeypatch.setattr(scan, "BLOCK_PAIRS", 1 << 16)  # few queries at once
+    by_numpy, loaded = [], scan.is_loaded
+
+    def choose(kernel, array, pairs, rehearse=None):
+        if rehearse is not None and by_numpy:
+            rehearse()
+        return bool(by_numpy)
+
+    monkeypatch.setattr(scan, "choose_kernel", choose)
+    monkeypatch.setattr(scan, "is_loaded", lambda *key: by_numpy.append(loaded(*key)) or len(by_numpy) >= 2)
+    for only in (None, np.arange(20_000) % 3 == 0):
+        by_numpy.clear()
+        hits = index.search(queries, 20, by="scan", only=only)
+        assert len(by_numpy) == 2
+        if only is None:
+            assert np.array_equal(hits.ids, expected.ids)
+            assert np.array_equal(hits.distances, expected.distances)
+        else:
+            alone = HammingIndex(index.codes_of(index.ids[only])).search(queries, 20, by="scan")
+            assert np.array_equal(hits.ids, alone.ids)
+
+
+def test_kernels_load_without_scipy_and_leave_blas_to_others():
+    program = (
+        "import sys\nimport numpy as np\nfrom scdh.index.kernels import scanning\n"
+        "from scdh.index.search import scan\nscan._rehearse_nearest(scan.few_rows(np.zeros((1, 1), np.uint64)))\n"
+        "assert 'scipy.linalg' not in sys.modules\nimport numba\n"
+        "assert numba.njit(lambda a: np.dot(a, a))(np.eye(3)).sum() == 3\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(Path(scdh.__file__).parents[1])}
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(("counted", "patience"), [(100, 100 / 3e8), (1590, 1.0), (10_000, None)])
+def test_a_search_waits_as_long_as_numpy_would_take_but_at_most_a_second(monkeypatch, counted, patience):
     asked = []
     monkeypatch.setattr(scan, "WORTH_LOADING", 100)
+    if patience == 1.0:
+        monkeypatch.setattr(scan, "_NUMPY_PAIRS_A_SECOND", 1.0)
     monkeypatch.setattr(loading, "load", lambda kernel, rehearse, patience: bool(asked.append(patience)))
     scan.choose_kernel("nearest", np.zeros((1, 1), np.uint64), counted, lambda: None)
     assert asked == [patience]
@@ -147,7 +204,7 @@ def test_the_end_of_a_process_waits_for_the_compiler():
 
 
 def test_without_a_thread_to_load_on_numpy_answers(monkeypatch, compiler):
-    """Where the system has no room for another thread, no search may wait for a kernel that nobody loads."""
+    """Where the system has no room for another thread, no search may wait for a kernel that is not being loaded."""
 
     class NoThread:
         def __init__(self, **_):

@@ -110,7 +110,7 @@ def test_candidates_by_bits_are_ranked_by_weight(uri):
         few = index.search(asked, 10, weights=weights, candidates=12)
         nearest = exact.search(asked, 12).ids
         assert all(set(few.ids[query]) <= set(nearest[query]) for query in range(4))
-        with pytest.raises(CodesError, match="candidates must be a whole number of at least 10"):
+        with pytest.raises(CodesError, match="candidates must be an integer of at least 10"):
             index.search(asked, 10, weights=weights, candidates=9)
 
 
@@ -188,7 +188,7 @@ def test_codes_are_read_row_by_row_where_pymilvus_keeps_them_differently(uri, mo
         assert index.codes_of(np.arange(20)).packed.tolist() == codes.packed.tolist()
 
 
-def test_adding_and_removing_refuse_what_the_exact_index_refuses(uri):
+def test_adding_and_removing_reject_what_the_exact_index_rejects(uri):
     codes = random_codes(10, 12, 7)
     exact = HammingIndex(codes)
     with MilvusIndex.create(uri, 12) as index:
@@ -211,7 +211,7 @@ def test_adding_and_removing_refuse_what_the_exact_index_refuses(uri):
             with pytest.raises(CodesError) as found:
                 wrong(index)
             assert str(found.value) == str(expected.value)
-        with pytest.raises(CodesError, match=r"The index holds no id 77; it holds 10 others\."):
+        with pytest.raises(CodesError, match=r"The index does not contain the id 77; it contains 10 other ids\."):
             index.codes_of([1, 77])
         with pytest.raises(CodesError, match="cannot look for the id -9223372036854775808"):
             index.upsert(codes[:1], [-(2**63)])
@@ -293,9 +293,9 @@ def test_passing_trouble_is_waited_out(uri, monkeypatch, error, after):
     ("error", "kind", "words", "calls"),
     [
         (Away(grpc.StatusCode.UNAVAILABLE), ConfigError, "could not answer upsert now: it.", 6),
-        (pymilvus.MilvusException(1100, "bad dim.\nmore"), CodesError, "refused upsert: bad dim.", 1),
-        (pymilvus.exceptions.ParamError(message="wrong"), CodesError, "refused upsert: wrong.", 1),
-        (Away(grpc.StatusCode.INVALID_ARGUMENT, ""), CodesError, "refused upsert: it gave no reason.", 1),
+        (pymilvus.MilvusException(1100, "bad dim.\nmore"), CodesError, "rejected upsert: bad dim.", 1),
+        (pymilvus.exceptions.ParamError(message="wrong"), CodesError, "rejected upsert: wrong.", 1),
+        (Away(grpc.StatusCode.INVALID_ARGUMENT, ""), CodesError, "rejected upsert: it gave no reason.", 1),
         (Away(grpc.StatusCode.UNAUTHENTICATED), ConfigError, "did not accept the user or the password", 1),
     ],
 )
@@ -360,15 +360,15 @@ def test_a_killed_load_is_continued(tmp_path):
         assert_same(index.search(codes[:5], 3), HammingIndex(codes).search(codes[:5], 3))
 
 
-def test_collections_of_others_and_wrong_lengths_are_refused(uri, file):
-    with pytest.raises(CodesError, match=r"There is no collection at milvus:.*wrong_lengths_are_refused\."):
+def test_collections_of_others_and_wrong_lengths_are_rejected(uri, file):
+    with pytest.raises(CodesError, match=r"There is no collection at milvus:.*wrong_lengths_are_rejected\."):
         MilvusIndex.open(uri)
     MilvusIndex.create(uri, 12).close()
     with pytest.raises(CodesError, match="There already is a collection at"):
         MilvusIndex.create(uri, 12)
     with pytest.raises(CodesError, match="holds codes of 12 bits, but 13 bits were expected"):
         MilvusIndex.create_or_open(uri, 13)
-    with pytest.raises(CodesError, match="bits must be a whole number of at least 1, got 0"):
+    with pytest.raises(CodesError, match="bits must be an integer of at least 1, got 0"):
         MilvusIndex.create(uri, 0)
     with pytest.raises(CodesError, match="metadata key 'bits' is reserved"):
         MilvusIndex.create(uri, 12, {"bits": "13"})
@@ -432,7 +432,7 @@ def test_addresses_of_files_and_of_neither(tmp_path, monkeypatch):
         ("milvus:a.db", "must be milvus://host:port/collection"),
     ],
 )
-def test_wrong_addresses_are_refused_in_a_sentence(text, words):
+def test_wrong_addresses_are_rejected_in_a_sentence(text, words):
     with pytest.raises(ConfigError, match=re.escape(words)) as found:
         MilvusIndex.open(text)
     assert "sec" not in str(found.value)
@@ -450,16 +450,16 @@ def test_a_server_that_is_not_there_or_says_nothing(monkeypatch):
 
 
 class Guarded(grpc.GenericRpcHandler):
-    """A server that lets nobody in, and remembers who asked."""
+    """A server that rejects every login, and remembers who asked."""
 
     asked = None
 
     def service(self, details):
-        def refuse(request, context):
+        def reject(request, context):
             Guarded.asked = dict(context.invocation_metadata()).get("authorization")
             context.abort(grpc.StatusCode.UNAUTHENTICATED, "auth check failure, please check username and password")
 
-        return grpc.unary_unary_rpc_method_handler(refuse)
+        return grpc.unary_unary_rpc_method_handler(reject)
 
 
 def test_a_wrong_password(monkeypatch):
@@ -483,7 +483,7 @@ def test_a_file_that_is_open_elsewhere_or_no_database(file, tmp_path):
         server.CONNECT_SECONDS = 1
         MilvusIndex.open('milvus:{file}/keeps_the_file_open')
     """
-    for _ in range(2):  # a refusal must not take the file from the program that has it
+    for _ in range(2):  # a rejection must not take the file from the program that has it
         done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
         assert done.stderr.splitlines()[-1].endswith("another program has it open, or it is not a file of milvus-lite.")
     (tmp_path / "text.db").write_text("This is not a database, but a long enough text." * 100)

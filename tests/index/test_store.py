@@ -51,7 +51,7 @@ def filled(path, bits=13, commits=4):
     return model
 
 
-def refusal(path, **kwargs):
+def rejection(path, **kwargs):
     with pytest.raises(CodesError) as caught:
         read_index(path, **kwargs)
     assert "\n" not in str(caught.value)
@@ -67,7 +67,7 @@ def refusal(path, **kwargs):
     mapped_from=st.sampled_from([0, 2000, 1 << 24]),
     steps=st.lists(
         st.tuples(
-            st.sampled_from(["add", "numbered", "several", "remove", "reopen", "refused"]), st.integers(0, 10**6)
+            st.sampled_from(["add", "numbered", "several", "remove", "reopen", "rejected"]), st.integers(0, 10**6)
         ),
         max_size=8,
     ),
@@ -170,14 +170,14 @@ def test_a_reader_keeps_its_state_while_the_writer_goes_on(tmp_path, monkeypatch
 
 
 @pytest.mark.slow
-def test_every_cut_is_refused(tmp_path):
+def test_every_cut_is_rejected(tmp_path):
     path = tmp_path / "index"
     filled(path)
     size = path.stat().st_size
     assert size < 12_000
     for length in range(size - 1, -1, -1):
         os.truncate(path, length)
-        words = refusal(path)
+        words = rejection(path)
         expected = size if length >= 64 else BODY_AT
         assert f" {length} " in words
         assert str(expected) in words or str(read_end(path)) in words
@@ -189,7 +189,7 @@ def read_end(path):
     return struct.unpack_from("<Q", path.read_bytes(), 32)[0]
 
 
-def content_or_refusal(path):
+def content_or_rejection(path):
     try:
         return content(read_index(path))
     except CodesError as error:
@@ -197,23 +197,23 @@ def content_or_refusal(path):
 
 
 @pytest.mark.slow
-def test_every_flipped_byte_is_refused_or_does_no_harm(tmp_path):
+def test_every_flipped_byte_is_rejected_or_does_no_harm(tmp_path):
     path = tmp_path / "index"
     model = filled(path)
     whole = path.read_bytes()
     rng = random.Random(0)
-    refused = 0
+    rejected = 0
     with open(path, "r+b", buffering=0) as handle:
         for at, byte in enumerate(whole):
             if at < BODY_AT and at % 4096 >= 64 and at % 16:
                 continue  # nothing is in these bytes, so every sixteenth will do
             os.pwrite(handle.fileno(), bytes([byte ^ rng.choice([1, 128, 255, rng.randrange(1, 256)])]), at)
-            found = content_or_refusal(path)
+            found = content_or_rejection(path)
             assert found == model or ("damaged" in found and "\n" not in found)
-            refused += found != model
+            rejected += found != model
             os.pwrite(handle.fileno(), bytes([byte]), at)
     assert content(read_index(path)) == model
-    assert 500 < refused < len(whole) - BODY_AT  # in the unused bytes and the twins a flip does no harm
+    assert 500 < rejected < len(whole) - BODY_AT  # in the unused bytes and the twins a flip does no harm
 
 
 @pytest.mark.parametrize("slot", [0, 1])
@@ -235,7 +235,7 @@ def test_a_broken_slot_never_loses_a_commit(tmp_path, slot):
         path.unlink()
 
 
-def test_a_slot_and_its_copy_broken_is_refused(tmp_path):
+def test_a_slot_and_its_copy_broken_is_rejected(tmp_path):
     path = tmp_path / "index"
     filled(path)
     whole = bytearray(path.read_bytes())
@@ -246,7 +246,7 @@ def test_a_slot_and_its_copy_broken_is_refused(tmp_path):
     assert whole[twin : twin + 64] == newest.pack()
     whole[twin] ^= 1
     path.write_bytes(whole)
-    assert "nor does its copy" in refusal(path)
+    assert "nor does its copy" in rejection(path)
     with pytest.raises(CodesError, match="nor does its copy"):
         IndexWriter(path)
     assert path.read_bytes() == whole
@@ -276,7 +276,7 @@ def test_one_writer_many_readers(tmp_path, monkeypatch):
         for _ in range(6):
             writer.add(some_codes(200, 12))
             for attempt in (lambda: IndexWriter(path), lambda: write_index(path, 12, None, [])):
-                with pytest.raises(CodesError, match=r"index is being written by another IndexWriter") as caught:
+                with pytest.raises(CodesError, match=r"index is open in another IndexWriter") as caught:
                     attempt()
                 assert str(path) in str(caught.value)
             assert len(read_index(path)) == len(writer)
@@ -366,7 +366,7 @@ def test_damage_is_not_carried_into_a_new_file(tmp_path, monkeypatch):
         monkeypatch.setattr(store_writer, "UNUSED_BYTES", 0)
         with pytest.raises(CodesError, match=f"array at byte {at} of the file"):
             writer.commit(writer.segments[:1])
-    assert "words of segment 0" in refusal(path, verify=True)
+    assert "words of segment 0" in rejection(path, verify=True)
     assert [p.name for p in tmp_path.iterdir()] == ["index"]
 
 
@@ -546,18 +546,18 @@ def test_a_failure_in_the_last_step_ends_the_writer(tmp_path, monkeypatch):
     [
         (lambda writer, codes: writer.add(Codes.from_signs([[1.0]])), "1 bits, but 12"),
         (lambda writer, codes: writer.add(codes.packed), "must be Codes"),
-        (lambda writer, codes: writer.add(codes[:2], ids=[7, 2]), "already holds the id 2"),
-        (lambda writer, codes: writer.add(codes[:2], ids=[7, 7]), "id 7 is given more than once"),
+        (lambda writer, codes: writer.add(codes[:2], ids=[7, 2]), "already contains the id 2"),
+        (lambda writer, codes: writer.add(codes[:2], ids=[7, 7]), "id 7 occurs more than once"),
         (lambda writer, codes: writer.add(codes[:2], ids=[7]), "one id per code"),
-        (lambda writer, codes: writer.remove([0, 99]), "holds no id 99"),
-        (lambda writer, codes: writer.remove([1, 1]), "id 1 is given more than once"),
+        (lambda writer, codes: writer.remove([0, 99]), "does not contain the id 99"),
+        (lambda writer, codes: writer.remove([1, 1]), "id 1 occurs more than once"),
         (lambda writer, codes: writer.remove([[1]]), "one row"),
         (lambda writer, codes: writer.commit([make_segment(some_codes(2, 64), np.arange(2))]), "12 bits hold uint16"),
         (lambda writer, codes: writer.commit([Segment(np.zeros((1, 2), np.uint16), np.array([2, 1]))]), "ascending"),
         (lambda writer, codes: writer.commit([Segment(np.zeros((1, 2), np.uint16), np.array([2]))]), "as many int64"),
         (lambda writer, codes: writer.commit([Segment(np.zeros((1, 2), np.uint16), 2**63 - 1)]), "fit into 64 bits"),
         (lambda writer, codes: writer.commit([Segment(np.zeros((1, 2), np.uint16), 0, np.ones(3, bool))]), "booleans"),
-        (lambda writer, codes: IndexWriter(writer.path, bits=13), "being written"),
+        (lambda writer, codes: IndexWriter(writer.path, bits=13), "open in another"),
     ],
 )
 def test_mistakes_get_one_sentence_and_change_nothing(tmp_path, action, words):
@@ -573,7 +573,7 @@ def test_mistakes_get_one_sentence_and_change_nothing(tmp_path, action, words):
         assert len(writer) == 8
 
 
-def test_opening_with_other_bits_or_metadata_is_refused(tmp_path):
+def test_opening_with_other_bits_or_metadata_is_rejected(tmp_path):
     path = tmp_path / "index"
     with pytest.raises(CodesError, match=r"no scdh-index file at .*give the number of bits"):
         IndexWriter(path)
@@ -594,19 +594,19 @@ def test_opening_with_other_bits_or_metadata_is_refused(tmp_path):
         assert writer.metadata == {"model": "a"}
 
 
-def test_foreign_files_are_refused(tmp_path):
+def test_foreign_files_are_rejected(tmp_path):
     path = tmp_path / "index"
-    assert "There is no scdh-index file" in refusal(path)
-    assert "cannot be read: Is a directory" in refusal(tmp_path)
+    assert "There is no scdh-index file" in rejection(path)
+    assert "cannot be read: Is a directory" in rejection(tmp_path)
     for start in (b"x", b"PK\x03\x04" * 5000, b"\0" * 9000, b"scdh-codes" + b"\0" * 9000):
         path.write_bytes(start)
-        assert "is not a scdh-index file" in refusal(path)
+        assert "is not a scdh-index file" in rejection(path)
         with pytest.raises(CodesError, match="is not a scdh-index file"):
             IndexWriter(path, bits=12)
     path.write_bytes(b"")
-    assert "at least 8192 bytes were expected, but 0 were found" in refusal(path)
+    assert "at least 8192 bytes were expected, but 0 were found" in rejection(path)
     path.write_bytes(store_format.MAGIC + b"\0" * 9000)
-    assert "neither of its two headers" in refusal(path)
+    assert "neither of its two headers" in rejection(path)
     with pytest.raises(CodesError, match="neither of its two headers"):
         IndexWriter(path, bits=12)
 
@@ -656,18 +656,18 @@ GOOD = {"rows": 4, "words": [8192, 8, zlib.crc32(bytes(8))], "ids": 0, "removed"
         ({"segments": [GOOD | {"words": [8192, 8, 5]}]}, "words of segment 0 do not match their checksum"),
     ],
 )
-def test_a_manifest_that_makes_no_sense_is_refused(tmp_path, change, words):
+def test_a_manifest_that_makes_no_sense_is_rejected(tmp_path, change, words):
     path = tmp_path / "index"
     good = {"bits": 12, "word": "uint16", "metadata": {}, "segments": [GOOD]}
     written_by_hand(path, good, size=8320)
     assert content(read_index(path, verify=True)) == dict.fromkeys(range(4), b"\0\0")
     written_by_hand(path, good | change, size=8320)
-    found = refusal(path)
+    found = rejection(path)
     assert words in found
     assert f"{path} is damaged: " in found
 
 
-def test_removed_rows_outside_of_the_segment_are_refused(tmp_path):
+def test_removed_rows_outside_of_the_segment_are_rejected(tmp_path):
     path = tmp_path / "index"
     with open(path, "w+b", buffering=0) as handle:
         pen = Pen(handle, BODY_AT)
@@ -676,28 +676,29 @@ def test_removed_rows_outside_of_the_segment_are_refused(tmp_path):
         slot = pen.finish(Manifest(12, {}, (entry,)), 1)
         for at in SLOTS_AT:
             store_format.write_at(handle, at, slot.pack())
-    assert "outside of 100 rows" in refusal(path)
+    assert "outside of 100 rows" in rejection(path)
 
 
-def test_a_later_version_is_refused(tmp_path):
+def test_a_later_version_is_rejected(tmp_path):
     written_by_hand(tmp_path / "index", {}, version=2)
-    assert "of version 2, but only version 1 can be read" in refusal(tmp_path / "index")
+    assert "of version 2, but only version 1 can be read" in rejection(tmp_path / "index")
 
 
 def test_large_files_are_opened_without_reading_them(tmp_path):
     path = tmp_path / "index"
     rows = 100_000_000
     segment = {"rows": rows, "words": [8192, 8 * rows, 5], "ids": 7, "removed": None}
-    manifest = {"bits": 64, "word": "uint64", "metadata": {}, "segments": [segment]}
+    segment["sums"] = {"words": "00" * 8 * -(-8 * rows // (1 << 20))}
+    manifest = {"bits": 64, "word": "uint64", "metadata": {}, "segments": [segment], "block_bytes": 1 << 20}
     written_by_hand(path, manifest, size=8192 + 8 * rows)
     stored = read_index(path)
     assert len(stored) == rows
     assert stored.segments[0].words[0, -1] == 0
     assert stored.segments[0].largest_id() == rows + 6
-    segment |= {"rows": 9_000_000, "words": [8192, 72_000_000, 5]}
+    segment |= {"rows": 9_000_000, "words": [8192, 72_000_000, 5], "sums": {"words": "00" * 8 * 69}}
     written_by_hand(path, manifest, size=8192 + 72_000_000)
     assert len(read_index(path)) == 9_000_000
-    assert "do not match their checksum" in refusal(path, verify=True)
+    assert "do not match their checksum" in rejection(path, verify=True)
 
 
 @pytest.mark.slow

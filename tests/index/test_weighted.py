@@ -10,7 +10,8 @@ from scdh.errors import CodesError, ConfigError
 from scdh.evaluation import evaluate, evaluate_distances, evaluate_outputs
 from scdh.index import HammingIndex, segments
 from scdh.index.kernels import threads
-from scdh.index.search import rounds, scan, table_sums
+from scdh.index.search import queries as query_search
+from scdh.index.search import scan, table_sums
 from scdh.index.search.table_sums import rank_again
 from tests.index.test_hamming import LENGTHS, assert_same, random_bits, random_ids
 from tests.reference import slow_search
@@ -60,7 +61,7 @@ def test_segments_filters_and_weights_of_any_size(bits, rows, k, scale, only, ke
     cut, gone = rng.integers(0, rows + 1), rng.random(rows) < 0.2
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(segments, "MERGED_ROWS", 0)
-        patch.setattr(rounds, "ROUND", 3)
+        patch.setattr(query_search, "ROUND", 3)
         patch.setattr(scan, "WORTH_LOADING", 0 if kernels else 10**15)
         index = HammingIndex(Codes.from_signs(base[:cut]), ids=ids[:cut])
         index.add(Codes.from_signs(base[cut:]), ids=ids[cut:])
@@ -91,7 +92,7 @@ def test_equal_weights_give_the_ranking_by_bits(loops):
         ([["a"] * 12], "real numbers"),
     ],
 )
-def test_weights_that_make_no_distance_are_refused(weights, message):
+def test_weights_that_make_no_distance_are_rejected(weights, message):
     codes = Codes.from_signs(random_bits(5, 12, 1))
     with pytest.raises(CodesError, match=message):
         HammingIndex(codes).search(codes[:1], 2, weights=weights)

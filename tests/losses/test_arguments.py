@@ -49,7 +49,7 @@ BOUNDS = {
 ALL = {**TRAINED, **BOUNDS}
 
 
-def refused(words: str, call, *arguments) -> None:
+def rejected(words: str, call, *arguments) -> None:
     with pytest.raises(DataError, match=words) as error:
         call(*arguments)
     assert "\n" not in str(error.value)
@@ -71,38 +71,38 @@ def test_wrong_labels(loss: str) -> None:
     call = ALL[loss]
     u = torch.randn(ROWS, CLASSES) if loss == "softmax_loss" else U
     for y in (Y[:4], Y[:1], HOT[:3], Y.repeat(2), Y.numpy()[:5]):
-        refused(f"There are {len(y)} labels for 6 rows", call, u, y)
+        rejected(f"There are {len(y)} labels for 6 rows", call, u, y)
     for y in (Y.float(), Y.numpy() / 2, Y > 0, Y[0], HOT[None]):
-        refused(r"Labels must be whole numbers \[B\] or multi-hot \[B, C\], not torch", call, u, y)
-    refused(r"multi-hot \[B, C\], not \['cat'.*… \(list\)", call, u, ["cat", "dog"] * 10)
-    refused(r"multi-hot \[B, C\], not None", call, u, None)
+        rejected(r"Labels must be whole numbers \[B\] or multi-hot \[B, C\], not torch", call, u, y)
+    rejected(r"multi-hot \[B, C\], not \['cat'.*… \(list\)", call, u, ["cat", "dog"] * 10)
+    rejected(r"multi-hot \[B, C\], not None", call, u, None)
 
 
 @pytest.mark.parametrize("loss", ["module", "module, hinge", "scul", "centre_loss", "unary_upper_bound"])
 def test_labels_without_a_centre(loss: str) -> None:
-    refused("Label 4 is out of range; labels must be 0…3", ALL[loss], U, Y + 1)
-    refused("Label -2 is out of range", ALL[loss], U, Y - 1)
-    refused("5 columns but there are 4 centres", ALL[loss], U, torch.zeros(ROWS, 5))
+    rejected("Label 4 is out of range; labels must be 0…3", ALL[loss], U, Y + 1)
+    rejected("Label -2 is out of range", ALL[loss], U, Y - 1)
+    rejected("5 columns but there are 4 centres", ALL[loss], U, torch.zeros(ROWS, 5))
 
 
 @pytest.mark.parametrize("loss", TRAINED)
 def test_wrong_outputs(loss: str) -> None:
     call = TRAINED[loss]
-    refused("must be a torch tensor", call, U.numpy(), Y)
-    refused("must be a torch tensor", call, U.tolist(), Y)
-    refused(r"must be a float tensor .*, not torch.int64 of shape \[6, 8\]", call, U.long(), Y)
-    refused(r"must be a float tensor .* of shape \[8\]", call, U[0], Y)
-    refused(r"must be a float tensor .* of shape \[1, 6, 8\]", call, U[None], Y)
+    rejected("must be a torch tensor", call, U.numpy(), Y)
+    rejected("must be a torch tensor", call, U.tolist(), Y)
+    rejected(r"must be a float tensor .*, not torch.int64 of shape \[6, 8\]", call, U.long(), Y)
+    rejected(r"must be a float tensor .* of shape \[8\]", call, U[0], Y)
+    rejected(r"must be a float tensor .* of shape \[1, 6, 8\]", call, U[None], Y)
 
 
 @pytest.mark.parametrize("loss", [*WITH_CENTRES, "unary_upper_bound", "multilabel_upper_bound"])
 def test_outputs_of_another_width(loss: str) -> None:
-    refused("9 columns, but the .* 8; both are the number of bits|9.* 8", ALL[loss], torch.randn(ROWS, 9), Y)
+    rejected("9 columns, but the .* 8; both are the number of bits|9.* 8", ALL[loss], torch.randn(ROWS, 9), Y)
 
 
 @pytest.mark.parametrize("loss", WITH_CENTRES)
 def test_outputs_on_another_device(loss: str) -> None:
-    refused("u is on meta, but .* on cpu; move one", WITH_CENTRES[loss], U.to("meta"), Y)
+    rejected("u is on meta, but .* on cpu; move one", WITH_CENTRES[loss], U.to("meta"), Y)
 
 
 @pytest.mark.parametrize("loss", ["module", "module, hinge", "scul", "centre_loss"])
@@ -112,13 +112,13 @@ def test_outputs_of_double_precision(loss: str) -> None:
 
 def test_losses_without_labels() -> None:
     for wrong in (U.numpy(), U[0], U.long(), U[None], None):
-        refused("must be a", losses.quantization_loss, wrong)
-        refused("student must be a", losses.consistency_loss, wrong, U)
-        refused("teacher must be a", losses.consistency_loss, U, wrong)
-    refused(r"student has shape \[6, 8\], but teacher has shape \[6, 7\]", losses.consistency_loss, U, U[:, :7])
-    refused("teacher on meta", losses.consistency_loss, U, U.to("meta"))
-    refused("h must be an array of real numbers", losses.triplet_ranking_loss, [["a"]], [0])
-    refused("h must be an array of real numbers", losses.triplet_ranking_loss, None, Y)
+        rejected("must be a", losses.quantization_loss, wrong)
+        rejected("student must be a", losses.consistency_loss, wrong, U)
+        rejected("teacher must be a", losses.consistency_loss, U, wrong)
+    rejected(r"student has shape \[6, 8\], but teacher has shape \[6, 7\]", losses.consistency_loss, U, U[:, :7])
+    rejected("teacher on meta", losses.consistency_loss, U, U.to("meta"))
+    rejected("h must be an array of real numbers", losses.triplet_ranking_loss, [["a"]], [0])
+    rejected("h must be an array of real numbers", losses.triplet_ranking_loss, None, Y)
 
 
 def test_an_empty_batch() -> None:

@@ -14,7 +14,7 @@ LOSSES = {
     "sigmoid": lambda h, x: losses.squared_sigmoid_loss(x, Y[: len(h)]),
     "neighbours": lambda h, x: losses.neighbour_loss(h, 2, (5, 7), 3.0),
     "pseudo": lambda h, x: losses.pseudo_label_loss(h, x, Y[: len(h)], 3.0),
-    "contexts": lambda h, x: losses.context_loss(h, x[:, :4], MET[: len(h), : len(x)], Y[: len(h)] < 1),
+    "contexts": lambda h, x: losses.graph_context_loss(h, x[:, :4], MET[: len(h), : len(x)], Y[: len(h)] < 1),
 }
 
 
@@ -58,5 +58,5 @@ def test_rows_outside_the_graph_do_not_count():
     h, x = draw()
     met, known = x.softmax(1), torch.tensor([True, False] * 4)
     w = torch.randn(5, 4, dtype=torch.float64)
-    alone = losses.context_loss(h[known], w, met[known], torch.ones(4, dtype=torch.bool))
-    assert losses.context_loss(h, w, met, known).item() == pytest.approx(alone.item())
+    alone = losses.graph_context_loss(h[known], w, met[known], torch.ones(4, dtype=torch.bool))
+    assert losses.graph_context_loss(h, w, met, known).item() == pytest.approx(alone.item())

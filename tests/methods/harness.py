@@ -24,17 +24,16 @@ from safetensors.numpy import load_file
 from scdh.config import load_config
 from scdh.data.batches.batch import Batch
 from scdh.methods.base import MethodData, Moment
-from scdh.methods.declared import declared, names_of_this_folder
-from scdh.methods.registry import make_method
+from scdh.methods.registry import built_in_names, make_method, method_class
 from scdh.nets.network import Network
 from scdh.nets.small import FeatureTrunk
 from scdh.runs.encoding import encode_rows, hash_outputs_of_rows
 from scdh.runs.protocol import protocol_of, source_of
 from scdh.runs.ranking import KeptOutputs, score_ranking
 
-METHODS = sorted(names_of_this_folder())
-TRAINED = [name for name in METHODS if declared(name).learns_by_gradient]
-FITTED = [name for name in METHODS if not declared(name).learns_by_gradient]
+METHODS = sorted(built_in_names())
+TRAINED = [name for name in METHODS if method_class(name).learns_by_gradient]
+FITTED = [name for name in METHODS if not method_class(name).learns_by_gradient]
 LABEL_KINDS = {"single": False, "multi": True}
 
 BITS = [1, 12, 13, 48]
@@ -51,7 +50,7 @@ CLASSES, WIDTH = 5, 6
 
 def label_kinds(name):
     """(method, whether labels are multi-hot) for each kind of labels that the method learns from."""
-    return [(name, LABEL_KINDS[kind]) for kind in declared(name).about.labels]
+    return [(name, LABEL_KINDS[kind]) for kind in method_class(name).about.labels]
 
 
 def load_test_file(name):

@@ -1,6 +1,6 @@
 """How well a run on digits learned."""
 
-from scdh.hasher import Hasher
+from scdh.model.hasher import Hasher
 from scdh.training.defaults import FOR_EMBEDDINGS
 from tests.methods.harness import digits, query_map
 

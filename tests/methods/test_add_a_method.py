@@ -14,10 +14,9 @@ import pytest
 
 from scdh.config import load_config
 from scdh.errors import ConfigError, ModelError
-from scdh.hasher import Hasher
-from scdh.methods.declared import method_names
-from scdh.methods.registry import method_class
+from scdh.methods.registry import method_class, method_names
 from scdh.methods.scdh import Scdh
+from scdh.model.hasher import Hasher
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "add_a_method.md").read_text("utf-8")
@@ -140,7 +139,11 @@ def offer(folder, name, value, package="elsewhere"):
         (None, "gone_file:Any", r"cannot be loaded: ModuleNotFoundError: No module named 'gone_file'\.$"),
         ("1 +", "broken_file:Any", "cannot be loaded: SyntaxError: "),
         ("", "empty_file:Any", "cannot be loaded: AttributeError: .*Any"),
-        ("Any = int", "other_file:Any", "is to be 'other_file:Any', which is no class derived from Method"),
+        (
+            "Any = int",
+            "other_file:Any",
+            "must be a class derived from Method .*'other_file:Any' is not",
+        ),
         ("from scdh.methods.base import Method as Any", "bare_file:Any", ".* derived from Method with an about"),
     ],
 )

@@ -11,8 +11,8 @@ from safetensors import safe_open
 from scdh.config import load_config
 from scdh.errors import TrainingError
 from scdh.estimator import HashTransformer
-from scdh.hasher import Hasher
 from scdh.methods.base import MethodData
+from scdh.model.hasher import Hasher
 from scdh.nets.bipartite import BipartiteGraph, find_landmarks
 from scdh.runs.protocol import protocol_of, source_of
 from tests.cli.commands import run_on_two_processes

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from scdh.config import load_config
-from scdh.hasher import Hasher
 from scdh.methods.base import MethodData
+from scdh.model.hasher import Hasher
 from tests.methods.harness import CLASSES, build, draw_batch, query_map
 from tests.reference.slow_losses import label_set, softmax_loss
 from tests.reference.slow_methods import linear

@@ -8,7 +8,7 @@ import pytest
 from scdh.codes import Codes
 from scdh.config import load_config
 from scdh.errors import ConfigError
-from scdh.hasher import Hasher
+from scdh.model.hasher import Hasher
 from tests.methods.harness import CLASSES, build, query_map
 from tests.reference.slow_losses import softmax_loss
 from tests.reference.slow_methods import linear
@@ -39,7 +39,7 @@ def test_codes_have_one_bit_a_class_and_queries_keep_probabilities():
     np.testing.assert_allclose(by_codes, [[float(a != b) for b in best] for a in best], atol=1e-12)
 
 
-def test_several_labels_are_refused():
+def test_several_labels_are_rejected():
     with pytest.raises(ConfigError, match="Cls-onehot learns from single-label data only"):
         build("cls_onehot", 8, multi_label=True)
 

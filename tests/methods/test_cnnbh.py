@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from scdh.config import load_config
-from scdh.hasher import Hasher
+from scdh.model.hasher import Hasher
 from tests.methods.harness import build, draw_batch, query_map
 from tests.reference.slow_losses import softmax_loss
 from tests.reference.slow_methods import linear

@@ -6,7 +6,7 @@ import pytest
 import torch
 from safetensors import safe_open
 
-from scdh.hasher import Hasher
+from scdh.model.hasher import Hasher
 from scdh.nets.hash_centres import hash_centres, voted_targets
 from tests.methods.harness import build, digits, draw_batch
 from tests.reference.slow_losses import label_set

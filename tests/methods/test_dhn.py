@@ -5,7 +5,7 @@ import math
 import torch
 
 from scdh.losses import batch_likelihood_loss
-from scdh.losses.sign_distance import log_cosh_loss
+from scdh.losses.quantization import log_cosh_loss
 from tests.methods.harness import build, draw_batch
 from tests.reference.slow_methods import dot, labelled_rows, mean, share_a_label, sigmoid
 

@@ -6,9 +6,9 @@ import torch
 from safetensors import safe_open
 
 from scdh.errors import TrainingError
-from scdh.hasher import Hasher
 from scdh.methods.base import Moment
 from scdh.methods.dish import round_of
+from scdh.model.hasher import Hasher
 from scdh.nets.discrete import CONVEX_DIAGONAL, balanced_bit, factorise
 from scdh.nets.stored import StoredOutputs
 from tests.methods.harness import build, digits, draw_batch, prepare

@@ -4,7 +4,7 @@ import pytest
 import torch
 from safetensors import safe_open
 
-from scdh.hasher import Hasher
+from scdh.model.hasher import Hasher
 from scdh.nets.hash_centres import nearest_distance, random_codes
 from tests.methods.harness import build, digits
 from tests.methods.learning import learned_map

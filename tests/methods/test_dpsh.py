@@ -11,8 +11,8 @@ from safetensors import safe_open
 
 from scdh.config import load_config
 from scdh.errors import TrainingError
-from scdh.hasher import Hasher
 from scdh.methods.base import MethodData, Moment
+from scdh.model.hasher import Hasher
 from scdh.nets.stored import StoredOutputs
 from tests.cli.commands import run_on_two_processes
 from tests.methods.harness import build, digits, draw_batch, has_label, prepare, select_rows

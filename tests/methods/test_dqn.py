@@ -9,9 +9,9 @@ import torch
 
 from scdh.codes import Codes
 from scdh.errors import ConfigError
-from scdh.hasher import Hasher
 from scdh.methods.base import Moment
 from scdh.methods.registry import make_method
+from scdh.model.hasher import Hasher
 from scdh.nets.quantiser import WORDS, ProductQuantiser, k_means
 from tests.methods.harness import build, digits, draw_batch, prepare
 from tests.reference.slow_methods import dot, labelled_rows, mean, share_a_label, squared_distance
@@ -101,7 +101,7 @@ def test_codebooks_are_fitted_after_the_first_every_second_and_the_last_epoch(mo
     assert len(set(fitted)) == 4
 
 
-def test_bits_that_do_not_fill_bytes_are_refused():
+def test_bits_that_do_not_fill_bytes_are_rejected():
     with pytest.raises(ConfigError, match=r"^DQN needs bits that are a multiple of 8, not 12\.$"):
         make_method("dqn", {}, 12, 5, False)
     with pytest.raises(ConfigError, match=r"method\.bottleneck of at least 6"):

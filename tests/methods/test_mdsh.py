@@ -8,9 +8,8 @@ from safetensors import safe_open
 
 from scdh.config import load_config
 from scdh.errors import TrainingError
-from scdh.hasher import Hasher
-from scdh.nets.hash_centres import nearest_distance
-from scdh.nets.separated_centres import separated_centres, separating_distance
+from scdh.model.hasher import Hasher
+from scdh.nets.hash_centres import nearest_distance, separated_centres, separating_distance
 from tests.cli.commands import run_on_two_processes
 from tests.methods.harness import build, digits, draw_batch
 from tests.methods.learning import learned_map

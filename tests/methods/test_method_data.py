@@ -7,8 +7,8 @@ import pytest
 
 from scdh.config import load_config
 from scdh.errors import DataError
-from scdh.hasher import Hasher
 from scdh.methods.base import MethodData
+from scdh.model.hasher import Hasher
 from scdh.runs.protocol import protocol_of, source_of
 from tests.data.data_files import write_pictures
 from tests.methods.toys import Toy, digits, use_as_toy
@@ -83,7 +83,7 @@ def test_unreadable_images_are_no_outputs_of_a_method(tmp_path, monkeypatch):
     assert len(method.data.rows) == len(method.outputs[0]) == 15
 
 
-def test_data_without_a_network_to_run_are_refused():
+def test_data_without_a_network_to_run_are_rejected():
     data = MethodData(np.zeros(3, np.int64), np.arange(3))
     with pytest.raises(TypeError, match="give MethodData a `read` function"):
         data.features(None)

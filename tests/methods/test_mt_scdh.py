@@ -10,17 +10,17 @@ import torch
 
 from scdh.config import load_config
 from scdh.data.arrays.memory import ArraySource
-from scdh.hasher import Hasher
-from scdh.losses import consistency_loss, target_loss, teacher_targets
+from scdh.losses import NearestLabels, consistency_loss, target_loss, teacher_targets
 from scdh.methods.base import MethodData, Moment
 from scdh.methods.mt_scdh import ramp_up
+from scdh.model.hasher import Hasher
 from scdh.nets.perturbation import perturbed
 from scdh.runs.protocol import protocol_of
 from scdh.training.collapse import CollapseWarning
-from scdh.training.run import train
 from scdh.training.teacher import MovingAverage
 from tests.methods.harness import CLASSES, WIDTH, build, draw_batch, moment_for, prepare
 from tests.reference.slow_losses import consistency, distance, quantization, scul, softmax_loss
+from tests.training.settled import train
 
 TWIN_SETTINGS = {"lam": 0.1, "mu": 0.3, "alpha": 0.7, "weight": 20.0, "noise": 0.0, "input_dropout": 0.0}
 PAPER = {**TWIN_SETTINGS, "consistency": "softmax"}
@@ -41,7 +41,18 @@ def slow_loss(net, method, batch, moment):
     weight = s.weight * (math.exp(-5 * (1 - done / s.ramp_up) ** 2) if done < s.ramp_up else 1.0)
     if s.consistency == "softmax":
         return loss + weight * (s.mu * consistency(logits, teacher_logits) + consistency(nearness, teacher_nearness))
+    if method.multi_label:
+        return loss + weight * slow_labels_loss(method, net, ys, us, teacher_nearness, logits)
     return loss + weight * slow_targets_loss(method, ys, nearness, teacher_nearness, logits)
+
+
+def slow_labels_loss(method, net, ys, us, teacher_nearness, logits):
+    """SCDH's loss of unlabelled rows, with the labels whose centres are nearer than the thresholds."""
+    s, thresholds = method.settings, method.targets.threshold.tolist()
+    rows = [i for i, y in enumerate(ys) if not any(y)]
+    labels = [[int(-near < limit) for near, limit in zip(teacher_nearness[i], thresholds, strict=True)] for i in rows]
+    u, scores = [us[i] for i in rows], [logits[i] for i in rows]
+    return scul(u, labels, net.head.centres.tolist(), s.lam) + s.mu * softmax_loss(scores, labels)
 
 
 def slow_targets_loss(method, ys, nearness, teacher_nearness, logits):
@@ -73,6 +84,8 @@ def test_both_losses_of_unlabelled_rows_equal_their_twins(settings, multi_label)
     net, method = build("mt_scdh", 6, multi_label, settings=settings)
     batch, moment = draw_batch("mixed", multi_label), moment_for(net, method)
     prepare(net, method, batch)
+    if multi_label:  # thresholds of this network's distances, so that some labels are near and others are not
+        method.targets.threshold.fill_(4.0)
     value = method.step(net, batch, moment)["loss"].item()
     assert value == pytest.approx(slow_loss(net, method, batch, moment), rel=1e-6)
 
@@ -83,7 +96,7 @@ def test_share_of_labels_by_hand():
     assert method.targets.share.tolist() == pytest.approx([2 / 3, 0, 1 / 3])
     _, method = build("mt_scdh", 6, True, classes=3)
     method.prepare(None, MethodData(np.array([[1, 1, 0], [0, 1, 0], [0, 0, 0]], np.uint8), np.arange(3)))
-    assert method.targets.share.tolist() == pytest.approx([0.25, 0.75, 0])
+    assert method.targets.share.tolist() == pytest.approx([0.5, 1, 0])  # of the two rows with labels
 
 
 def test_targets_by_hand():
@@ -99,6 +112,19 @@ def test_targets_by_hand():
     assert value.item() == pytest.approx(-0.5 * math.log(3 / 16))
     assert student.grad[0].tolist() == pytest.approx([-0.25, 0.25])
     assert target_loss(torch.zeros(0, 3), torch.zeros(0, 3)).item() == 0
+
+
+def test_labels_by_distance_go_to_their_share_of_rows():
+    labels = NearestLabels(3, certain=0.6)
+    labels.set_share(torch.tensor([[1, 0, 1], [1, 1, 0], [0, 0, 0], [1, 0, 0], [1, 0, 0]]))
+    assert labels.share.tolist() == [1, 0.25, 0.25]
+    rng, found = torch.Generator().manual_seed(0), []
+    for _ in range(2000):
+        distances = torch.randn(32, 3, generator=rng) * torch.tensor([1.0, 5.0, 0.1]) + torch.tensor([3.0, 40.0, 9.0])
+        found.append(labels(distances).float().mean(0))
+    share = torch.stack(found[500:]).mean(0)
+    assert share.tolist() == pytest.approx([0.6, 0.15, 0.15], abs=0.01)
+    assert labels(torch.zeros(0, 3)).shape == (0, 3)
 
 
 @pytest.mark.slow

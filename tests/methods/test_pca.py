@@ -40,7 +40,7 @@ def slow_fit(features, labels, bits, settings, seed):
     return [[dot(x, axis) for axis in axes] for x in centred]
 
 
-def test_more_bits_than_features_are_refused():
+def test_more_bits_than_features_are_rejected():
     net, method = build("pca", 7, width=6)
     with pytest.raises(ConfigError, match="PCAH gives at most 6 bits for features of that width, not 7"):
         method.fit(net, np.zeros((10, 6), np.float32), np.zeros(10), seed=0)

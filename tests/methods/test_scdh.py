@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from scdh.hasher import Hasher
+from scdh.model.hasher import Hasher
 from tests.methods.harness import build, digits, draw_batch
 from tests.reference.slow_losses import quantization, scul, scul_hinge, scul_own, softmax_loss
 

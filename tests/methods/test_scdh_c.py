@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from scdh.config import load_config
-from scdh.hasher import Hasher
-from scdh.methods.declared import declared
+from scdh.methods.registry import method_class
+from scdh.model.hasher import Hasher
 from scdh.training.optim import build_optimiser
 from tests.methods.harness import build, digits, draw_batch
 from tests.reference.slow_losses import label_set, own_softmax_loss, quantization
@@ -52,7 +52,7 @@ def test_its_centres_are_w_and_not_the_classifier():
 
 def test_the_variants_have_what_suits_scdh_where_they_have_the_setting():
     """Otherwise a comparison of the three would be one of α."""
-    for kind, values in declared("scdh").suited_settings.items():
+    for kind, values in method_class("scdh").suited_settings.items():
         for name in ("scdh_c", "scdh_s"):
-            own = {key: value for key, value in values.items() if key in declared(name).Settings.model_fields}
-            assert declared(name).suited_settings.get(kind, {}) == own
+            own = {key: value for key, value in values.items() if key in method_class(name).Settings.model_fields}
+            assert method_class(name).suited_settings.get(kind, {}) == own

@@ -1,6 +1,6 @@
 """SCDH-S against plain loops."""
 
-from scdh.hasher import Hasher
+from scdh.model.hasher import Hasher
 from tests.methods.harness import digits
 from tests.reference.slow_losses import quantization, softmax_loss
 from tests.reference.slow_methods import inner_products

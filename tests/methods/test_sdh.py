@@ -7,7 +7,7 @@ import pytest
 
 from scdh.config import load_config
 from scdh.errors import DataError
-from scdh.hasher import Hasher
+from scdh.model.hasher import Hasher
 from tests.methods.harness import build, query_map
 from tests.reference.slow_losses import label_set
 from tests.reference.slow_methods import dot, mean, squared_distance

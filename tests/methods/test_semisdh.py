@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from scdh.config import load_config
-from scdh.hasher import Hasher
 from scdh.losses import neighbour_loss, pseudo_label_loss
+from scdh.model.hasher import Hasher
 from tests.methods.harness import build, query_map
 from tests.methods.test_ninh import slow_triplets
 from tests.reference.slow_losses import distance, label_set

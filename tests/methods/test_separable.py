@@ -8,8 +8,8 @@ import pytest
 from scdh import Codes, HammingIndex
 from scdh.codes import HAMMING
 from scdh.config import load_config
-from scdh.hasher import Hasher
-from scdh.methods.declared import declared
+from scdh.methods.registry import method_class
+from scdh.model.hasher import Hasher
 from scdh.serve import service as service_module
 from scdh.serve.settings import Settings
 from tests.methods import harness
@@ -39,7 +39,7 @@ def test_it_separates_classes_that_lie_apart(
     name: str, blobs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given = {"data.source": str(blobs), "data.query_per_class": 15, "method.name": name, "method.bits": BITS}
-    if declared(name).learns_by_gradient:
+    if method_class(name).learns_by_gradient:
         given |= {"train.epochs": 25, "train.batch_size": 32, "train.lr_head": 0.005, "train.lr_trunk": 0.005}
     config = load_config("demo-digits", overrides=given)
     hasher = Hasher.train(config, quiet=True)
@@ -67,6 +67,7 @@ def check_service(
 ) -> None:
     """The service answers with the hits of the index."""
     patch.setattr(service_module, "warm_search", lambda snapshot: None)  # loads compiled loops, for seconds
+    patch.setattr(service_module, "compile_search", lambda bits, by_tables: [])
     no_labels = np.full(len(codes), -1)
     save_index(folder / "items.index", codes, hasher.fingerprint(), no_labels, [])
     with hosted(Settings(model=folder / "model", index=str(folder / "items.index"))) as site:

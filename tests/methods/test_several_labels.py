@@ -7,15 +7,15 @@ import pytest
 
 from scdh import evaluate
 from scdh.config import load_config
-from scdh.hasher import Hasher
-from scdh.methods.declared import declared
+from scdh.methods.registry import method_class
+from scdh.model.hasher import Hasher
 from scdh.runs.protocol import protocol_of, source_of
 from tests.methods import harness
 from tests.methods.harness import METHODS
 
 CLASSES, ROWS, WIDTH, BITS = 10, 400, 16, 16
 LEARNS_FROM_SEVERAL = [
-    name for name in METHODS if declared(name).needs_labels and "multi" in declared(name).about.labels
+    name for name in METHODS if method_class(name).needs_labels and "multi" in method_class(name).about.labels
 ]
 LIMIT = 0.72  # one label of the two gives 0.69, LSH 0.52, codes by chance 0.38
 # DPN's hinges of two targets cancel where these differ; DRLIH learns slowly; SDH reads the noise as it is; what SSDH's
@@ -24,7 +24,7 @@ LIMITS = {"dpn": 0.6, "drlih": 0.6, "sdh": 0.6, "ssdh": 0.6}
 
 
 def rows() -> tuple[np.ndarray, np.ndarray]:
-    """Sums of the vectors of two labels each, beside as many features of strong noise; and the labels."""
+    """Sums of the vectors of two labels each, next to as many features of strong noise; and the labels."""
     rng = np.random.default_rng(0)
     labels = np.zeros((ROWS, CLASSES), np.uint8)
     np.put_along_axis(labels, rng.random(labels.shape).argsort(1)[:, :2], 1, 1)
@@ -35,7 +35,7 @@ def rows() -> tuple[np.ndarray, np.ndarray]:
 def train(name: str, folder: Path, vectors: np.ndarray, labels: np.ndarray) -> Hasher:
     np.savez(folder / "data.npz", X=vectors, y=labels)
     given = {"data.source": str(folder / "data.npz"), "data.query_per_class": 10, "data.train_per_class": None}
-    if declared(name).learns_by_gradient:
+    if method_class(name).learns_by_gradient:
         given |= {"train.epochs": 25, "train.batch_size": 32, "train.lr_head": 0.005, "train.lr_trunk": 0.005}
     config = load_config("demo-digits", overrides={"method.name": name, "method.bits": BITS, **given})
     return Hasher.train(config, quiet=True)

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from scdh.config import load_config
-from scdh.hasher import Hasher
 from scdh.losses import squared_hinge_loss, unbalanced_bits_loss, undecided_bits_loss
+from scdh.model.hasher import Hasher
 from tests.methods.harness import query_map
 from tests.reference.slow_losses import label_set, softmax_loss
 from tests.reference.slow_methods import labelled_rows, linear, mean, sigmoid

@@ -1,11 +1,12 @@
 """Toy methods, and how a test makes one of them the method "toy"."""
 
+from types import SimpleNamespace
+
 import torch
 from torch import nn
 
 from scdh.config import load_config
 from scdh.losses import softmax_loss
-from scdh.methods import declared as declarations
 from scdh.methods import registry
 from scdh.methods.base import About, Method, Settings
 
@@ -30,13 +31,8 @@ class Toy(Method):
 
 def use_as_toy(monkeypatch, method):
     """Until the test ends the class is the method "toy"."""
-    read_declared, class_of = declarations._declared, registry.method_class
-    toy = declarations.Declared("toy", method.about, method.Settings)
-    monkeypatch.setattr(
-        declarations, "_declared", lambda name, path: toy if name == "toy" else read_declared(name, path)
-    )
-    monkeypatch.setattr(declarations, "names_of_this_folder", lambda: frozenset({"toy", "scdh"}))
-    monkeypatch.setattr(registry, "method_class", lambda name: method if name == "toy" else class_of(name))
+    entry = SimpleNamespace(name="toy", dist=None, load=lambda: method)
+    monkeypatch.setattr(registry, "_offered", lambda: {"toy": (entry,)})
 
 
 def digits(**overrides):

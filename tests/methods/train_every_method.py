@@ -12,8 +12,8 @@ from pathlib import Path
 
 import torch
 
-from scdh.hasher import Hasher
-from scdh.training import run as training_run
+from scdh.model.hasher import Hasher
+from scdh.training import fitting
 from tests.methods.harness import digits
 
 # Few rows, and no dropout, whose draws differ between processes.
@@ -31,14 +31,14 @@ OWN_SETTINGS = {
 
 def main(out: Path, names: list[str]) -> None:
     digests: dict[str, str] = {}
-    train_epochs = training_run.train_epochs
+    train_epochs = fitting.train_epochs
 
     def watched(net, method, *arguments, **options):  # of every process; only the first writes a model
         trained = train_epochs(net, method, *arguments, **options)
         digests[name] = digest_of(net, method)
         return trained
 
-    training_run.train_epochs = watched
+    fitting.train_epochs = watched
     for name in names:
         config = digits(name, 3, **{**SETTINGS, "net.dropout": 0.0, **OWN_SETTINGS.get(name, {})})
         hasher = Hasher.train(config, out / name, quiet=True)

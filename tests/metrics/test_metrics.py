@@ -85,7 +85,7 @@ def test_the_worst_score_of_a_cut_level_is_the_smallest_over_all_numbers_of_hits
 
 
 @pytest.mark.parametrize("labels", [np.full(3, 2**64 - 1, np.uint64), np.full(3, 1e30)])
-def test_labels_beyond_64_bits_are_refused(labels):
+def test_labels_beyond_64_bits_are_rejected(labels):
     with pytest.raises(DataError, match="64 bits"):
         metrics.check_labels(labels, 3)
 
@@ -316,8 +316,8 @@ def test_mistakes_get_one_sentence(call, kind, words):
 @pytest.mark.parametrize(
     "module",
     [
-        "codes", "evaluation", "index.hamming", "index.kernels.distances", "metrics.harmonic", "metrics.histograms",
-        "metrics.labels", "metrics.ordered", "metrics.radius", "metrics.ranking", "metrics.returned",
+        "codes.codes", "evaluation", "index.hamming", "index.kernels.distances", "metrics.harmonic",
+        "metrics.histograms", "metrics.relevance", "metrics.ordered", "metrics.returned", "metrics.ranking",
         "metrics.statistics",
     ],
 )  # fmt: skip

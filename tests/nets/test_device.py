@@ -9,7 +9,7 @@ import torch
 
 from scdh.config import load_config
 from scdh.errors import ConfigError
-from scdh.hasher import Hasher
+from scdh.model.hasher import Hasher
 from scdh.nets.device import chosen_device, find_device, on_device, parse_device
 from scdh.training.device import make_accelerator
 from tests.cli.commands import must, run
@@ -29,13 +29,13 @@ def two_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
 
 
-def test_devices_that_are_not_there_are_refused(no_gpu) -> None:
+def test_devices_that_are_not_there_are_rejected(no_gpu) -> None:
     assert parse_device("cpu") == find_device() == find_device("auto") == CPU
     assert parse_device("auto") is None
     for name in ("cuda", "cuda:0"):
         with pytest.raises(ConfigError, match=f"Device '{name}' cannot be used: torch .* finds no CUDA GPU; use cpu"):
             parse_device(name)
-    with pytest.raises(ConfigError, match="'mps' cannot be used: this is no Mac"):
+    with pytest.raises(ConfigError, match="'mps' cannot be used: torch finds no GPU of a Mac"):
         parse_device("mps")
     for name in ("gpu", "cuda:", "cuda:-1", "CPU", "cpu:0", ""):
         with pytest.raises(ConfigError, match=f"Unknown device '{name}'; it is one of auto, cpu"):

@@ -1,4 +1,4 @@
-"""Networks exported to OpenVINO: the codes of torch, kept in a private folder, and torch where anything goes wrong."""
+"""Networks exported to OpenVINO: the codes of torch, a private cache folder, and torch if anything goes wrong."""
 
 import os
 import subprocess
@@ -12,15 +12,15 @@ import numpy as np
 import pytest
 import torch
 
-from scdh import engine
 from scdh.config import load_config
 from scdh.errors import ConfigError
 from scdh.extras import missing_packages
-from scdh.hasher import Hasher
-from scdh.methods.declared import method_names
-from scdh.nets.export import kept
+from scdh.methods.registry import method_names
+from scdh.model import engine
+from scdh.model.hasher import Hasher
+from scdh.nets.export import cache
+from scdh.nets.export.agreement import differing_bits, trial_images
 from scdh.nets.export.graph import ExportedNetwork, ExportError, Graph, convert
-from scdh.nets.export.trial import differing_bits, trial_images
 from scdh.nets.heads import HashHead
 from tests.damage import flipped
 
@@ -44,8 +44,8 @@ def pictures(count: int, seed: int = 1) -> list[np.ndarray]:
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of kept exports, for each test a new one."""
-    monkeypatch.setenv(kept.FOLDER_VARIABLE, str(tmp_path / "exports"))
+    """The cache folder, a new one for each test."""
+    monkeypatch.setenv(cache.FOLDER_VARIABLE, str(tmp_path / "exports"))
     return tmp_path / "exports"
 
 
@@ -141,11 +141,11 @@ def test_auto_exports_many_and_reads_an_export_for_fewer(exports: list[int], mon
     assert exports == [SIDE]
     stream = build(seed=1)
     stream.encode(image for image in pictures(1))
-    assert len(exports) == 2  # of an iterator nobody knows the length
+    assert len(exports) == 2  # of an iterator no one knows the length
 
 
 @pytest.mark.usefixtures("few_are_enough")
-def test_changed_weights_are_exported_anew(exports: list[int]) -> None:
+def test_changed_weights_are_exported_again(exports: list[int]) -> None:
     hasher, items = build(), pictures(9)
     before = hasher.encode(items)
     with torch.no_grad():
@@ -246,7 +246,7 @@ def test_what_cannot_be_exported_is_said_once_and_torch_computes(head: type, fol
 
 
 @pytest.mark.usefixtures("few_are_enough")
-def test_an_export_with_other_codes_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_export_with_other_codes_is_rejected(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     hasher, other = build(), build(seed=1)
     monkeypatch.setattr(engine, "convert", lambda net, read, size: convert(other.network, read, size))
     with pytest.warns(UserWarning, match=r"gives other codes than torch \([\d.]+% of the bits differ\); torch"):
@@ -266,7 +266,7 @@ def test_shares_of_differing_bits() -> None:
     assert not torch.equal(images[0], images[2])
 
 
-def kept_file(folder: Path) -> Path:
+def cached_file(folder: Path) -> Path:
     (file,) = folder.iterdir()
     return file
 
@@ -285,8 +285,8 @@ DAMAGE = {
 def test_a_damaged_file_is_made_again(damage: str, folder: Path, exports: list[int]) -> None:
     items = pictures(5)
     codes = build().encode(items)
-    whole = kept_file(folder).read_bytes()
-    kept_file(folder).write_bytes(DAMAGE[damage](whole))
+    whole = cached_file(folder).read_bytes()
+    cached_file(folder).write_bytes(DAMAGE[damage](whole))
     assert build().encode(items) == codes
     assert len(exports) == 2
     assert build().encode(items) == codes
@@ -298,19 +298,19 @@ def test_a_file_of_another_network_is_not_used(folder: Path, exports: list[int])
     items = pictures(5)
     other = build(seed=1)
     other.encode(items)
-    foreign = kept_file(folder).read_bytes()
-    kept_file(folder).unlink()
+    foreign = cached_file(folder).read_bytes()
+    cached_file(folder).unlink()
     codes = build().encode(items)
-    kept_file(folder).write_bytes(foreign)  # under the name of the first
+    cached_file(folder).write_bytes(foreign)  # under the name of the first
     assert build().encode(items) == codes == build().encode(items, engine="torch")
     assert len(exports) == 3
     # The right key, but the graph of other code: only its outputs show it.
     graph = convert(other.network, other.method.hash_outputs, SIDE)
-    kept.KeptGraph(engine._about(build())).write(graph)
+    cache.CachedGraph(engine._about(build())).write(graph)
     assert build().encode(items) == codes
     assert len(exports) == 4
     # A graph that is none.
-    kept.KeptGraph(engine._about(build())).write(Graph(np.frombuffer(b"<net/>", np.uint8), np.zeros(1, np.uint8)))
+    cache.CachedGraph(engine._about(build())).write(Graph(np.frombuffer(b"<net/>", np.uint8), np.zeros(1, np.uint8)))
     assert build().encode(items) == codes
     assert len(exports) == 5
 
@@ -320,38 +320,31 @@ def test_a_link_is_replaced_and_what_it_points_to_stays(folder: Path, exports: l
     items = pictures(5)
     codes = build().encode(items)
     target = tmp_path / "elsewhere"
-    kept_file(folder).rename(target)
+    cached_file(folder).rename(target)
     content = target.read_bytes()
-    (folder / f"{kept.KeptGraph(engine._about(build()))._key}.scdh-export").symlink_to(target)
+    (folder / f"{cache.CachedGraph(engine._about(build()))._key}.scdh-export").symlink_to(target)
     assert build().encode(items) == codes
     assert len(exports) == 2
     assert target.read_bytes() == content
-    assert not kept_file(folder).is_symlink()
+    assert not cached_file(folder).is_symlink()
 
 
 @pytest.mark.usefixtures("few_are_enough")
-def test_a_file_of_another_user_is_not_read(folder: Path, exports: list[int], monkeypatch) -> None:
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can change owners")
+def test_a_file_of_another_user_is_not_read(folder: Path, exports: list[int]) -> None:
     items = pictures(5)
     codes = build().encode(items)
-    own = os.lstat
-
-    def of_another(path, **options):
-        found = own(path, **options)
-        if str(path).endswith(".scdh-export"):
-            found = os.stat_result([*found[:4], found.st_uid + 1, *found[5:10]])
-        return found
-
-    monkeypatch.setattr(os, "lstat", of_another)
+    os.chown(cached_file(folder), 12345, -1)
     assert build().encode(items) == codes
     assert len(exports) == 2
 
 
 @pytest.mark.usefixtures("few_are_enough")
-def test_a_folder_that_others_can_write_to_keeps_nothing(folder: Path, exports: list[int], monkeypatch) -> None:
-    monkeypatch.setattr(kept, "_has_warned", False)
+def test_a_folder_that_others_can_write_to_is_not_used(folder: Path, exports: list[int], monkeypatch) -> None:
+    monkeypatch.setattr(cache, "_has_warned", False)
     folder.mkdir()
     folder.chmod(0o777)
-    with pytest.warns(UserWarning, match="Exported networks are not kept: other users can write to") as said:
+    with pytest.warns(UserWarning, match="Exported networks are not cached: other users can write to") as said:
         found = [build().encode(pictures(5)) for _ in range(2)]
     assert found[0] == found[1]
     assert len(said) == 1
@@ -360,7 +353,7 @@ def test_a_folder_that_others_can_write_to_keeps_nothing(folder: Path, exports: 
 
 
 @pytest.mark.usefixtures("no_warnings", "few_are_enough")
-def test_where_no_folder_can_be_made_nothing_is_kept(folder: Path, exports: list[int]) -> None:
+def test_where_no_folder_can_be_made_nothing_is_cached(folder: Path, exports: list[int]) -> None:
     folder.write_text("a file where the folder should be")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -379,13 +372,13 @@ def test_another_version_exports_again(folder: Path, exports: list[int], monkeyp
 
 def test_the_least_recently_used_are_removed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     graph = Graph(np.zeros(10, np.uint8), np.zeros(1000, np.uint8))
-    places = [kept.KeptGraph({"number": number}) for number in range(4)]
+    places = [cache.CachedGraph({"number": number}) for number in range(4)]
     for age, place in enumerate(reversed(places[:3])):
         place.write(graph)
         os.utime(place._path(), (1000 - age, 1000 - age))
     size = places[0]._path().stat().st_size
     places[2].read()  # used now
-    monkeypatch.setattr(kept, "MOST_BYTES", 2 * size)
+    monkeypatch.setattr(cache, "MOST_BYTES", 2 * size)
     places[3].write(graph)
     assert [place.exists() for place in places] == [False, False, True, True]
 
@@ -397,7 +390,7 @@ def test_a_graph_that_cannot_be_read_is_one_line() -> None:
     assert str(error.value)
 
 
-def test_a_kept_export_is_not_made_again_for_one_bit_of_few_images(exports: list[int], monkeypatch) -> None:
+def test_a_cached_export_is_not_made_again_for_one_bit_of_few_images(exports: list[int], monkeypatch) -> None:
     """One bit of four images is more than 0.1 %; the same export was accepted by its bits of 64 images."""
     shares = {engine.FEW_TRIALS: 1 / 32, engine.TRIALS: 1 / 2048}
     monkeypatch.setattr(engine, "_differing_bits", lambda model, net, exported, count: shares[count])

@@ -6,9 +6,9 @@ import torch
 
 from scdh.config import load_config
 from scdh.data.arrays.memory import ArraySource
-from scdh.hasher import Hasher
+from scdh.model.hasher import Hasher
 from scdh.nets.small import LEAST_SHARE, FeatureTrunk
-from scdh.training.run import train
+from tests.training.settled import train
 
 
 def test_inputs_are_scaled_as_measured():

@@ -58,3 +58,23 @@ def weighted_distance(query, weights, row):
             halves.append(half)
         total += halves[0] + halves[1]
     return total
+
+
+def pairs_within(bits, ids, radius):
+    """All (smaller id, larger id, distance) of pairs at most ``radius`` apart, in order."""
+    rows = list(zip(np.asarray(bits, dtype=bool).tolist(), [int(i) for i in ids], strict=True))
+    pairs = [(min(i, j), max(i, j), distance(a, b)) for n, (a, i) in enumerate(rows) for b, j in rows[:n]]
+    return sorted(pair for pair in pairs if pair[2] <= radius)
+
+
+def groups_within(bits, ids, radius):
+    """Ids of items connected by such pairs, merged until nothing merges; largest group first, then smallest id."""
+    groups = [{int(i)} for i in ids]
+    for one, other, _ in pairs_within(bits, ids, radius):
+        a = next(group for group in groups if one in group)
+        b = next(group for group in groups if other in group)
+        if a is not b:
+            groups.remove(b)
+            a |= b
+    found = [sorted(group) for group in groups if len(group) > 1]
+    return sorted(found, key=lambda group: (-len(group), group[0]))

@@ -6,7 +6,8 @@ import pytest
 
 from scdh.config import load_config
 from scdh.errors import DataError
-from scdh.runs.choices import Choice, Choices, Trial, counted_trials, flat_settings, with_values
+from scdh.printable import counted
+from scdh.runs.choices import Choice, Choices, Trial, flat_settings
 
 CONFIG = load_config(overrides={"data.source": "digits", "method.bits": 16, "method.alpha": 0.5})
 
@@ -28,7 +29,7 @@ def test_resolved_settings_hold_every_choice_and_nothing_else_changes():
     choices = Choices(CONFIG, made=[Choice("train.lr_head", 0.003, ""), Choice("net.hidden", [8], "")])
     resolved = choices.resolved()
     assert (resolved.train.lr_head, resolved.net.hidden, resolved.method.own) == (0.003, [8], {"alpha": 0.5})
-    assert with_values(resolved, {"train.lr_head": CONFIG.train.lr_head, "net.hidden": []}) == CONFIG
+    assert resolved.with_values({"train.lr_head": CONFIG.train.lr_head, "net.hidden": []}) == CONFIG
     assert flat_settings({"seed": 1, "net": {"views": 2}}) == {"seed": 1, "net.views": 2}
 
 
@@ -62,4 +63,4 @@ def test_choices_of_the_wrong_kinds_are_one_sentence(entry, tmp_path):
 
 
 def test_one_trial_is_not_called_trials():
-    assert [counted_trials(count) for count in (0, 1, 2)] == ["0 trials", "1 trial", "2 trials"]
+    assert [counted(count, "trial") for count in (0, 1, 2)] == ["0 trials", "1 trial", "2 trials"]

@@ -8,16 +8,16 @@ import pytest
 
 from scdh.data.arrays.memory import ArraySource
 from scdh.evaluation import evaluate_distances
-from scdh.methods.declared import declared
+from scdh.methods.registry import method_class
 from scdh.runs import floats as module
 from scdh.runs.floats import advice_below_floats, score_floats
 from scdh.runs.folder import RunFolder
 from scdh.runs.protocol import source_of
 from scdh.runs.score_options import ScoreOptions
 from scdh.runs.scoring import score_run
-from scdh.training.run import train
 from tests.cli.commands import must, run, run_json
 from tests.methods.harness import digits
+from tests.training.settled import train
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +61,7 @@ def test_codes_that_their_own_outputs_rank_above_the_floats_are_told_so():
     vectors, labels = SimpleNamespace(scores=floats, name="1,280 floats"), np.arange(800) % 8
 
     def advice(by_outputs):
-        return advice_below_floats(codes, vectors, declared("scdh"), labels, by_outputs)
+        return advice_below_floats(codes, vectors, method_class("scdh"), labels, by_outputs)
 
     assert "--rank outputs of `scdh search` ranks them better (MAP 0.281)" in advice(outputs)
     assert "more epochs" in advice(codes)

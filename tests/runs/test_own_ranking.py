@@ -9,15 +9,16 @@ from scdh.codes import RANKING, Codes
 from scdh.config import load_config
 from scdh.errors import CodesError, ConfigError
 from scdh.evaluation import evaluate, evaluate_distances
-from scdh.hasher import Hasher
 from scdh.index import HammingIndex
 from scdh.index.weights import weight_tables
 from scdh.methods.base import About
 from scdh.methods.dsh import Dsh
+from scdh.model.hasher import Hasher
 from scdh.runs.folder import RunFolder
 from scdh.runs.protocol import source_of
 from scdh.runs.scoring import score_run
-from scdh.training.run import train
+from tests.methods.toys import use_as_toy
+from tests.training.settled import train
 
 
 class WeightedDsh(Dsh):
@@ -34,9 +35,8 @@ class WeightedDsh(Dsh):
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
-        # The class of the method's file is found by its name.
-        patch.setattr("scdh.methods.dsh.Dsh", type("Dsh", (WeightedDsh,), {}))
-        settings = {"method.name": "dsh", "train.epochs": 2, "method.bits": 12, "data.validation_per_class": 5}
+        use_as_toy(patch, WeightedDsh)
+        settings = {"method.name": "toy", "train.epochs": 2, "method.bits": 12, "data.validation_per_class": 5}
         settings["method.corner_weight"] = 0.01  # with 0.02 two epochs leave one code
         folder = tmp_path_factory.mktemp("own") / "run"
         train(load_config("demo-digits", overrides=settings), folder, quiet=True)
@@ -81,7 +81,7 @@ def test_its_codes_are_searched_by_its_distance_only(run):
     expected = plain.search(Codes(codes.packed, 12), 20, weights=abs(u))
     assert np.array_equal(hits.ids, expected.ids)
     assert np.array_equal(hits.distances, expected.distances)
-    with pytest.raises(ConfigError, match="cannot tell outputs from codes"):
+    with pytest.raises(ConfigError, match="cannot recover outputs from codes"):
         hasher.distance_tables(codes)
 
 

@@ -101,7 +101,7 @@ def test_validation_is_drawn_from_train_where_it_is_not_marked() -> None:
     assert counts(split(data, validation_per_class=0)) == (400, 0, 40, 400, 0)
     few = split(source(("train", 12), ("test", 4)))
     assert counts(few) == (12, 0, 4, 12, 0)
-    assert "too few labelled rows a class to hold some out for validation" in few.about
+    assert "no validation, as fewer than 20 rows can be held out" in few.about
 
 
 def test_a_number_of_validation_rows_leaves_the_marked_ones_out() -> None:

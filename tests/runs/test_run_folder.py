@@ -4,9 +4,9 @@ import pytest
 
 from scdh.config import load_config
 from scdh.errors import DataError, ModelError, TrainingError
-from scdh.hasher import Hasher
+from scdh.model.hasher import Hasher
 from scdh.runs.folder import RunFolder
-from scdh.training.run import train
+from tests.training.settled import train
 
 
 @pytest.fixture(scope="module")

@@ -11,9 +11,9 @@ from scdh.evaluation import evaluate
 from scdh.runs.folder import RunFolder
 from scdh.runs.protocol import source_of
 from scdh.runs.scoring import ScoreOptions, score_run
-from scdh.training.run import train
 from tests.cli.commands import must, run_json
 from tests.methods.harness import digits
+from tests.training.settled import train
 
 
 @pytest.fixture(scope="module")

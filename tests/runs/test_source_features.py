@@ -89,7 +89,7 @@ def test_another_folder_of_features_is_remembered_also_when_both_are_moved(photo
     computed.clear()
     run_json(["evaluate", f"{tmp_path}/b/run", "--json"])
     assert sum(computed) == 4
-    assert RunFolder(tmp_path / "b/run").feature_folder() == tmp_path / "b/run/../kept"
+    assert RunFolder(tmp_path / "b/run").feature_folder() == tmp_path / "b/kept"
     shutil.rmtree(tmp_path / "b/kept")
     assert RunFolder(tmp_path / "b/run").feature_folder() == tmp_path / "b/run/features"
     (tmp_path / "b/run/features.json").write_text("[]")
@@ -110,6 +110,7 @@ def test_bad_images_are_left_out_of_codes_and_floats_alike(fresh, photos, tmp_pa
     config = json.loads((fresh / "config.json").read_text("utf-8"))
     config["config"]["data"] |= {"source": str(tmp_path / "photos"), "on_bad_image": "skip"}
     del config["checksum"]  # changed on purpose
+    del config["data_paths"]  # else the photos are found where they were in training
     (fresh / "config.json").write_text(json.dumps(config), "utf-8")
     (tmp_path / "photos/cat/03.png").write_bytes(b"broken")
     with pytest.warns(UserWarning, match="left out"):

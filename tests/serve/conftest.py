@@ -10,8 +10,8 @@ from scdh.codes import Codes
 from scdh.config import load_config
 from scdh.data.name_files import for_new_index, save_named_index
 from scdh.data.row_names import RowNames
-from scdh.hasher import Hasher
 from scdh.index import HammingIndex
+from scdh.model.hasher import Hasher
 from scdh.serve import service as service_module
 from scdh.serve.settings import Settings
 from tests.cli.commands import must
@@ -74,6 +74,7 @@ def quick_start():
     """Loading the compiled loops of the search takes seconds; the test with a process of its own does load them."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(service_module, "warm_search", lambda snapshot: None)
+        patch.setattr(service_module, "compile_search", lambda bits, by_tables: [])
         yield
 
 
@@ -107,6 +108,6 @@ def writable(shop: Path, fresh_index: Path) -> Settings:
 
 @pytest.fixture(scope="session")
 def site(shop: Path):
-    """A service of photos that nobody changes."""
+    """A service of photos that does not change."""
     with hosted(Settings(f"{shop}/model", f"{shop}/photos.index", f"{shop}/photos")) as running:
         yield running

@@ -22,6 +22,7 @@ class Hosted:
     service: Service
     loop: asyncio.AbstractEventLoop
     http: httpx.Client
+    server: server._Server
 
 
 @contextmanager
@@ -48,7 +49,7 @@ def hosted(settings: Settings, *, waits: bool = True) -> Iterator[Hosted]:
             if failures:
                 raise failures[0]
         with httpx.Client(base_url=url, timeout=60) as http:
-            yield Hosted(url, listener.getsockname()[1], service, loop, http)
+            yield Hosted(url, listener.getsockname()[1], service, loop, http, running)
     finally:
         running.should_exit = True
         thread.join(60)

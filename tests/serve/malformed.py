@@ -16,7 +16,7 @@ FORMATS = ("JPEG", "PNG", "GIF", "WEBP", "BMP", "TIFF", "PPM")
 TOKEN = "a-token-for-malformed-uploads"
 SEARCH, ITEMS = "/v1/search/image", "/v1/items"
 # What a service may say to a request that is wrong; anything else is an error of the service.
-REFUSALS = frozenset({400, 401, 403, 404, 405, 408, 409, 413, 415, 421, 422, 431, 503})
+ERRORS = frozenset({400, 401, 403, 404, 405, 408, 409, 413, 415, 421, 422, 431, 503})
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Malformed:
         parts: bytes, sent one after the other.
         pause: seconds between two parts.
         may_close: whether the service may close the connection without an answer, because there is none for this, or
-            because it does not wait for what it has refused.
+            because it does not wait for what it has rejected.
         hangs_up: whether the client goes away without waiting for an answer.
         half_closes: whether the client says, after the last part, that no more will come.
         waits: whether the service may wait for more, so that an answer comes only when its time is over.
@@ -77,6 +77,23 @@ def tiff(width: int, height: int) -> bytes:
     return b"II*\0" + struct.pack("<I", 8) + struct.pack("<H", len(tags)) + entries + bytes(4)
 
 
+def many_scans(side: int, scans: int) -> bytes:
+    """A progressive JPEG whose last scan is there many times; each makes the decoder go through all pixels."""
+    buffer = io.BytesIO()
+    Image.new("L", (side, side)).save(buffer, "JPEG", progressive=True)
+    content = buffer.getvalue()
+    start, end = content.rindex(b"\xff\xda"), content.rindex(b"\xff\xd9")
+    return content[:start] + content[start:end] * scans + content[end:]
+
+
+def bmp_row(width: int) -> bytes:
+    """A run-length encoded BMP of one row."""
+    runs = b"\xff\x00" * 500
+    head = struct.pack("<IiiHHIIiiII", 40, width, 1, 1, 8, 1, len(runs), 1, 1, 256, 0)
+    start = 14 + len(head) + 1024
+    return b"BM" + struct.pack("<IHHI", start + len(runs), 0, 0, start) + head + bytes(1024) + runs
+
+
 def _largest() -> bytes:
     """A small file of as many pixels as the service decodes at all (7,000²), all of one colour."""
     buffer = io.BytesIO()
@@ -94,6 +111,8 @@ BOMBS = {
     "webp": webp(16_000, 16_000),
     "gif": b"GIF89a" + struct.pack("<HH", 65_535, 65_535) + b"\x00\x00\x00,\x00\x00\x00\x00" + b"\xff" * 8,
     "bmp": b"BM" + bytes(12) + struct.pack("<IiiHHIIiiII", 40, 40_000, 40_000, 1, 24, 0, 0, 1, 1, 0, 0),
+    "bmp of one row": bmp_row(50_000_000),
+    "jpeg of many scans": many_scans(2000, 2000),
     "ppm": b"P6 50000 50000 255\n",
     "tiff": tiff(60_000, 60_000),
     "tiff of 4 G pixels a side": tiff(0xFFFFFFFF, 0xFFFFFFFF),
@@ -226,6 +245,40 @@ def wrong_chunks(rng: random.Random) -> Malformed:
     return unfinished(rng, "broken chunks", start.encode() + size + b"\r\n" + body + end)
 
 
+def with_trailers(rng: random.Random) -> Malformed:
+    """Headers after a chunked body."""
+    body = b'{"codes": ["0000"]}'
+    trailer = rng.choice([b"Host: evil.example", b"Authorization: Bearer x", b"X: " + b"y" * rng.randrange(200_000)])
+    start = b"POST /v1/search/code HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+    chunks = b"Transfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n" % (len(body), body)
+    repeated = (trailer + b"\r\n") * rng.choice([1, 2, 500])
+    return Malformed("trailers", (start + chunks + repeated + b"\r\n",), may_close=True)
+
+
+def odd_charset(rng: random.Random) -> Malformed:
+    """A form in an encoding that takes long to decode, or does not exist."""
+    text = rng.choice([b"a-" + b"b" * 200_000, b"xn--" * 20_000, b"+AAA" * 20_000, rng.randbytes(1000)])
+    body = b'--x\r\nContent-Disposition: form-data; name="k"\r\n\r\n' + text + b"\r\n--x--\r\n"
+    charset = rng.choice(["punycode", "idna", "utf-7", "unicode_escape", "rot13", "zlib", "cp037", "klingon"])
+    return Malformed(
+        "charset", (head(SEARCH, f"multipart/form-data; boundary=x; charset={charset}", len(body)) + body,)
+    )
+
+
+def pipelined(rng: random.Random) -> Malformed:
+    """Many requests at once, of which the answers may not be read."""
+    path = rng.choice(["/health", "/metrics", "/v1/info", "/v1/items/1/similar"])
+    requests = head(path, "text/plain", 0, method="GET") * rng.choice([5, 40, 2000])
+    return Malformed("pipelined", (requests,), may_close=True, hangs_up=rng.random() < 0.5)
+
+
+def from_another_site(rng: random.Random) -> Malformed:
+    """What a page of another web site can make a browser send."""
+    more = rng.choice(["Origin: https://evil.example\r\n", "Origin: null\r\n", "Sec-Fetch-Site: cross-site\r\n"])
+    body = form(some_picture(rng))
+    return Malformed("other site", (head(SEARCH, "multipart/form-data; boundary=x", len(body), more=more) + body,))
+
+
 def bad_multipart(rng: random.Random) -> Malformed:
     body = bytearray(form(some_picture(rng)))
     for _ in range(rng.randrange(1, 6)):
@@ -238,7 +291,7 @@ def bad_multipart(rng: random.Random) -> Malformed:
 
 
 def junk_json(rng: random.Random) -> Malformed:
-    """JSON of another form, text that is no JSON, no UTF-8, or nested beyond reason."""
+    """JSON of another form, text that is not JSON or not UTF-8, or nested beyond reason."""
     path = rng.choice(["/v1/search/code", "/v1/search/vector", ITEMS])
     key = {"/v1/search/code": "codes", "/v1/search/vector": "vectors", ITEMS: "items"}[path]
     number = rng.choice(
@@ -256,6 +309,7 @@ def junk_json(rng: random.Random) -> Malformed:
             lambda: b'{"a":' * rng.choice([100, 50_000]) + b"1" + b"}" * 100,
             lambda: f'{{"{key}": [{number}], "k": {number}}}'.encode(),
             lambda: f'{{"{key}": [[{number}]], "radius": {number}}}'.encode(),
+            lambda: b'{"%s": [' % key.encode() + b",".join([rng.choice([b"{}", b"[0]", b'""'])] * 300_000) + b"]}",
             lambda: json.dumps({key: [["a"] * 3, {}, None, "zz", -1], "rank": rng.choice([1, None, "both"])}).encode(),
             lambda: json.dumps({key: ["00" * rng.randrange(1, 9000)] * rng.randrange(1, 300)}).encode(),
             lambda: json.dumps({key: [[0.5] * 5], "rank": "outputs", "radius": 2}).encode(),
@@ -303,7 +357,7 @@ def wrong_address(rng: random.Random) -> Malformed:
     )
     method = rng.choice(["POST", "GET", "DELETE", "PUT", "HEAD", "TRACE", "OPTIONS", "BREW"])
     body = form(some_picture(rng)) if method == "POST" else b""
-    host = rng.choice(["127.0.0.1"] * 5 + ["evil.example", "[::1", "127.0.0.1:x", ""])
+    host = rng.choice(["127.0.0.1"] * 5 + ["evil.example", "[::1", "[::1]evil", "127.0.0.1:x", "127.0.0.1:80@evil", ""])
     more = f"Authorization: Bearer {TOKEN}\r\n"
     content = head(path, "multipart/form-data; boundary=x", len(body), host=host, method=method, more=more) + body
     return Malformed("wrong address", (content,), may_close=True)
@@ -336,9 +390,9 @@ def hung_up(rng: random.Random) -> Malformed:
 def too_large(rng: random.Random) -> Malformed:
     kind = "multipart/form-data; boundary=x"
     start = form(b"")[:-9]
-    told = head(SEARCH, kind, rng.choice([21 << 20, 1 << 31, 1 << 40])) + start + bytes(1000)
+    answer = head(SEARCH, kind, rng.choice([21 << 20, 1 << 31, 1 << 40])) + start + bytes(1000)
     json_head = head("/v1/search/code", "application/json", 5 << 20)
-    return unfinished(rng, "too large", rng.choice([told, json_head + b'{"codes": ["']))
+    return unfinished(rng, "too large", rng.choice([answer, json_head + b'{"codes": ["']))
 
 
 def slow_body(rng: random.Random) -> Malformed:
@@ -364,6 +418,10 @@ WAYS: dict[Way, float] = {
     huge_headers: 6,
     wrong_length: 6,
     wrong_chunks: 4,
+    with_trailers: 2,
+    odd_charset: 2,
+    pipelined: 2,
+    from_another_site: 2,
     bad_multipart: 12,
     junk_json: 10,
     wrong_address: 6,

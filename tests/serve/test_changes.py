@@ -8,13 +8,22 @@ import pytest
 from scdh import Client
 from scdh.codes import Codes
 from scdh.data.name_files import load_names
-from scdh.errors import ConfigError, ServiceError
-from scdh.hasher import Hasher
+from scdh.errors import (
+    CodesError,
+    ConfigError,
+    ExistingIdError,
+    IndexLockedError,
+    NoFreeIdError,
+    RepeatedIdError,
+    ServiceError,
+    UnknownIdError,
+)
 from scdh.index import HammingIndex
 from scdh.index.milvus import MilvusIndex
 from scdh.index.store import IndexWriter
+from scdh.model.hasher import Hasher
 from scdh.serve.collection import Addition, Collection, Removal
-from scdh.serve.refusals import Refusal
+from scdh.serve.request_errors import RequestError
 from scdh.serve.snapshot import Snapshot
 from tests.cli.commands import must
 from tests.serve.conftest import BITS, TOKEN, picture, save_index
@@ -34,7 +43,7 @@ def some_codes(count, seed=0):
     return Codes.from_signs(np.random.default_rng(seed).random((count, BITS)) < 0.5)
 
 
-def test_one_batch_of_changes_keeps_the_good_and_refuses_the_bad(collection, fresh_index):
+def test_one_batch_of_changes_keeps_the_good_and_rejects_the_bad(collection, fresh_index):
     results = collection.change(
         [
             addition(some_codes(2), names=["x", "y"], labels=[["apple"], ["plum"]]),
@@ -48,8 +57,8 @@ def test_one_batch_of_changes_keeps_the_good_and_refuses_the_bad(collection, fre
             addition(some_codes(1, 3), ids=[0], names=["again"]),
         ]
     )
-    refused = [result.code if isinstance(result, Refusal) else None for result in results]
-    assert refused == [None, "conflict", None, "conflict", "invalid", None, "not_found", "not_found", None]
+    rejected = [result.code if isinstance(result, RequestError) else None for result in results]
+    assert rejected == [None, "conflict", None, "conflict", "invalid", None, "not_found", "not_found", None]
     assert (results[0], results[2], results[5], results[8]) == ([12, 13], [100], [0], [0])
     on_disk = HammingIndex.load(fresh_index, verify=True)
     assert on_disk.ids.tolist() == [*range(14), 100]
@@ -80,10 +89,44 @@ def test_an_index_without_names_gets_them_with_the_first_that_has_one(shop, tmp_
     assert [one["name"] for one in collection.now.describe(np.arange(5))] == ["", "", "", "", "named"]
 
 
-def test_another_writer_is_told_as_busy(collection, fresh_index):
-    with IndexWriter(fresh_index), pytest.raises(Refusal) as refusal:
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [(ExistingIdError, 409), (RepeatedIdError, 422), (NoFreeIdError, 422), (UnknownIdError, 404), (CodesError, None)],
+)
+def test_the_class_of_an_error_decides_the_status_and_not_its_words(collection, monkeypatch, error, status):
+    def fail(*_):
+        raise error("Reworded.")
+
+    monkeypatch.setattr(HammingIndex, "add", fail)
+    (result,) = collection.change([addition(some_codes(1))])
+    assert getattr(result, "status", None) == status
+
+
+def test_reworded_errors_of_reading_and_locking_keep_their_status(collection, monkeypatch):
+    def fail(error):
+        def raise_it(*_):
+            raise error("Reworded.")
+
+        return raise_it
+
+    monkeypatch.setattr(HammingIndex, "codes_of", fail(UnknownIdError))
+    with pytest.raises(RequestError) as unknown:
+        collection.now.code_of(0)
+    assert unknown.value.status == 404
+    monkeypatch.setattr(HammingIndex, "codes_of", fail(CodesError))
+    with pytest.raises(CodesError, match="Reworded") as other:
+        collection.now.code_of(0)
+    assert not isinstance(other.value, RequestError)
+    monkeypatch.setattr("scdh.serve.collection.IndexWriter", fail(IndexLockedError))
+    with pytest.raises(RequestError) as locked:
         collection.change([Removal(0)])
-    assert (refusal.value.code, refusal.value.retry_after) == ("busy", 1)
+    assert (locked.value.status, locked.value.code) == (503, "busy")
+
+
+def test_another_writer_is_reported_as_busy(collection, fresh_index):
+    with IndexWriter(fresh_index), pytest.raises(RequestError) as error:
+        collection.change([Removal(0)])
+    assert (error.value.code, error.value.retry_after) == ("busy", 1)
 
 
 def test_a_change_is_on_disk_and_found_when_it_is_answered(writable, fresh_index):
@@ -216,9 +259,9 @@ def test_nothing_is_told_of_a_removed_item(writable):
         client.remove(3)
         assert client.info()["labels"] == {**counts, item["labels"][0]: counts[item["labels"][0]] - 1}
         for known in (client.item, client.thumbnail, client.similar):
-            with pytest.raises(ServiceError, match="no") as refused:
+            with pytest.raises(ServiceError, match="no") as rejected:
                 known(3)
-            assert refused.value.status == 404
+            assert rejected.value.status == 404
 
 
 def test_a_label_that_only_removed_items_had_is_not_offered(collection):

@@ -1,5 +1,6 @@
 """``scdh serve`` as users start it: the examples of the page run against it, and signals end it well."""
 
+import contextlib
 import json
 import os
 import re
@@ -15,9 +16,12 @@ import httpx
 import pytest
 
 from scdh.errors import ConfigError
+from scdh.serve.server import END_SECONDS, STOP_SECONDS
 from scdh.serve.settings import Settings
 from tests.cli.commands import must, run
 from tests.serve.conftest import TOKEN, picture
+from tests.serve.malformed import SEARCH, form, head
+from tests.serve.uploads import served
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "serve.md").read_text("utf-8")
@@ -105,6 +109,37 @@ def test_a_signal_ends_it_after_what_has_begun(process):
     assert TOKEN not in (folder / "log").read_text()
 
 
+def children_of(process: int) -> list[str]:
+    """The processes that a process started; each of its threads lists its own."""
+    children = []
+    for task in Path(f"/proc/{process}/task").iterdir():
+        with contextlib.suppress(OSError):  # the thread has ended; another one has its processes
+            children += (task / "children").read_text().split()
+    return children
+
+
+@pytest.mark.slow
+def test_sigterm_ends_it_while_it_decodes_and_clients_stay_connected(tmp_path):
+    """Decoders went on for minutes after the log said "stopped"."""
+    slow = form(b"P3 7000 7000 255\n" + b"1 " * 9_000_000)
+    upload = head(SEARCH, "multipart/form-data; boundary=x", len(slow)) + slow
+    unread = head("/v1/info", "text/plain", 0, method="GET") * 20
+    with served(tmp_path) as service, contextlib.ExitStack() as clients:
+        for content in (upload, upload, upload, unread, unread[:50], b""):
+            client = clients.enter_context(socket.create_connection(("127.0.0.1", service.port)))
+            client.sendall(content)
+        deadline = time.monotonic() + 60
+        while not children_of(service.process.pid):  # on a busy machine reading an upload takes seconds
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        time.sleep(1.0)
+        children = children_of(service.process.pid)
+        service.process.terminate()
+        assert service.process.wait(1 + STOP_SECONDS + END_SECONDS) == 0
+        assert children
+        assert not any(Path(f"/proc/{child}").exists() for child in children)
+
+
 @pytest.mark.slow
 def test_malformed_uploads_leave_it_as_it_was():
     command = [sys.executable, "-m", "tests.serve.uploads", "--count", "200"]
@@ -131,7 +166,7 @@ def test_kills_lose_nothing_that_was_acknowledged():
         ("nothing --index nothing --port 0", "nothing"),
         ("nothing --index nothing --host nowhere.invalid", "cannot be used"),
         ("nothing", "--index"),
-        ("nothing --index nothing --token-file empty", "holds no token"),
+        ("nothing --index nothing --token-file empty", "is empty"),
         ("nothing --index nothing --port 99999", "--port"),
     ],
 )
@@ -159,6 +194,16 @@ def test_an_occupied_port_is_told():
     assert "cannot be used" in err
 
 
+def test_a_token_that_every_user_can_read_is_reported(tmp_path):
+    token = tmp_path / "token"
+    token.write_text(TOKEN)
+    token.chmod(0o644)
+    _, _, err = run(f"serve nothing --index nothing --port 0 --token-file {token}")
+    assert f"run: chmod o-r {token}" in " ".join(err.split())
+    token.chmod(0o640)
+    assert "chmod" not in run(f"serve nothing --index nothing --port 0 --token-file {token}")[2]
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [
@@ -168,7 +213,7 @@ def test_an_occupied_port_is_told():
         ({"hosts": ("http://shop.example",)}, "got 'http://shop.example'"),
     ],
 )
-def test_names_that_no_browser_sends_are_refused(given, message):
+def test_names_that_no_browser_sends_are_rejected(given, message):
     """They would be compared with what browsers send, and never be equal."""
     with pytest.raises(ConfigError, match=message):
         Settings("model", "index", **given)

@@ -12,12 +12,12 @@ from scdh import Client
 from scdh.codes import Codes
 from scdh.data.name_files import load_names
 from scdh.errors import CodesError, ScdhError, ServiceError
-from scdh.hasher import Hasher
 from scdh.index import HammingIndex
+from scdh.model.hasher import Hasher
 from scdh.serve.collection import Collection
 from scdh.serve.service import Service
 from scdh.serve.settings import Settings
-from scdh.serve.snapshot import Asked, Question, Snapshot, find_all
+from scdh.serve.snapshot import SearchOptions, SearchRequest, Snapshot, find_all
 from tests.cli.commands import must
 from tests.serve.conftest import BITS, picture, save_index
 from tests.serve.hosted import hosted
@@ -113,18 +113,18 @@ def test_questions_asked_together_have_the_answers_they_have_alone():
     asked = []
     for number in range(40):
         codes = Codes.from_signs(rng.random((1 + number % 3, 6)) < 0.5)
-        question = Question(int(rng.integers(1, 5)), [None, 1, 6][number % 3])
-        asked.append(Asked(codes, question, int(rng.integers(50)) if number % 2 else None))
+        options = SearchOptions(int(rng.integers(1, 5)), [None, 1, 6][number % 3])
+        asked.append(SearchRequest(codes, options, int(rng.integers(50)) if number % 2 else None))
     together = find_all(snapshot, asked)
     assert together == [find_all(snapshot, [one])[0] for one in asked]
     for one, found in zip(asked, together, strict=True):
         for code, answer in zip(one.codes.packed, found, strict=True):
             distances = np.bitwise_count(snapshot.index.codes.packed ^ code).sum(1)
             pairs = sorted((int(d), i) for i, d in enumerate(distances) if i != one.left_out)
-            if one.question.radius is not None:
-                pairs = [pair for pair in pairs if pair[0] <= one.question.radius]
+            if one.options.radius is not None:
+                pairs = [pair for pair in pairs if pair[0] <= one.options.radius]
                 assert answer.total == len(pairs)
-            assert [(hit["distance"], hit["id"]) for hit in answer.hits] == pairs[: one.question.k]
+            assert [(hit["distance"], hit["id"]) for hit in answer.hits] == pairs[: one.options.k]
 
 
 def test_before_it_is_ready_it_says_so(shop, monkeypatch):
@@ -185,11 +185,11 @@ def test_milvus_is_served_as_a_file_is(shop, tmp_path):
         (added,) = client.add_codes([found.code])
         assert added["id"] == 12
         assert client.item(12)["code"] == found.code
-        with pytest.raises(ServiceError, match="keeps no names"):
+        with pytest.raises(ServiceError, match="stores no names"):
             client.add_codes([found.code], names=["x"])
         client.remove(12)
         assert client.info()["index"]["items"] == 12
-        with pytest.raises(CodesError, match="no id 12"):
+        with pytest.raises(CodesError, match="does not contain the id 12"):
             running.service.collection.now.index.codes_of([12])
     with MilvusIndex.open(address) as index:  # the service has let it go
         assert len(index) == 12

@@ -17,14 +17,14 @@ from PIL import Image
 from pydantic import ValidationError
 
 from scdh.extras import missing_packages
-from scdh.hasher import Hasher
+from scdh.model.hasher import Hasher
 from scdh.nets.export.graph import ExportedNetwork
 from scdh.serve.admission import Admission
 from scdh.serve.batching import Batcher
 from scdh.serve.encoder import Encoder
 from scdh.serve.http.answers import search_answer
 from scdh.serve.http.bodies import CodesBody, ItemsBody, VectorsBody
-from scdh.serve.refusals import Refusal
+from scdh.serve.request_errors import RequestError
 from scdh.serve.settings import Limits, Settings
 from tests.serve.conftest import TOKEN, picture
 from tests.serve.hosted import hosted, with_limits
@@ -49,14 +49,14 @@ def post_image(running, content, **options):
     return running.http.post("/v1/search/image", files={"image": content}, **options)
 
 
-def test_bombs_are_refused_before_they_are_decoded(strict):
+def test_bombs_are_rejected_before_they_are_decoded(strict):
     post_image(strict, picture(0))
     before = resident_bytes()
     for name, content in BOMBS.items():
         answer = post_image(strict, content)
         assert (answer.status_code, answer.json()["error"]["code"]) == (422, "bad_image"), name
     large = post_image(strict, png(400, 300))
-    assert "100,000 at most" in large.json()["error"]["message"]
+    assert "the limit is 100,000" in large.json()["error"]["message"]
     assert resident_bytes() - before < 100e6
 
 
@@ -77,7 +77,7 @@ def test_only_real_images_are_decoded(strict, content):
     ],
 )
 def test_reading_a_body_stops_at_its_first_mistake(kind, body):
-    """All of a million mistakes took a gigabyte and six seconds, in which nobody else was answered."""
+    """Reading a million mistakes took a gigabyte and six seconds, in which no other request was answered."""
     with pytest.raises(ValidationError) as caught:
         kind.model_validate_json(json.dumps(body))
     assert caught.value.error_count() <= 2
@@ -110,7 +110,7 @@ JSON = st.recursive(
     body=st.dictionaries(st.sampled_from(["codes", "k", "radius", "labels", "vectors", "x"]), JSON),
     query=st.text(max_size=20),
 )
-def test_any_json_is_answered_or_refused(strict, body, query):
+def test_any_json_is_answered_or_rejected(strict, body, query):
     content = json.dumps(body).encode()
     headers = {"content-type": "application/json"}
     for path in ("/v1/search/code", "/v1/search/vector"):
@@ -157,7 +157,7 @@ def test_slow_senders_are_cut_off(strict):
     assert b"HTTP/1.1 408" in second
 
 
-def test_bytes_that_are_no_http_are_refused_in_the_same_form(strict):
+def test_bytes_that_are_not_http_are_rejected_in_the_same_form(strict):
     for content in (b"\x16\x03\x01\x02\x00\x01", b"GET / HTTP/x\r\n\r\n", b"GET /\r\nx: " + b"y" * 70_000):
         answer = raw(strict.port, content)
         assert answer.startswith((b"HTTP/1.1 400", b"HTTP/1.1 408", b"HTTP/1.1 431"))
@@ -179,7 +179,7 @@ def patiently(send):
     raise AssertionError("no answer in five attempts")
 
 
-def test_large_bodies_are_refused_with_or_without_a_length(strict):
+def test_large_bodies_are_rejected_with_or_without_a_length(strict):
     answer = patiently(lambda: post_image(strict, b"x" * 300_000))
     assert (answer.status_code, answer.json()["error"]["code"]) == (413, "too_large")
     headers = {"content-type": "multipart/form-data; boundary=x"}
@@ -193,8 +193,8 @@ def test_large_bodies_are_refused_with_or_without_a_length(strict):
     assert answer.status_code == 413
     answer = patiently(lambda: strict.http.post("/v1/search/code", json={"codes": ["0" * 20_000]}))
     assert answer.status_code == 413
-    told = raw(strict.port, HEAD + b"Content-Length: 999999999999999999999999\r\n\r\n")
-    assert told.startswith((b"HTTP/1.1 413", b"HTTP/1.1 400"))
+    answer = raw(strict.port, HEAD + b"Content-Length: 999999999999999999999999\r\n\r\n")
+    assert answer.startswith((b"HTTP/1.1 413", b"HTTP/1.1 400"))
 
 
 def test_other_names_are_not_answered_and_cors_is_for_the_sites_that_were_named(strict):
@@ -273,8 +273,8 @@ def test_what_takes_too_long_is_broken_off(shop):
         answer = running.http.get("/v1/items/3/similar")
         assert (answer.status_code, answer.json()["error"]["code"]) == (503, "timeout")
         # A body that does not arrive is the client's fault, whichever time is over first.
-        told = raw(running.port, HEAD + b"Content-Length: 1000\r\n\r\n--x\r\n")
-        assert told.startswith(b"HTTP/1.1 408")
+        answer = raw(running.port, HEAD + b"Content-Length: 1000\r\n\r\n--x\r\n")
+        assert answer.startswith(b"HTTP/1.1 408")
 
 
 def test_a_client_that_goes_away_is_no_error_of_the_service(shop, caplog):
@@ -309,7 +309,7 @@ def test_a_bug_is_told_without_its_trace(shop):
         assert running.http.get("/health").status_code == 200
 
 
-def test_impossible_limits_are_refused():
+def test_impossible_limits_are_rejected():
     with pytest.raises(ValueError, match="above 0"):
         Limits(batch=0)
     with pytest.raises(ValueError, match="raise the queue"):
@@ -323,7 +323,7 @@ def test_admission_is_all_or_nothing():
     seen = []
     admission = Admission(3, "things", seen.append)
     with admission.admit(2):
-        with pytest.raises(Refusal, match="things"), admission.admit(2):
+        with pytest.raises(RequestError, match="things"), admission.admit(2):
             pass
         with admission.admit(1):
             pass
@@ -333,7 +333,7 @@ def test_admission_is_all_or_nothing():
 @settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
 @given(groups=st.lists(st.lists(st.integers(0, 9), min_size=1, max_size=5), max_size=12), largest=st.integers(1, 6))
 def test_batches_keep_order_and_errors_concern_their_item_alone(groups, largest):
-    """Each group of items gets its own results, whatever is computed together; 7 is refused."""
+    """Each group of items gets its own results, whatever is computed together; 7 is rejected."""
     from concurrent.futures import ThreadPoolExecutor
 
     sizes = []
@@ -363,7 +363,7 @@ def test_the_decoder_looks_at_the_header_first():
     buffer = io.BytesIO()
     Image.new("RGB", (100, 100)).save(buffer, "PNG")
     assert decode(buffer.getvalue(), "x", most_pixels=10_000).size == (100, 100)
-    with pytest.raises(BadImage, match=r"100 × 100 pixels, of 9,999 at most"):
+    with pytest.raises(BadImage, match=r"100 × 100 pixels, but the limit is 9,999"):
         decode(buffer.getvalue(), "x", most_pixels=9_999)
 
 

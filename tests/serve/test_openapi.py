@@ -49,7 +49,7 @@ def test_answers_are_as_the_document_says(running):
 
 @pytest.mark.slow
 def test_the_examples_of_the_document_are_answered(running):
-    """Those that fit the model: an example that is refused helps nobody."""
+    """Those that fit the model: an example that is rejected helps no reader."""
     document = running.http.get("/openapi.json").json()
     content = document["paths"]["/v1/search/vector"]["post"]["requestBody"]["content"]["application/json"]
     answer = running.http.post("/v1/search/vector", json=content["example"])

@@ -16,9 +16,9 @@ from scdh.index import HammingIndex
 from scdh.serve import overview
 from scdh.serve.layout import _between, place
 from scdh.serve.overview import Maps, codes_of, make_map, some_items
-from scdh.serve.refusals import Refusal
+from scdh.serve.request_errors import RequestError
 from scdh.serve.settings import Settings
-from scdh.serve.snapshot import Question, Snapshot
+from scdh.serve.snapshot import SearchOptions, Snapshot
 from tests.serve.conftest import HOSTILE
 from tests.serve.hosted import hosted
 
@@ -128,7 +128,7 @@ def test_some_items_come_from_anywhere_or_have_a_label():
     assert {tuple(item["labels"]) for item in some_items(snapshot, 99, ["a", "c"])} == {("a",), ("c",)}
     assert len(some_items(snapshot, 99, ["a", "c"])) == 40
     for labels in (["d"], ["a", "d"]):  # as a search says it
-        with pytest.raises(Refusal, match="No item has the label 'd'"):
+        with pytest.raises(RequestError, match="No item has the label 'd'"):
             some_items(snapshot, 9, labels)
 
 
@@ -209,12 +209,12 @@ def test_many_hits_within_a_radius_are_counted_instead_of_gathered(many, labels,
     snapshot, queries = Snapshot(HammingIndex(codes), names), codes[:8]
     left_out = [None, None, 2, None, None, 5, None, None]
     for radius in (0, 3, 9, 16):
-        question = Question(7, radius, labels)
-        expected = [snapshot.find(queries[i : i + 1], question, [one])[0] for i, one in enumerate(left_out)]
+        options = SearchOptions(7, radius, labels)
+        expected = [snapshot.find(queries[i : i + 1], options, [one])[0] for i, one in enumerate(left_out)]
         with monkeypatch.context() as patch:
             patch.setattr("scdh.serve.snapshot.MANY_HITS", many)
             patch.setattr("scdh.serve.snapshot.GATHERED_HITS", 1)
-            assert snapshot.find(queries, question, left_out) == expected
+            assert snapshot.find(queries, options, left_out) == expected
 
 
 def test_only_the_first_query_with_many_hits_is_gathered(monkeypatch):
@@ -224,6 +224,6 @@ def test_only_the_first_query_with_many_hits_is_gathered(monkeypatch):
     real = HammingIndex.within
     monkeypatch.setattr(HammingIndex, "within", lambda *a, **o: gathered.append(len(a[1])) or real(*a, **o))
     monkeypatch.setattr("scdh.serve.snapshot.MANY_HITS", 100)
-    found = Snapshot(HammingIndex(codes), None).find(codes[:50], Question(3, 16), [None] * 50)
+    found = Snapshot(HammingIndex(codes), None).find(codes[:50], SearchOptions(3, 16), [None] * 50)
     assert gathered == [1]
     assert {one.total for one in found} == {120}

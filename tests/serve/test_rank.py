@@ -12,15 +12,15 @@ from hypothesis import strategies as st
 from scdh import Client
 from scdh.codes import Codes
 from scdh.errors import CodesError, ConfigError, ServiceError
-from scdh.hasher import Hasher
 from scdh.index import HammingIndex
-from scdh.index.search import loading, scan
+from scdh.index.search import loading, scan, warming
+from scdh.model.hasher import Hasher
 from scdh.serve import warm
 from scdh.serve.encoder import Encoded
-from scdh.serve.refusals import Refusal
+from scdh.serve.request_errors import RequestError
 from scdh.serve.service import Service
 from scdh.serve.settings import Settings
-from scdh.serve.snapshot import Asked, Question, Snapshot, find_all
+from scdh.serve.snapshot import SearchOptions, SearchRequest, Snapshot, find_all
 from tests.serve.conftest import BITS, picture, save_index, save_model, save_own_distance, some_vectors
 from tests.serve.hosted import hosted
 
@@ -124,8 +124,8 @@ def test_weighted_questions_asked_together_have_the_answers_they_have_alone(data
     for _ in range(data.draw(st.integers(1, 12))):
         u = rng.normal(size=(data.draw(st.integers(1, 3)), bits)).astype(np.float32)
         by_outputs = data.draw(st.booleans())
-        question = Question(data.draw(st.integers(1, 45)), rank="outputs" if by_outputs else "bits")
-        asked.append(Asked(Codes.from_signs(u), question, outputs=u if by_outputs else None))
+        options = SearchOptions(data.draw(st.integers(1, 45)), rank="outputs" if by_outputs else "bits")
+        asked.append(SearchRequest(Codes.from_signs(u), options, outputs=u if by_outputs else None))
     together = find_all(snapshot, asked)
     assert together == [find_all(snapshot, [one])[0] for one in asked]
     items = snapshot.index.codes.unpack().astype(bool)
@@ -135,13 +135,13 @@ def test_weighted_questions_asked_together_have_the_answers_they_have_alone(data
         ):
             weights = np.ones(bits) if one.outputs is None else np.abs(outputs).astype(np.float64)
             distances = ((items != code) * weights).sum(1)
-            k = min(one.question.k, 40)
+            k = min(one.options.k, 40)
             assert [hit["distance"] for hit in answer.hits] == pytest.approx(np.sort(distances)[:k].tolist())
             own = [distances[hit["id"]] for hit in answer.hits]
             assert own == pytest.approx([hit["distance"] for hit in answer.hits])
 
 
-def test_what_has_no_outputs_is_refused_in_a_sentence(site, vectors):
+def test_what_has_no_outputs_is_rejected_in_a_sentence(site, vectors):
     code = site.http.get("/v1/items/3").json()["code"]
     answers = {
         "code": site.http.post("/v1/search/code", json={"codes": [code], "rank": "outputs"}),
@@ -153,7 +153,7 @@ def test_what_has_no_outputs_is_refused_in_a_sentence(site, vectors):
     for name, answer in answers.items():
         assert (answer.status_code, answer.json()["error"]["code"]) == (422, "invalid"), answer.text
         messages[name] = answer.json()["error"]["message"]
-    assert "bits alone are known" in messages["code"]
+    assert "only the bits are known" in messages["code"]
     assert messages["code"] == messages["item"]
     assert messages["radius"].startswith("A radius counts bits")
     assert messages["word"].startswith("rank is not accepted")
@@ -162,12 +162,12 @@ def test_what_has_no_outputs_is_refused_in_a_sentence(site, vectors):
         vectors[0].search_vectors([0.0] * 5, radius=3, rank="outputs")
 
 
-def test_outputs_beyond_all_numbers_are_refused(tmp_path):
+def test_outputs_beyond_all_numbers_are_rejected(tmp_path):
     service = Service(Settings("model", "index"))
     encoded = Encoded(Codes.from_signs(np.ones((1, 4))), np.array([[1.0, np.inf, 1.0, 1.0]], np.float32))
-    with pytest.raises(Refusal, match="beyond all numbers") as refusal:
-        asyncio.run(service._search_encoded(encoded, Question(3, rank="outputs")))
-    assert refusal.value.status == 422
+    with pytest.raises(RequestError, match="non-finite outputs") as error:
+        asyncio.run(service._search_encoded(encoded, SearchOptions(3, rank="outputs")))
+    assert error.value.status == 422
 
 
 def test_the_document_has_the_parameter(site):
@@ -228,12 +228,12 @@ def test_items_are_added_to_an_index_of_such_codes(own):
 
 
 @pytest.mark.parametrize(("option", "word"), [({"radius": 2}, "radius"), ({"rank": "outputs"}, "'rank'")])
-def test_what_counts_bits_is_refused_where_bits_do_not_rank(own, option, word):
-    with pytest.raises(ServiceError, match=f"This model ranks by .*, for which there is no {word}; leave it out"):
+def test_what_counts_bits_is_rejected_where_bits_do_not_rank(own, option, word):
+    with pytest.raises(ServiceError, match=f"This model ranks by .*, which does not support {word}; leave it out"):
         own[0].search_vectors(some_vectors(1)[0].tolist(), **option)
 
 
-def test_an_index_that_another_distance_ranks_is_refused(own, tmp_path):
+def test_an_index_that_another_distance_ranks_is_rejected(own, tmp_path):
     _, _, index, given = own
     HammingIndex(Codes(index.codes.packed, index.bits)).save(tmp_path / "plain.index")
     with pytest.raises(CodesError, match=r"^The index is ranked by Hamming distance, but the model ranks by .*\.$"):
@@ -242,10 +242,10 @@ def test_an_index_that_another_distance_ranks_is_refused(own, tmp_path):
         Service(replace(given, index="milvus:vectors.db/own"))._load()
 
 
-def test_a_method_that_tells_nothing_from_codes_refuses_items(own, monkeypatch):
+def test_a_method_that_gives_no_outputs_for_codes_rejects_items(own, monkeypatch):
     calls, hasher, _, _ = own
     monkeypatch.delattr(type(hasher.method), "outputs_of_codes")
-    with pytest.raises(ServiceError, match="cannot tell outputs from codes, so an item by itself is no query"):
+    with pytest.raises(ServiceError, match="cannot recover outputs from codes, so an id or a row cannot be a query"):
         calls.similar(3)
 
 
@@ -254,7 +254,7 @@ def test_the_loop_for_tables_is_loaded_before_the_first_request(bits, monkeypatc
     counted: dict[tuple[str, str], int] = {}
     monkeypatch.setattr(scan, "_counted_pairs", counted)
     monkeypatch.setattr(scan, "WORTH_LOADING", 1 << 22)
-    monkeypatch.setattr(warm, "WORTH_LOADING", 1 << 22)
+    monkeypatch.setattr(warming, "WORTH_LOADING", 1 << 22)
     codes = Codes(np.zeros((3, -(-bits // 8)), np.uint8), bits, metadata={"ranking": "its own"})
     warm.warm_search(Snapshot(HammingIndex(codes), None, lambda outputs: None))
     (kernel,) = {name for name, _ in counted}

@@ -1,4 +1,4 @@
-"""The contract of the HTTP API: what every route answers, and how it refuses."""
+"""The contract of the HTTP API: what every route answers, and its errors."""
 
 import json
 import re
@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 
 from scdh.codes import Codes
-from scdh.hasher import Hasher
 from scdh.index import HammingIndex
+from scdh.model.hasher import Hasher
 from scdh.serve.http.static import FOLDER
 from tests.serve.conftest import BITS, HOSTILE, picture
 from tests.serve.hosted import hosted
 
 
 def error_of(answer, status):
-    """The code of a refusal, whose form is checked."""
+    """The code of an error, whose form is checked."""
     assert answer.status_code == status, answer.text
     assert answer.headers["content-type"] == "application/json"
     content = answer.json()
@@ -169,7 +169,7 @@ def test_hostile_names_are_data(site):
         ("DELETE", "/v1/items/3", {}, 403, "read_only"),
     ],
 )
-def test_refusals_have_one_form(site, method, path, options, status, code):
+def test_errors_have_one_form(site, method, path, options, status, code):
     if "content" in options:
         options = {**options, "headers": {"content-type": "application/json"}}
     answer = site.http.request(method, path, **options)
@@ -210,11 +210,11 @@ def test_a_wrong_method_is_told_the_right_ones(site, method, path, allowed):
 @pytest.mark.parametrize(
     ("path", "message"),
     [
-        ("/v1/items/3/similar?raduis=2", "There is no parameter 'raduis' here; there are k, label, radius and rank."),
-        ("/v1/items/3/similar?k=2&labels=pear", "There is no parameter 'labels' here"),
-        ("/v1/search/image?labels=pear", "There is no parameter 'labels' here"),
-        ("/v1/search/code?k=2", "There is no parameter 'k' here; settings belong into the body."),
-        ("/v1/sample?count=2", "There is no parameter 'count' here; there are k and label."),
+        ("/v1/items/3/similar?raduis=2", "Unknown parameter 'raduis'; known are k, label, radius, rank."),
+        ("/v1/items/3/similar?k=2&labels=pear", "Unknown parameter 'labels'"),
+        ("/v1/search/image?labels=pear", "Unknown parameter 'labels'"),
+        ("/v1/search/code?k=2", "Unknown parameter 'k'; settings belong into the body."),
+        ("/v1/sample?count=2", "Unknown parameter 'count'; known are k, label."),
     ],
 )
 def test_a_misspelt_parameter_is_not_passed_over(site, path, message):

@@ -1,7 +1,7 @@
 """Malformed requests over real sockets against a real ``scdh serve``: no 500, no crash, no growth.
 
 ``python -m tests.serve.uploads --count 10000`` prints how many of each kind got which status, and ends with 1 if
-anything is wrong: an answer that is no refusal in the usual form, a connection that hangs, ``/health`` silent, the
+anything is wrong: an answer that is not an error in the usual form, a connection that hangs, ``/health`` silent, the
 process gone, memory, threads or open files that grew, an error in the log, a damaged index, or another answer to an
 honest search.
 """
@@ -36,9 +36,9 @@ from scdh.data.row_names import RowNames
 from scdh.index import HammingIndex
 from scdh.serve.encoder import DECODERS
 from tests.serve.conftest import picture, save_model
-from tests.serve.malformed import LARGEST, REFUSALS, TOKEN, Malformed, some_request, upload
+from tests.serve.malformed import ERRORS, LARGEST, TOKEN, Malformed, some_request, upload
 
-FIRST_ID, ITEMS = 1000, 50  # no request of those that are made up names these ids
+FIRST_ID, ITEMS = 1000, 50  # no made-up request names these ids
 SENDERS, SLOW_SENDERS = 6, 30
 REQUEST_SECONDS = 5  # that the service gives a request; a silent head gets 10
 HANGING_SECONDS = 60.0
@@ -96,6 +96,7 @@ def served(folder: Path) -> Iterator[Service]:
     named = HammingIndex(for_new_index(Codes(codes.packed, codes.bits, ids, metadata)))
     save_named_index(folder / "own.index", named, names)
     (folder / "token").write_text(TOKEN)
+    (folder / "token").chmod(0o600)  # otherwise the log has a warning
     command = [sys.executable, "-m", "scdh", "serve", "model", "--index", "own.index", "--images", "photos"]
     command += ["--port", "0", "--token-file", "token", "--timeout", str(REQUEST_SECONDS)]
     with open(folder / "log", "w") as log:
@@ -126,7 +127,7 @@ def send(port: int, sent: Malformed) -> tuple[str, str]:
                 if sent.half_closes:
                     connection.shutdown(socket.SHUT_WR)
             except OSError:
-                pass  # refused before all was sent; an answer may have come all the same
+                pass  # rejected before all was sent; an answer may have come all the same
             while not is_whole(received, sent) and (block := connection.recv(1 << 16)):
                 received += block
     except TimeoutError:
@@ -149,7 +150,7 @@ def is_whole(received: bytes, sent: Malformed) -> bool:
 
 
 def judge(received: bytes) -> tuple[str, str]:
-    """The status of the first answer; wrong unless it is a success or a refusal of the usual form."""
+    """The status of the first answer; wrong unless it is a success or an error of the usual form."""
     match = re.match(rb"HTTP/1\.1 (\d{3}) ", received)
     if not match:
         return "no HTTP", f"an answer that is none: {received[:200]!r}"
@@ -157,16 +158,16 @@ def judge(received: bytes) -> tuple[str, str]:
     top, _, content = received.partition(b"\r\n\r\n")
     if status in (200, 201, 304):
         return str(status), ""
-    if status not in REFUSALS:
+    if status not in ERRORS:
         return str(status), f"status {status}: {content[:300]!r}"
     length = re.search(rb"(?i)\r\ncontent-length: (\d+)", top)
     if length and content:  # not after HEAD
         try:
             error = json.loads(content[: int(length[1])])["error"]
             if set(error) != {"code", "message"} or b"Traceback" in content:
-                return str(status), f"a refusal of another form: {content[:300]!r}"
+                return str(status), f"an error of another form: {content[:300]!r}"
         except (ValueError, KeyError, TypeError):
-            return str(status), f"a refusal that is not JSON: {content[:300]!r}"
+            return str(status), f"an error that is not JSON: {content[:300]!r}"
     return str(status), ""
 
 
@@ -193,7 +194,7 @@ def bombard(port: int, requests: Iterable[Malformed], outcome: Outcome) -> None:
 
 def warm_up(port: int, count: int, seed: int, outcome: Outcome) -> None:
     """Some of everything; and first as many of the largest pictures at once as there are decoders: freed memory is kept
-    for the next picture (``scdh.nets.memory``), so that a process is as large as it ever had to be."""
+    for the next picture (``scdh.nets.build``), so that a process is as large as it ever had to be."""
     rng = random.Random(seed)
     largest = [Malformed("largest", upload(rng, LARGEST)) for _ in range(4 * DECODERS)]
     with ThreadPoolExecutor(2 * DECODERS) as pool:
@@ -238,11 +239,11 @@ def honest_answer(port: int) -> dict[str, Any]:
 
 
 def errors_of_log(text: str) -> list[str]:
-    """What the log has beside lines of requests: the end of each trace, and lines that are no JSON."""
+    """What the log has in addition to lines of requests: the end of each trace, and lines that are not JSON."""
     wrong = []
     for line in text.splitlines():
         if not line.startswith("{"):
-            wrong += [] if line.startswith("Loading") else [f"in the log: {line[:300]}"]
+            wrong += [] if line.endswith("…") else [f"in the log: {line[:300]}"]
         elif (event := json.loads(line))["level"] not in ("info", "debug"):
             wrong.append(f"in the log: {event['event']} … {event.get('trace', event.get('reason', ''))[-400:]}")
     return wrong

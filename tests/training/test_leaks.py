@@ -11,12 +11,12 @@ from PIL import Image
 
 from scdh.config import load_config
 from scdh.data import ArraySource, Source
-from scdh.hasher import Hasher
+from scdh.model.hasher import Hasher
 from scdh.runs.folder import RunFolder
 from scdh.runs.protocol import protocol_of, source_of
-from scdh.training.run import train
 from tests.cli.commands import must
 from tests.data.data_files import write_parquet
+from tests.training.settled import train
 
 CLASSES = ("ant", "bee", "cat")
 ROWS = [

@@ -13,8 +13,8 @@ from scdh.experiments.compare import rates
 from scdh.experiments.compare.grid import Grid
 from scdh.training import trials
 from scdh.training.plan import plan_run
-from scdh.training.run import train
 from scdh.training.search import FULL_LENGTH_TRIALS
+from tests.training.settled import train
 from tests.training.test_leaks import CLASSES, PARTS, PHOTOS, VECTORS, picture, poison, vectors
 
 GIVEN: dict[str, Any] = {"data.source": "made-up", "net.hidden": [8], "method.bits": 8, "train.epochs": 2}
@@ -36,7 +36,8 @@ def source(part: str) -> ArraySource:
 def test_trials_and_the_run_that_follows(method: str, refit: bool) -> None:
     def found(part: str) -> tuple[list[float | None], str]:
         data = source(part)
-        plan = plan_run({**GIVEN, "method.name": method, "data.labelled_per_class": 4}, source=data, refit=refit)
+        given = {**GIVEN, "method.name": method, "data.labelled_per_class": 4}
+        plan = plan_run(load_config(overrides=given), source=data, refit=refit)
         config = plan.finish(None, quiet=True)
         scores = [trial.validation_map for trial in plan.choices.trials]
         return scores, train(config, None, source=data, quiet=True).fingerprint()

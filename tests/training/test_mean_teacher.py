@@ -9,12 +9,12 @@ from scdh.config import load_config
 from scdh.data.arrays.memory import ArraySource
 from scdh.data.open import open_source
 from scdh.errors import ConfigError, ModelError
-from scdh.hasher import Hasher
 from scdh.methods.mt_scdh import MtScdh
+from scdh.model.hasher import Hasher
 from scdh.runs.folder import RunFolder
 from scdh.runs.protocol import protocol_of
-from scdh.training.run import train
 from tests.cli.commands import must, run_json, run_on_two_processes
+from tests.training.settled import train
 
 
 def digits(**overrides):
@@ -23,19 +23,18 @@ def digits(**overrides):
 
 
 @pytest.mark.slow
-def test_poisoned_labels_of_unlabelled_rows_change_nothing(monkeypatch):
+def test_poisoned_labels_of_unlabelled_rows_change_nothing():
     source, config = open_source("digits"), digits()
     protocol = protocol_of(config, source)
     poisoned = source.labels.copy()
     poisoned[protocol.unlabelled] = np.random.default_rng(0).permutation(poisoned[protocol.unlabelled])
     assert (poisoned != source.labels).mean() > 0.5
-    monkeypatch.setattr("scdh.training.run.protocol_of", lambda *_: protocol)
     fingerprints = set()
     removed = source.labels.copy()
     removed[protocol.unlabelled] = -1
     for labels in (source.labels, poisoned, removed):
         altered = ArraySource(source.features, labels, source.label_names, name="digits")
-        fingerprints.add(train(config, None, quiet=True, source=altered).fingerprint())
+        fingerprints.add(train(config, None, quiet=True, source=altered, protocol=protocol).fingerprint())
     assert len(fingerprints) == 1
 
 
@@ -119,7 +118,7 @@ def test_many_labels_and_images_train_too(tmp_path):
     small = {"net.backbone": "small_conv", "net.pretrained": False, "net.image_size": 16, "train.augmentation": "shift"}
     short = {"train.epochs": 2, "train.batch_size": 8, "data.query_per_class": 2, "method.bits": 8}
     photos = {"data.source": str(tmp_path / "photos"), "method.name": "mt_scdh"}
-    hasher = Hasher.train(load_config(overrides={**small, **short, **photos}), tmp_path / "run", quiet=True)
+    hasher = train(load_config(overrides={**small, **short, **photos}), tmp_path / "run", quiet=True)
     assert hasher.label_names == ["a", "b"]
     assert "consistency_centres" in (tmp_path / "run" / "steps.csv").read_text()
     labels = (rng.random((60, 3)) < 0.5).astype(np.uint8)
@@ -127,4 +126,4 @@ def test_many_labels_and_images_train_too(tmp_path):
     np.savez(tmp_path / "v.npz", X=rng.normal(size=(60, 6)).astype(np.float32), y=labels)
     many = {"data.source": str(tmp_path / "v.npz"), "net.backbone": "features", "train.augmentation": "none"}
     more = {"method.name": "mt_scdh", "data.split": "all"}
-    assert Hasher.train(load_config(overrides={**short, **many, **more}), quiet=True).multi_label
+    assert train(load_config(overrides={**short, **many, **more}), quiet=True).multi_label

@@ -6,11 +6,11 @@ import pytest
 import torch
 
 from scdh.config import load_config
-from scdh.hasher import Hasher
+from scdh.model.hasher import Hasher
 from scdh.training import optim
 from scdh.training.optim import build_optimiser, rate_factor
-from scdh.training.run import train
 from tests.methods.harness import digits
+from tests.training.settled import train
 
 OVERRIDES = {"train.optimiser": "adamw", "train.weight_decay": 0.01, "train.lr_head": 0.01}
 
@@ -31,7 +31,7 @@ def stepped(count: int) -> tuple[bool, list[torch.Tensor]]:
 
 def test_one_pass_moves_weights_as_the_usual_passes_do(monkeypatch: pytest.MonkeyPatch) -> None:
     is_one_pass, usual = stepped(20)
-    assert not is_one_pass  # small networks, as earlier versions
+    assert not is_one_pass  # a small network
     monkeypatch.setattr(optim, "ONE_PASS_WEIGHTS", 1)
     is_one_pass, found = stepped(20)
     assert is_one_pass

@@ -4,11 +4,11 @@ import csv
 
 import pytest
 
-from scdh.hasher import Hasher
+from scdh.model.hasher import Hasher
 from scdh.runs.folder import RunFolder
 from scdh.training import data as data_module
-from scdh.training.run import train
 from tests.methods.harness import digits
+from tests.training.settled import train
 
 
 @pytest.fixture

@@ -8,18 +8,18 @@ import pytest
 from scdh.config import load_config
 from scdh.data.arrays.memory import ArraySource
 from scdh.errors import ConfigError, TrainingError
-from scdh.hasher import Hasher
-from scdh.methods.declared import declared, method_names
+from scdh.methods.registry import method_class, method_names
+from scdh.model.hasher import Hasher
 from scdh.runs.choices import Choices
 from scdh.runs.folder import RunFolder
 from scdh.training import trials as trials_module
 from scdh.training.collapse import CollapseWarning, CollapseWatch
 from scdh.training.defaults import suited_choices
-from scdh.training.plan import Plan, plan_run, resumed_plan
-from scdh.training.run import train
+from scdh.training.plan import Plan, plan_run
 from scdh.training.search import ALPHA, EPOCHS, RATE
 from scdh.training.trials import TRUNK_RATE
 from tests.data.data_files import write_pictures
+from tests.training.settled import train
 
 GIVEN = {
     "data.source": "made-up",
@@ -48,12 +48,20 @@ def short_trials(monkeypatch):
     monkeypatch.setattr("scdh.training.search.ALPHA_TRIALS", 1)
 
 
+def plan_of(given, **options):
+    return plan_run(load_config(overrides=given), **options)
+
+
+def resumed_plan(folder):
+    return plan_run(load_config(), resumed=folder)
+
+
 def weights(model: Hasher) -> str:
     return model.fingerprint()
 
 
 def test_trials_end_in_a_run_that_equals_a_plain_one_with_the_same_settings(source, tmp_path):
-    plan = plan_run(GIVEN, source=source)
+    plan = plan_of(GIVEN, source=source)
     assert plan.choices.to_try == [RATE, EPOCHS, ALPHA, TRUNK_RATE]
     config = plan.finish(tmp_path / "run", quiet=True)
     assert plan.choices.to_try == []
@@ -70,11 +78,11 @@ def test_trials_end_in_a_run_that_equals_a_plain_one_with_the_same_settings(sour
 
 
 def test_what_is_given_is_neither_chosen_nor_tried(source):
-    plan = plan_run({**GIVEN, RATE: 0.5, EPOCHS: 3, "train.weight_decay": 0.2}, source=source)
+    plan = plan_of({**GIVEN, RATE: 0.5, EPOCHS: 3, "train.weight_decay": 0.2}, source=source)
     assert plan.choices.to_try == [ALPHA]
     assert (plan.config.train.lr_head, plan.config.train.epochs, plan.config.train.weight_decay) == (0.5, 3, 0.2)
-    assert plan_run({**GIVEN, ALPHA: 0.1}, source=source).choices.to_try == [RATE, EPOCHS, TRUNK_RATE]
-    plan = plan_run({**GIVEN, TRUNK_RATE: 0.02, EPOCHS: 1, ALPHA: 0.1}, source=source)
+    assert plan_of({**GIVEN, ALPHA: 0.1}, source=source).choices.to_try == [RATE, EPOCHS, TRUNK_RATE]
+    plan = plan_of({**GIVEN, TRUNK_RATE: 0.02, EPOCHS: 1, ALPHA: 0.1}, source=source)
     assert plan.choices.to_try == [RATE]
     assert plan.finish(None, quiet=True).train.lr_trunk == 0.02
 
@@ -89,7 +97,7 @@ def test_what_is_given_is_neither_chosen_nor_tried(source):
     ],
 )
 def test_where_nothing_is_tried_the_reason_is_known(source, more, reason):
-    plan = plan_run({**GIVEN, **more}, source=source, trials=bool(more))
+    plan = plan_of({**GIVEN, **more}, source=source, trials=bool(more))
     assert plan.choices.to_try == []
     assert reason in plan.why_not_tried
     assert plan.finish(None, quiet=True) == plan.config
@@ -107,36 +115,37 @@ def test_trials_that_were_done_are_not_done_again(source, tmp_path, monkeypatch)
 
     monkeypatch.setattr(trials_module.TrialRunner, "run", stop_at_the_third)
     with pytest.raises(KeyboardInterrupt):
-        plan_run(GIVEN, source=source).finish(tmp_path, quiet=True)
+        plan_of(GIVEN, source=source).finish(tmp_path, quiet=True)
     monkeypatch.setattr(
         trials_module.TrialRunner, "run", lambda runner, values: done.append(values) or run_trial(runner, values)
     )
-    resumed = plan_run(GIVEN, source=source)
+    resumed = plan_of(GIVEN, source=source)
     config = resumed.finish(tmp_path, quiet=True)
     assert len(done) == len({json.dumps(values) for values in done}) == len(resumed.choices.trials)
-    assert config == plan_run(GIVEN, source=source).finish(tmp_path / "other", quiet=True)
-    assert resumed_plan(tmp_path / "nothing") is None
+    assert config == plan_of(GIVEN, source=source).finish(tmp_path / "other", quiet=True)
+    with pytest.raises(ConfigError, match="There is no run"):
+        resumed_plan(tmp_path / "nothing")
     assert Choices.load(RunFolder(tmp_path).choices_file).to_try == []
 
 
 def test_several_processes_try_nothing_and_say_so(source, tmp_path, monkeypatch):
-    stopped = plan_run(GIVEN, source=source).choices
+    stopped = plan_of(GIVEN, source=source).choices
     stopped.save(RunFolder(tmp_path).choices_file)
     monkeypatch.setenv("WORLD_SIZE", "2")
-    plan = plan_run(GIVEN, source=source)
+    plan = plan_of(GIVEN, source=source)
     assert plan.choices.to_try == []
     assert plan.why_not_tried == "trials run in one process, and there are 2"
-    assert plan_run({**GIVEN, "method.name": "itq"}, source=source).why_not_tried == ""
+    assert plan_of({**GIVEN, "method.name": "itq"}, source=source).why_not_tried == ""
     with pytest.raises(ConfigError, match="without torchrun"):
         resumed_plan(tmp_path)
 
 
 def test_refit_outlives_a_stop_in_the_trials(source, tmp_path):
-    plan = plan_run(GIVEN, source=source, refit=True)
+    plan = plan_of(GIVEN, source=source, refit=True)
     plan.choices.save(RunFolder(tmp_path).choices_file)
     choices = Choices.load(RunFolder(tmp_path).choices_file)
     assert choices == plan.choices
-    config = Plan(source, plan.protocol, choices).finish(tmp_path, quiet=True)
+    config = Plan(choices.config, source, plan.protocol, choices, is_settled=False).finish(tmp_path, quiet=True)
     assert config.data.train_on_validation
     assert not choices.config.data.train_on_validation  # the trials had validation rows
     trained = train(config, None, source=source, quiet=True)
@@ -145,12 +154,12 @@ def test_refit_outlives_a_stop_in_the_trials(source, tmp_path):
 
 
 def test_queries_have_no_part_in_the_choices(source, tmp_path):
-    plan = plan_run(GIVEN, source=source)
+    plan = plan_of(GIVEN, source=source)
     chosen = plan.finish(tmp_path, quiet=True)
     features = source.features.copy()
     features[plan.protocol.query] = 1e6
     other = ArraySource(features, source.labels, name="made-up")
-    other_plan = plan_run(GIVEN, source=other)
+    other_plan = plan_of(GIVEN, source=other)
     assert other_plan.finish(None, quiet=True) == chosen
     assert [t.validation_map for t in other_plan.choices.trials] == [t.validation_map for t in plan.choices.trials]
 
@@ -158,11 +167,11 @@ def test_queries_have_no_part_in_the_choices(source, tmp_path):
 def test_many_classes_get_a_warm_up_and_many_labels_the_papers_weights():
     rng = np.random.default_rng(0)
     many = ArraySource(rng.normal(size=(5000, 4)).astype(np.float32), np.arange(5000) % 500, name="made-up")
-    settings = {choice.setting: choice.value for choice in plan_run(GIVEN, source=many).choices.made}
+    settings = {choice.setting: choice.value for choice in plan_of(GIVEN, source=many).choices.made}
     assert settings["method.warm_up_epochs"] > 0
     assert "method.form" not in settings
     hot = (rng.random((300, 5)) < 0.4).astype(np.uint8)
-    labels = plan_run(GIVEN, source=ArraySource(rng.normal(size=(300, 4)), hot, name="made-up"))
+    labels = plan_of(GIVEN, source=ArraySource(rng.normal(size=(300, 4)), hot, name="made-up"))
     settings = {choice.setting: choice.value for choice in labels.choices.made}
     assert (settings["method.lam"], settings["method.mu"], settings["method.form"]) == (0.001, 0.1, "own")
     assert "different sets of 5 labels" in next(c.reason for c in labels.choices.made if c.setting == "method.form")
@@ -175,9 +184,9 @@ def test_labels_within_labels_compete():
     hot = np.concatenate([np.eye(6, dtype=np.uint8)[kinds], np.eye(2, dtype=np.uint8)[kinds % 2]], axis=1)
     parts = np.where(np.arange(300) < 240, "train", "test")
     data = ArraySource(np.random.default_rng(0).normal(size=(300, 4)), hot, name="made-up", split=parts)
-    assert "method.form" not in {choice.setting for choice in plan_run(GIVEN, source=data).choices.made}
+    assert "method.form" not in {choice.setting for choice in plan_of(GIVEN, source=data).choices.made}
     data.labels[240:] = np.random.default_rng(1).random((60, 8)) < 0.5  # sets of queries do not count
-    assert "method.form" not in {choice.setting for choice in plan_run(GIVEN, source=data).choices.made}
+    assert "method.form" not in {choice.setting for choice in plan_of(GIVEN, source=data).choices.made}
 
 
 @pytest.mark.parametrize(
@@ -194,15 +203,15 @@ def test_few_rows_get_enough_steps(rows, unlabelled, epochs):
     [
         (name, several)
         for name in method_names()
-        for several in ([False, True] if "multi" in declared(name).about.labels else [False])
-        if declared(name).learns_by_gradient
+        for several in ([False, True] if "multi" in method_class(name).about.labels else [False])
+        if method_class(name).learns_by_gradient
     ],
 )
 def test_every_method_is_tried_as_it_is_trained(source, method, several):
     hot = np.eye(3, dtype=np.uint8)[source.labels] | (np.arange(90)[:, None] % 5 == np.arange(3))
     data = ArraySource(source.features, hot, name="made-up") if several else source
     given = {**GIVEN, "method.name": method, EPOCHS: 1, "net.dropout": 0.0}
-    plan = plan_run(given, source=data)
+    plan = plan_of(given, source=data)
     config = plan.finish(None, quiet=True)
     chosen = next(trial for trial in reversed(plan.choices.trials) if trial.values[RATE] == config.train.lr_head)
     if ALPHA in chosen.values:
@@ -216,23 +225,23 @@ def test_every_method_is_tried_as_it_is_trained(source, method, several):
 def test_no_hidden_layer_has_no_dropout(tmp_path):
     """The dropout that is chosen for hidden layers was refused as a mistake of the user's."""
     write_pictures(tmp_path, [f"{label}/{i}.png" for label in "ab" for i in range(6)])
-    config = plan_run({"data.source": str(tmp_path), "net.hidden": []}).config
+    config = plan_of({"data.source": str(tmp_path), "net.hidden": []}).config
     assert (config.net.hidden, config.net.dropout) == ([], None)
 
 
 def test_a_method_without_alpha_is_tried_too(source):
-    plan = plan_run({**GIVEN, "method.name": "dpsh"}, source=source)
+    plan = plan_of({**GIVEN, "method.name": "dpsh"}, source=source)
     assert plan.choices.to_try == [RATE, EPOCHS, TRUNK_RATE]
     plan.finish(None, quiet=True)
     assert all(ALPHA not in trial.values for trial in plan.choices.trials)
 
 
 def test_validation_rows_search_the_training_rows_only_where_queries_do(source):
-    drawn = {choice.setting: choice for choice in plan_run(GIVEN, source=source).choices.made}
+    drawn = {choice.setting: choice for choice in plan_of(GIVEN, source=source).choices.made}
     assert drawn["train.validation_database"].reason == "66 of the 78 rows that queries search are training rows"
     words = np.repeat(["train", "val", "query", "gallery"], [45, 15, 15, 15])
     apart = ArraySource(source.features, source.labels, name="made-up", split=words)
-    plan = plan_run({"data.source": "made-up"}, source=apart)
+    plan = plan_of({"data.source": "made-up"}, source=apart)
     assert plan.protocol.searched_counts == (0, 15)
     assert plan.config.train.validation_database == "validation"
 
@@ -240,7 +249,7 @@ def test_validation_rows_search_the_training_rows_only_where_queries_do(source):
 @pytest.mark.filterwarnings("error")
 def test_a_trial_whose_codes_collapse_does_not_warn_of_the_run(source, monkeypatch):
     monkeypatch.setattr(CollapseWatch, "_centre_problem", lambda *_: "The centres are collapsing")
-    plan = plan_run(GIVEN, source=source)
+    plan = plan_of(GIVEN, source=source)
     config = plan.finish(None, quiet=True)
     assert plan.choices.trials
     with pytest.raises(CollapseWarning):
@@ -248,14 +257,14 @@ def test_a_trial_whose_codes_collapse_does_not_warn_of_the_run(source, monkeypat
 
 
 def test_trials_on_other_data_do_not_count(source, tmp_path, monkeypatch):
-    plan_run(GIVEN, source=source).finish(tmp_path, quiet=True)
+    plan_of(GIVEN, source=source).finish(tmp_path, quiet=True)
     changed = ArraySource(source.features, np.roll(source.labels, 1), name="made-up")
     done = []
     run_trial = trials_module.TrialRunner.run
     monkeypatch.setattr(
         trials_module.TrialRunner, "run", lambda runner, values: done.append(values) or run_trial(runner, values)
     )
-    plan = plan_run(GIVEN, source=changed)
+    plan = plan_of(GIVEN, source=changed)
     plan.finish(tmp_path, quiet=True)
     assert len(done) == len(plan.choices.trials) > 0
     monkeypatch.setattr("scdh.training.plan.source_of", lambda _: source)

@@ -17,9 +17,9 @@ from safetensors.torch import load_file
 from scdh.config import load_config
 from scdh.data.batches.batch import Batch
 from scdh.errors import ConfigError, TrainingError
-from scdh.hasher import Hasher
 from scdh.losses import SemanticClusterUnaryLoss
 from scdh.methods.scdh import Scdh, ScdhSettings
+from scdh.model.hasher import Hasher
 from scdh.nets.heads import HashHead
 from scdh.nets.network import Network
 from scdh.runs.folder import RunFolder
@@ -31,6 +31,7 @@ from scdh.training.optim import build_optimiser, build_schedule
 from scdh.training.teacher import MovingAverage
 from tests.cli.commands import must, run_on_two_processes
 from tests.methods.harness import checkpoint_tensors, same_results
+from tests.training.settled import train
 
 
 def digits(**overrides):
@@ -50,7 +51,7 @@ def steps(folder):
 def test_a_run_leaves_everything_needed_to_trace_it(tmp_path):
     hasher = Hasher.train(digits(), tmp_path / "run", quiet=True)
     names = {p.name for p in (tmp_path / "run").iterdir()} - {"tensorboard", "last"}
-    assert names == {"config.json", "protocol.json", "log.csv", "steps.csv", "last.safetensors", "model"}
+    assert names == {".running", "config.json", "protocol.json", "log.csv", "steps.csv", "last.safetensors", "model"}
     assert hasher.info["protocol"]["fingerprint"]
     assert 1 <= hasher.info["best_epoch"] <= 2
 
@@ -221,7 +222,7 @@ def test_a_frozen_trunk_trains_on_cached_features_and_saves_a_whole_model(tmp_pa
     )
     torch.manual_seed(config.seed)
     untouched = Hasher.build(config, [str(i) for i in range(10)], False, None)
-    hasher = Hasher.train(config, tmp_path, quiet=True)
+    hasher = train(config, tmp_path, quiet=True)
     for name, value in untouched.network.trunk.state_dict().items():
         assert torch.equal(hasher.network.trunk.state_dict()[name], value)
     assert not torch.equal(hasher.network.head.hash_layer.weight, untouched.network.head.hash_layer.weight)

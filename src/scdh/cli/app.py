@@ -17,19 +17,22 @@ from scdh.cli import (
     compare,
     datasets,
     demo,
+    duplicates,
     encode,
     evaluate,
+    export,
     index,
     info,
     methods,
     quantise,
     report,
+    reproduce,
     search,
     serve,
     train,
 )
 from scdh.cli.output import Stopped, help_examples, help_text, never_fail_to_print, process_rank
-from scdh.errors import ScdhError
+from scdh.errors import ScdhError, is_out_of_memory
 from scdh.printable import printable
 
 USER_ERROR, BUG, STOPPED = 2, 1, 130
@@ -40,10 +43,13 @@ COMMANDS: tuple[tuple[Any, tuple[str, ...]], ...] = (
     (quantise.quantise, quantise.EXAMPLES),
     (index.index, index.EXAMPLES),
     (search.search, search.EXAMPLES),
+    (duplicates.duplicates, duplicates.EXAMPLES),
+    (export.export, export.EXAMPLES),
     (serve.serve, serve.EXAMPLES),
     (evaluate.evaluate, evaluate.EXAMPLES),
     (report.report, report.EXAMPLES),
     (compare.compare, compare.EXAMPLES),
+    (reproduce.reproduce, reproduce.EXAMPLES),
     (info.info, info.EXAMPLES),
     (check.check, check.EXAMPLES),
     (methods.methods, methods.EXAMPLES),
@@ -155,7 +161,7 @@ def explain(error: Exception) -> tuple[int, str]:
         return USER_ERROR, f"Error: No space is left on the device to write to{file}"
     if isinstance(error, OSError):
         return USER_ERROR, f"Error: {_describe_os_error(error)}"
-    if isinstance(error, MemoryError):
+    if is_out_of_memory(error):
         return USER_ERROR, "Error: There is not enough memory; try a smaller batch or a part of the data"
     cause = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     return BUG, f"Error: This should not have happened ({cause}); add --debug to see where, and please report it"

@@ -6,29 +6,22 @@ from typing import TYPE_CHECKING
 
 from scdh.cli.output import print_json, print_line
 from scdh.cli.settings_text import to_toml, toml_value
+from scdh.printable import counted
 
 if TYPE_CHECKING:
-    from scdh.config import RunConfig
-    from scdh.hasher import Hasher
+    from scdh.model.hasher import Hasher
     from scdh.runs.choices import Choices
     from scdh.training.plan import Plan
 
 
-def choices_of(plan: "Plan | None", folder: Path | None) -> "Choices | None":
-    """What was chosen for a run: by its plan, or earlier."""
-    from scdh.runs.choices import Choices
-    from scdh.runs.folder import RunFolder
-
-    if plan is not None or folder is None:
-        return None if plan is None else plan.choices
-    return Choices.load(RunFolder(folder).choices_file)
-
-
-def print_settings(run: "RunConfig", choices: "Choices | None", as_json: bool) -> None:
+def print_settings(plan: "Plan", as_json: bool) -> None:
+    """All settings as TOML, with the reasons of those that were chosen."""
     from scdh.runs.choices import flat_settings
 
+    choices = plan.choices
+    run = plan.config if choices is None or plan.is_settled else choices.final()
     made = [] if choices is None else choices.made
-    to_try = [] if choices is None else choices.to_try
+    to_try = plan.to_try
     if as_json:
         document = run.model_dump(mode="json")
         print_json({**document, "choices": [asdict(choice) for choice in made], "to_try": to_try})
@@ -40,37 +33,50 @@ def print_settings(run: "RunConfig", choices: "Choices | None", as_json: bool) -
     print_line(to_toml(run, reasons))
 
 
-def print_plan(plan: "Plan | None") -> None:
-    if plan is None:
+def print_plan(plan: "Plan", folder: Path) -> None:
+    """What a run will do, before it does it."""
+    run = plan.config
+    print_line(
+        f"Training {run.method.name} with {run.method.bits} bits on {run.data.source} "
+        f"({run.net.backbone}, {_duration(plan)}seed {run.seed}) in {folder}."
+    )
+    print_line(f"Split: {plan.protocol.describe()}.")
+    if plan.choices is None or plan.is_settled:
         return
-    chosen = [choice for choice in plan.choices.made if choice.setting not in plan.choices.to_try]
+    chosen = [choice for choice in plan.choices.made if choice.setting not in plan.to_try]
     if chosen:
         values = ", ".join(f"{choice.setting}={toml_value(choice.value)}" for choice in chosen)
         print_line(f"Chosen for these data (--show-config has the reasons, --set changes any): {values}.")
-    if plan.choices.to_try:
+    if plan.to_try:
         print_line(
-            f"To be found by trials on the {len(plan.protocol.validation):,} validation rows: "
-            f"{', '.join(plan.choices.to_try)}."
+            f"To be found by trials on the {len(plan.protocol.validation):,} validation rows: {', '.join(plan.to_try)}."
         )
     elif plan.why_not_tried:
         print_line(f"No settings are tried: {plan.why_not_tried}.")
+    if plan.choices.refit:
+        count = len(plan.protocol.validation)
+        print_line(f"--refit: {f'the {count:,} validation rows train too' if count else 'no rows validate'}.")
 
 
-def print_found(plan: "Plan", as_json: bool) -> None:
-    if as_json:
+def _duration(plan: "Plan") -> str:
+    from scdh.methods.registry import method_class
+
+    if "train.epochs" in plan.to_try or not method_class(plan.config.method.name).learns_by_gradient:
+        return ""
+    return f"{counted(plan.config.train.epochs, 'epoch')}, "
+
+
+def print_found(plan: "Plan") -> None:
+    """What the trials found."""
+    if plan.choices is None:
         return
-    from scdh.runs.choices import counted_trials
-
-    trials, validation = plan.choices.trials, plan.protocol.validation
+    trials = plan.choices.trials
     if trials:
         tried = sorted({key for trial in trials for key in trial.values})
         found = {choice.setting: choice for choice in plan.choices.made if choice.setting in tried}
         values = ", ".join(f"{key}={toml_value(choice.value)}" for key, choice in found.items())
         seconds = sum(trial.seconds for trial in trials)
-        print_line(f"Found by {counted_trials(len(trials))} in {seconds:.1f} s: {values}.")
-    if plan.choices.refit:
-        effect = f"the {len(validation):,} validation rows train too" if len(validation) else "no rows validate"
-        print_line(f"--refit: {effect}.")
+        print_line(f"Found by {counted(len(trials), 'trial')} in {seconds:.1f} s: {values}.")
 
 
 def print_alpha_advice(model: "Hasher", choices: "Choices | None") -> None:

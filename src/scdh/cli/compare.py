@@ -63,7 +63,7 @@ def compare(
     ] = "0,1,2",
     epochs: Annotated[
         int | None,
-        typer.Option(help="As many for every method; each has the steps of one pass over the labelled rows."),
+        typer.Option(help="Epochs of every method; each has the steps of one pass over the labelled rows."),
     ] = None,
     seconds: Annotated[
         float | None, typer.Option(help="Equal training time for every method, instead of equal epochs.")
@@ -85,7 +85,7 @@ def compare(
         list[str] | None,
         typer.Option(
             metavar="grid|rates|KEY=V,V...",
-            help="Tune every method on validation rows: as many trials for each over its own ranges (grid), five "
+            help="Tune every method on validation rows: an equal number of trials over its own ranges (grid), five "
             "short ones of the two learning rates of a whole network (rates), or these values for all (repeatable).",
         ),
     ] = None,
@@ -108,11 +108,9 @@ def compare(
     terminals (or on two machines with one disk) it shares the work. With a frozen network (net.freeze) its features
     are computed once for all runs. Nothing is chosen on queries: learning rates, the best epoch and values of --tune
     are chosen on validation rows (data.validation_per_class; by default a tenth of the training rows). Queries are
-    scored once, when all runs are trained; what is changed after that is told on the page.
+    scored once, when all runs are trained; later changes are reported on the page.
     """
     from scdh.cli.inputs import check_folder_writable
-    from scdh.cli.split_counts import print_split
-    from scdh.config import load_config
     from scdh.experiments.compare.grid import split_settings
     from scdh.experiments.compare.page import PAGE_PACKAGES, write_page
     from scdh.experiments.compare.results import RESULTS_FILE
@@ -146,15 +144,16 @@ def compare(
     _check_settings(settings, seconds)
     grid = _grid(methods or [], bits, seeds, preset, config, settings, method_settings)
     tuned = _tuned(tune or [])
-    source = source_of(load_config(preset, config, {**settings, "method.name": grid.methods[0]}))
+    source = source_of(grid.config(grid.methods[0], grid.bits[0], grid.seeds[0], settings))
     if methods == ["all"]:
         grid = replace(grid, methods=tuple(name for name in grid.methods if _can_learn(name, source, grid)))
     grid.check_runs(source)
     for sentence in grid.left_out():
         print_note(sentence)
     check_folder_writable(out)
-    print_split(grid.config(grid.methods[0], grid.bits[0], grid.seeds[0], source), source, quiet=as_json)
-    if missing := missing_packages(*PAGE_PACKAGES):  # said before a long comparison, not after it
+    if not as_json:
+        print_line(f"Split: {grid.split(source, grid.seeds[0]).protocol.describe()}.")
+    if missing := missing_packages(*PAGE_PACKAGES):  # reported before a long comparison, not after it
         print_note(f"Warning: {lack_message('The page with plots, which is left out,', *missing)}")
     try:
         results = compare_methods(
@@ -208,7 +207,7 @@ def _check_settings(settings: dict[str, Any], seconds: float | None) -> None:
 
 def _grid(methods: list[str], bits: str, seeds: str, *settings: Any) -> "Grid":
     from scdh.experiments.compare.grid import Grid
-    from scdh.methods.declared import method_names
+    from scdh.methods.registry import method_names
 
     if not methods:
         raise ConfigError(f"Name the methods to compare, or all; there are {', '.join(method_names())}.")
@@ -237,6 +236,7 @@ def _can_learn(name: str, source: "Source", grid: "Grid") -> bool:
 def _print_results(results: "ComparisonResults") -> None:
     from scdh.experiments.compare.tables import (
         conditions_table,
+        difference_from_training,
         format_floats,
         format_score,
         has_best_epochs,
@@ -245,12 +245,14 @@ def _print_results(results: "ComparisonResults") -> None:
 
     data, longest = results.data, max(results.bits)
     last = ["last epoch"] if has_best_epochs(results) else []
-    columns = ["method", *(f"{bits} bits" for bits in results.bits), *last, f"radius {results.radius}"]
+    scores_of_longest = ("precision_at_radius", "precision_at_10")
+    columns = ["method", *(f"{bits} bits" for bits in results.bits), *last, f"radius {results.radius}", "first 10"]
     lines = []
     for method in rows_by_method(results.rows):
         scores = [format_score(method.by_bits.get(bits), "map") for bits in results.bits]
         scores += [format_score(method.by_bits.get(longest), "map_last")] if last else []
-        lines.append((method.title, *scores, format_score(method.by_bits.get(longest), "precision_at_radius")))
+        scores += [format_score(method.by_bits.get(longest), score) for score in scores_of_longest]
+        lines.append((method.title, *scores))
     if results.floats is not None:
         rest = ["–"] * (len(columns) - 1 - len(results.bits))
         lines.append((results.floats.title, *[format_floats(results)] * len(results.bits), *rest))
@@ -260,7 +262,9 @@ def _print_results(results: "ComparisonResults") -> None:
     )
     print_table(columns, lines, title=title, right=columns[1:])
     with_last = "MAP with the last epoch's model instead of the best on validation rows, and precision" if last else ""
-    print_line(f"{with_last or 'Precision'} within radius {results.radius}: at {longest} bits.")
+    print_line(f"{with_last or 'Precision'} within radius {results.radius} and of the first 10: at {longest} bits.")
+    if (difference := difference_from_training(results)) is not None:
+        print_line(difference)
     had = conditions_table(results)
     print_table(had.columns, had.lines, title=had.title, right=had.columns[1:-1])
     print_line(had.note)

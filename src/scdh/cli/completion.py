@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 
 def complete_method(incomplete: str) -> list[str]:
-    from scdh.methods.declared import method_names
+    from scdh.methods.registry import method_names
 
     return _that_begin_with(incomplete, method_names())
 

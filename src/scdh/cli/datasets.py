@@ -69,7 +69,7 @@ def datasets(
         "labels": labels,
     }
     if name is None:
-        _refuse_options(**options)
+        _check_no_options(**options)
         _list(as_json)
         return
     from scdh.data.open import open_source
@@ -91,7 +91,7 @@ def _training_split(source: "Source", settings: dict[str, Any]) -> dict[str, Any
         return {"split_counts": None, "split_about": str(error)}
 
 
-def _refuse_options(**options: Any) -> None:
+def _check_no_options(**options: Any) -> None:
     for option, value in options.items():
         if value is not None:
             raise ConfigError(f"--{option.replace('_', '-')} describes one source; name it too.")

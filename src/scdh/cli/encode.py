@@ -1,8 +1,10 @@
 """``scdh encode``: a model and data → a file of codes, with the names and labels of its rows."""
 
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -26,6 +28,11 @@ from scdh.cli.options import (
     use_device,
 )
 from scdh.cli.output import print_json, print_line
+from scdh.errors import ConfigError
+
+if TYPE_CHECKING:
+    from scdh.codes import Codes
+    from scdh.runs.shards import Shards
 
 EXAMPLES = (
     "scdh encode runs/digits digits --out digits.codes",
@@ -33,17 +40,32 @@ EXAMPLES = (
     "scdh encode runs/taught digits --from student --out student.codes",
     "scdh encode runs/shop photos/ --out photos.codes --on-bad-image skip",
     "scdh encode runs/items items.parquet --vector-column embedding --id-column asin --out items.codes",
+    "scdh encode runs/shop photos/ --out shards/ --shards 64 --shard 7",
+    "scdh encode --merge shards/ --out photos.codes",
     "scdh encode hf:owner/model-on-the-hub one.jpg two.jpg --out two.codes",
 )
 
 
 def encode(
-    model: Annotated[str, typer.Argument(help="Model or run folder, or hf:owner/name on the hub.")],
+    model: Annotated[
+        str | None, typer.Argument(help="Model or run folder, or hf:owner/name on the hub.", show_default=False)
+    ] = None,
     data: Annotated[
-        list[str],
+        list[str] | None,
         typer.Argument(help="Data as for `scdh train`, or image files.", autocompletion=complete_data),
-    ],
-    out: Annotated[Path, typer.Option(help="File of codes to write.")],
+    ] = None,
+    *,
+    out: Annotated[Path, typer.Option(help="File of codes to write; with --shards, the folder of the shards.")],
+    shards: Annotated[
+        int | None,
+        typer.Option(help="Number of shards of the data, each a file in OUT.", show_default=False),
+    ] = None,
+    shard: Annotated[
+        int | None, typer.Option(help="Encode this shard only, from 0 (default: all in turn).", show_default=False)
+    ] = None,
+    merge: Annotated[
+        Path | None, typer.Option(help="Write the shards of this folder into one file OUT.", show_default=False)
+    ] = None,
     part: Annotated[
         Literal["all", "query", "database", "train", "validation"],
         typer.Option(help="Only these rows of the split that the run was trained with."),
@@ -68,19 +90,38 @@ def encode(
 
     The ids of the codes are the row numbers of the data. Names and labels of the rows go into OUT with the codes;
     `index`, `search` and `evaluate` read them there. Features that a run with a frozen network kept of these data are
-    read, not computed again. An existing file is never replaced unless --replace says so.
+    read, not computed again. An existing file is replaced only with --replace.
+
+    With --shards, finished shards are skipped, so that the same command continues after a kill and any number of
+    machines can share the work. --merge checks that all shards are there and of one model and one data set.
     """
+    from scdh.cli.inputs import check_file_writable, check_folder_writable, check_not_there, open_inputs
+
+    if merge is not None:
+        if model is not None or shards is not None or shard is not None:
+            raise ConfigError("--merge takes only a folder of shards; leave out MODEL, DATA, --shards and --shard.")
+        check_file_writable(out)
+        check_not_there(out, replace)
+        _merge(merge, out, as_json)
+        return
+    if model is None or not data:
+        raise ConfigError("Give a model and data, or --merge FOLDER.")
+    if shard is not None and (shards is None or not 0 <= shard < shards):
+        raise ConfigError(f"--shard must be from 0 to the number of --shards minus 1, not {shard}.")
     import numpy as np
 
-    from scdh.cli.inputs import check_file_writable, check_not_there, open_inputs
     from scdh.data.name_files import save_named_codes
-    from scdh.runs.encoding import encode_rows
+    from scdh.runs.encoding import encode_rows, hash_outputs_of_rows
     from scdh.runs.folder import RunFolder
+    from scdh.runs.shards import Shards
     from scdh.runs.source_features import SourceFeatures
 
     use_device(device)
-    check_file_writable(out)
-    check_not_there(out, replace)
+    if shards is None:
+        check_file_writable(out)
+        check_not_there(out, replace)
+    else:
+        check_folder_writable(out)
     source = open_inputs(
         data,
         root=root,
@@ -94,26 +135,64 @@ def encode(
     run = RunFolder.of_model(model)
     rows = np.arange(len(source)) if part == "all" else run.part_rows(source, part)
     hasher = RunFolder(model).load_model(network)
-    started = time.perf_counter()
-    kept = SourceFeatures(source, run.feature_folder(), stores=False)
-    codes, row_names = encode_rows(
+    encode_these = partial(
+        encode_rows,
         hasher,
         source,
-        rows,
         batch_size=batch_size,
         workers=workers,
         on_bad_image=on_bad_image,
-        hash_outputs=kept.hash_outputs,
         engine=engine,
     )
+    if shards is not None:
+        divided = Shards.of(out, shards, hasher.fingerprint(), source, rows, batch_size)
+        # Stored features may have been computed in other batches, so all shards run the whole network.
+        hash_outputs = partial(hash_outputs_of_rows, images=len(rows))
+        _encode_shards(divided, shard, partial(encode_these, hash_outputs=hash_outputs), as_json)
+        return
+    started = time.perf_counter()
+    kept = SourceFeatures(source, run.feature_folder(), stores=False)
+    codes, row_names = encode_these(rows, hash_outputs=kept.hash_outputs)
     seconds = time.perf_counter() - started
     save_named_codes(out, codes, row_names)
+    _print_codes(out, codes, len(rows) - len(codes), seconds, as_json)
+
+
+def _encode_shards(shards: "Shards", only: int | None, encode_rows: Callable[..., Any], as_json: bool) -> None:
+    """Encode one shard, or all that are not done."""
+    done = left = 0
+    for shard in range(shards.count) if only is None else [only]:
+        if shards.is_done(shard):
+            left += 1
+            continue
+        count = shards.encode(shard, partial(encode_rows, title=f"shard {shard} of {shards.count}"))
+        done += 1
+        if not as_json:
+            print_line(f"{shards.file(shard)}: {count:,} codes.")
+    if as_json:
+        print_json({"folder": str(shards.folder), "shards": shards.count, "encoded": done, "skipped": left})
+        return
+    print_line(f"{done:,} shards encoded, {left:,} were done before.")
+    print_line(f"When all {shards.count:,} are done:\n  scdh encode --merge {shards.folder} --out all.codes")
+
+
+def _merge(folder: Path, out: Path, as_json: bool) -> None:
+    from scdh.data.name_files import save_named_codes
+    from scdh.runs.shards import merge_shards
+
+    started = time.perf_counter()
+    codes, row_names, left_out = merge_shards(folder)
+    save_named_codes(out, codes, row_names)
+    _print_codes(out, codes, left_out, time.perf_counter() - started, as_json)
+
+
+def _print_codes(out: Path, codes: "Codes", left_out: int, seconds: float, as_json: bool) -> None:
     if as_json:
         print_json(
             {
                 "codes": str(out),
                 "items": len(codes),
-                "left_out": len(rows) - len(codes),
+                "left_out": left_out,
                 "bits": codes.bits,
                 "seconds": round(seconds, 3),
             }

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from scdh.cli.options import Device, From, Json, use_device
+from scdh.cli.options import Device, From, Json, MovedData, MovedRoot, Remaining, use_device
 from scdh.cli.output import print_json, print_line, print_note, print_table
 from scdh.errors import CodesError, ConfigError, DataError
 
@@ -18,6 +18,7 @@ EXAMPLES = (
     "scdh evaluate runs/digits",
     "scdh evaluate runs/taught --from student",
     "scdh evaluate runs/digits --topk 1000 --denominator relevant --json",
+    "scdh evaluate runs/shop --data /mnt/photos --remaining",
     "scdh evaluate --queries queries.codes --database database.codes --radius 3 --curves curves.png",
 )
 
@@ -31,6 +32,9 @@ def evaluate(
         typer.Option(help="Score the run's queries, or its validation rows among themselves."),
     ] = "query",
     network: From = None,
+    data: MovedData = None,
+    root: MovedRoot = None,
+    remaining: Remaining = False,
     topk: Annotated[
         str | None, typer.Option(metavar="N|all", help="Only the first N items count (all; 5000 for nuswide21).")
     ] = None,
@@ -61,14 +65,16 @@ def evaluate(
     device: Device = None,
     as_json: Json = False,
 ) -> None:
-    """Score codes: MAP with bounds for ties, precision within a radius, precision at k.
+    """Score codes: MAP with bounds for ties and an interval, precision within a radius, precision at k.
 
-    Of a run, the codes of queries and database are stored in RUN/codes; RUN/scores.json gets the scores, their
+    The codes of a run's queries and database are stored in RUN/codes. RUN/scores.json gets the scores, their
     definitions, the settings and the split's fingerprint, RUN/per_query.npz the scores of every query. A run with a
-    teacher is scored twice: the teacher in these files, its student in scores_student.json beside them. The same codes
-    are also ranked by the queries' real outputs (as `scdh search --rank outputs` does). Beside the codes, the float
-    vectors that they were made of (the features of a frozen network, or the embeddings) are scored by cosine with the
-    same queries, items and definitions.
+    teacher is scored twice: the teacher in these files, its student in scores_student.json. The same codes are also
+    ranked by the queries' real outputs (as `scdh search --rank outputs` does). The float vectors that the codes were
+    made of (the features of a frozen network, or the embeddings) are scored too, by cosine with the same queries, items
+    and definitions.
+
+    The interval of MAP is a bootstrap over queries. It does not cover other seeds, splits or databases.
     """
     use_device(device)
     if curves is not None:
@@ -80,27 +86,33 @@ def evaluate(
     options: dict[str, Any] = {"denominator": denominator, "radius": radius, "ties": ties}
     if run is not None:
         if queries is not None or database is not None or leave_one_out:
-            raise ConfigError("A run brings its own codes; leave out --queries, --database and --leave-one-out.")
-        from scdh.cli.split_counts import print_split_of_run
+            raise ConfigError("A run has its own codes; leave out --queries, --database and --leave-one-out.")
         from scdh.runs.folder import RunFolder
+        from scdh.runs.run_data import open_run_data
         from scdh.runs.scoring import ScoreOptions, score_run
 
         folder = RunFolder(run)
+        opened = open_run_data(folder, data, root, remaining=remaining)
         if not as_json:
-            print_split_of_run(folder)
+            print_line(f"Split: {opened.protocol.describe()}.")
+        shared: dict[str, Any] = {
+            "source": opened.source,
+            "protocol": opened.protocol,
+            "on_bad_image": on_bad_image,
+        }
         definitions = ScoreOptions("usual" if topk is None else _read_topk(topk), **options)
         run_scores = score_run(
             folder,
             part,
             definitions,
             network=network,
-            on_bad_image=on_bad_image,
             floats=not no_floats,
             outputs=not no_outputs,
+            **shared,
         )
         content, scores = run_scores.to_dict(), run_scores.scores
         if network is None and folder.has_student:
-            student = score_run(folder, part, definitions, network="student", on_bad_image=on_bad_image)
+            student = score_run(folder, part, definitions, network="student", **shared)
             content["student"] = student.to_dict()
         if content["definition"]["topk"] == 5000 and topk is None and not as_json:
             print_note(
@@ -108,9 +120,10 @@ def evaluate(
             )
     elif queries is None or database is None:
         raise ConfigError("Give a run folder, or both --queries and --database.")
-    elif part != "query" or on_bad_image is not None or network is not None or no_floats or no_outputs:
+    elif part != "query" or remaining or no_floats or no_outputs or any((on_bad_image, network, data, root)):
         raise ConfigError(
-            "--part, --from, --on-bad-image, --no-floats and --no-outputs are for runs, not for files of codes."
+            "--part, --from, --data, --root, --remaining, --on-bad-image, --no-floats and --no-outputs are for runs, "
+            "not for files of codes."
         )
     else:
         options |= {"topk": _read_topk(topk), "leave_one_out": leave_one_out}
@@ -127,10 +140,10 @@ def evaluate(
 
 
 def _score_files(queries: Path, database: Path, options: dict[str, Any]) -> tuple[dict[str, Any], "RankingScores"]:
-    from scdh.code_checks import check_same_model
+    from scdh.codes.checks import check_same_model
     from scdh.data.row_names import label_union
     from scdh.evaluation import evaluate as score
-    from scdh.runs.summary import summarise
+    from scdh.runs.summary import caution, summarise
 
     query_codes, query_names = _load_labelled(queries)
     database_codes, database_names = _load_labelled(database)
@@ -150,6 +163,8 @@ def _score_files(queries: Path, database: Path, options: dict[str, Any]) -> tupl
         **options,
     )
     content = {"queries": str(queries), "database": str(database), **summarise(scores)}
+    if (warned := caution(scores.definition["queries"])) is not None:
+        content["caution"] = warned
     if "l_q" in query_codes.metadata:
         content["l_q"] = float(query_codes.metadata["l_q"])
     return content, scores
@@ -214,9 +229,13 @@ def _print_scores(content: dict[str, Any], scores: "RankingScores") -> None:
         code_bytes = f"{-(-definition['bits'] // 8):,}" if "bits" in definition else "–"
         sizes = [f"{other['bytes']:,}" if "bytes" in other else code_bytes for other in others.values()]
         cells.insert(0, ["bytes per item", code_bytes, *sizes])
+    intervals = [f"{low:.3f}–{high:.3f}" for low, high in (one["map_interval"] for one in (content, *others.values()))]
+    cells.insert(len(cells) - len(rows) + 1, [f"{name}, 95 % interval over queries", *intervals])
     bits = f", {definition['bits']} bits" if "bits" in definition else ""
     title = f"{definition['queries']:,} queries, {definition['database']:,} items{bits}"
     print_table(columns, cells, title=title, right=columns[1:])
+    if "caution" in content:
+        print_line(content["caution"])
     if "no_floats" in content:
         print_line(f"The float vectors behind these codes are not scored: {content['no_floats']}.")
     if "advice" in content:
@@ -226,7 +245,7 @@ def _print_scores(content: dict[str, Any], scores: "RankingScores") -> None:
         count, items = content["unlabelled_items"], definition["database"]
         print_line(
             f"{count:,} of the {items:,} items have no label, so they count as wrong wherever they are found: compare "
-            "these scores with each other only."
+            "these scores only with each other."
         )
     if "student" in content:
         both = (content, content["student"])
@@ -236,4 +255,4 @@ def _print_scores(content: dict[str, Any], scores: "RankingScores") -> None:
         within = "" if radius is None else f", precision within radius {radius} {precisions}"
         print_line(f"Teacher (above) and student: {name} {maps}{within}.")
     if "run" in content:
-        print_line(f"Written to {Path(content['run']) / content['file']} and {content['per_query']} beside it.")
+        print_line(f"Written to {Path(content['run']) / content['file']} and {content['per_query']}.")

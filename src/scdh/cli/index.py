@@ -1,12 +1,12 @@
-"""``scdh index``: files of codes → one index to search in, in a file or in Milvus."""
+"""``scdh index``: files of codes → one index to search in, in a file or in a search engine."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 from scdh.cli.options import Json, Replace
-from scdh.cli.output import print_json, print_line
+from scdh.cli.output import print_json, print_line, print_note
 from scdh.errors import ConfigError
 
 EXAMPLES = (
@@ -15,12 +15,20 @@ EXAMPLES = (
     "scdh index new.codes --out digits.index --append --renumber",
     "scdh index a.codes b.codes --renumber --out both.index --json",
     "scdh index digits.codes --to milvus://host:19530/digits",
+    "scdh index new.codes --out shop.index --append --renumber --on-duplicate replace",
+    "scdh index --out shop.index --remove 17 --remove SKU-4",
     "scdh index --check digits.index",
 )
 
 
 def index(
-    codes: Annotated[list[Path] | None, typer.Argument(help="Files that `scdh encode` wrote.")] = None,
+    codes: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            help="Files that `scdh encode` wrote; or packed codes of other programs: .npy (uint8 [n, bytes]), or .txt "
+            "with one hexadecimal hash per line and a name after it."
+        ),
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="Index file to write.")] = None,
     to: Annotated[
         str | None,
@@ -33,20 +41,38 @@ def index(
     renumber: Annotated[
         bool, typer.Option("--renumber", metavar="", help="Give new ids to codes whose file is not the first.")
     ] = False,
+    on_duplicate: Annotated[
+        Literal["skip", "replace", "error"] | None,
+        typer.Option(
+            help="What to do with an item that the index holds already: by id, or with --renumber by name (an id is an "
+            "error, a name is reported).",
+            show_default=False,
+        ),
+    ] = None,
+    remove: Annotated[
+        list[str] | None, typer.Option(help="Remove this item from OUT, by its id or its name; may be repeated.")
+    ] = None,
+    remove_from: Annotated[
+        Path | None, typer.Option(help="Remove the items in this text file from OUT, one id or name per line.")
+    ] = None,
     check: Annotated[Path | None, typer.Option(help="Only compare all checksums of this index file.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Put codes into an index file for `scdh search`, or into Milvus.
+    """Put codes into an index file for `scdh search`, or into a search engine; or remove items.
 
-    An id may come only once. Codes of two data sets both count from 0, so putting them together needs --renumber, which
-    counts on from the largest id present. Names and labels go into a file OUT.items-… beside OUT. Killed at any moment,
-    the command leaves the index as it was, or complete with its names; a load into Milvus is continued by the same
-    command. An existing file is never replaced unless --replace says so.
+    Ids are unique. Codes of two data sets both count from 0, so they need --renumber, which continues after the largest
+    id. Names and labels go into a file OUT.items-… next to OUT; move both files together. If the command is killed, the
+    index is unchanged or complete with its names; the same command continues a load into an engine. An existing file is
+    replaced only with --replace.
     """
     if check is not None:
-        if codes or out or to or append or replace or renumber:
+        if codes or out or to or append or replace or renumber or on_duplicate or remove or remove_from:
             raise ConfigError("--check takes no codes and writes nothing; leave the rest out.")
         return _check(check, as_json)
+    if remove or remove_from is not None:
+        if codes or append or replace or renumber or on_duplicate or (out is None) == (to is None):
+            raise ConfigError("--remove needs the index alone: --out FILE, or --to milvus://host:port/collection.")
+        return _remove(out, to or "", remove or [], remove_from, as_json)
     if (out is None) == (to is None):
         raise ConfigError("Say where the codes go: --out FILE, or --to milvus://host:port/collection.")
     if append and replace:
@@ -54,42 +80,90 @@ def index(
     if not codes:
         raise ConfigError("Name at least one file of codes that `scdh encode` wrote.")
     if out is not None:
-        return _write_file(codes, out, append, replace, renumber, as_json)
+        return _write_file(codes, out, append, replace, renumber, on_duplicate, as_json)
+    if on_duplicate is not None:
+        raise ConfigError("--to always replaces items with the same id; leave --on-duplicate out.")
     if append or replace:
         option = "--append" if append else "--replace"
         raise ConfigError(f"--to always adds to an existing collection; leave {option} out.")
-    _load_into_milvus(codes, to or "", renumber, as_json)
+    _load_into_engine(codes, to or "", renumber, as_json)
 
 
-def _write_file(paths: list[Path], out: Path, append: bool, replace: bool, renumber: bool, as_json: bool) -> None:
+def _write_file(
+    paths: list[Path],
+    out: Path,
+    append: bool,
+    replace: bool,
+    renumber: bool,
+    on_duplicate: Literal["skip", "replace", "error"] | None,
+    as_json: bool,
+) -> None:
     from scdh.cli.index_file import write_index
     from scdh.cli.inputs import check_file_writable, check_not_there
     from scdh.codes import HAMMING
-    from scdh.index.milvus.uri import is_milvus_uri
+    from scdh.index.engines import is_engine_address
 
-    if is_milvus_uri(str(out)):
+    if is_engine_address(str(out)):
         raise ConfigError("--out is a file; codes go into a Milvus collection with --to.")
 
     check_file_writable(out)
     if not append:
         check_not_there(out, replace, ", and --append adds to it")
-    built = write_index(paths, out, append=append, renumber=renumber)
+    written = write_index(paths, out, append=append, renumber=renumber, on_duplicate=on_duplicate)
+    built = written.index
     size = out.stat().st_size
     if as_json:
-        print_json({"index": str(out), "items": len(built), "bits": built.bits, "bytes": size})
+        about = {"index": str(out), "items": len(built), "bits": built.bits, "bytes": size}
+        print_json({**about, "already_present": written.present})
         return
+    if written.present:
+        print_note(_present_text(written.present, written.action))
     print_line(f"{out}: {len(built):,} codes of {built.bits} bits, {size:,} bytes.")
     model = "" if built.ranking == HAMMING else " --model RUN"
     print_line(f"Next:\n  scdh search {out}{model} --row {built.ids[0] if len(built) else 0}")
 
 
-def _load_into_milvus(paths: list[Path], uri: str, renumber: bool, as_json: bool) -> None:
+def _present_text(count: int, action: str) -> str:
+    items = "1 item was" if count == 1 else f"{count:,} items were"
+    done = {
+        "skip": "skipped",
+        "replace": "replaced",
+        "add": "added again under new ids; --on-duplicate skip or replace prevents that",
+    }[action]
+    return f"{items} in the index already and {done}."
+
+
+def _remove(out: Path | None, uri: str, items: list[str], file: Path | None, as_json: bool) -> None:
+    from scdh.cli.index_file import read_lines, remove_items
+
+    items = [*items, *([] if file is None else read_lines(file))]
+    if not items:
+        raise ConfigError(f"{file} names no items to remove.")
+    if out is not None:
+        removed, left = remove_items(out, items)
+    else:
+        from scdh.cli.search_queries import id_of_row
+        from scdh.index.engines import engine_of
+
+        with engine_of(uri).open(uri) as engine:
+            ids = sorted({id_of_row(item, None, engine.shown, option="--remove") for item in items})
+            engine.remove(ids)
+            removed, left = len(ids), len(engine)
+            uri = engine.shown
+    name = uri if out is None else str(out)
+    if as_json:
+        print_json({"index": name, "removed": removed, "items": left})
+        return
+    print_line(f"{name}: {removed:,} item{'' if removed == 1 else 's'} removed, {left:,} left.")
+
+
+def _load_into_engine(paths: list[Path], uri: str, renumber: bool, as_json: bool) -> None:
     from scdh.cli.index_file import add_codes, load_codes
-    from scdh.code_checks import check_same_model
     from scdh.codes import HAMMING
+    from scdh.codes.checks import check_same_model
     from scdh.errors import CodesError
     from scdh.index import HammingIndex
-    from scdh.index.milvus import MilvusIndex
+    from scdh.index.engines import engine_of
 
     loaded = load_codes(paths)
     first = loaded[0][1]
@@ -100,7 +174,7 @@ def _load_into_milvus(paths: list[Path], uri: str, renumber: bool, as_json: bool
     local = HammingIndex(first)
     ids = [local.ids if first.ids is None else first.ids]
     ids += [add_codes(local, codes, path, renumber) for path, codes, _ in loaded[1:]]
-    with MilvusIndex.create_or_open(uri, first.bits, first.metadata) as collection:
+    with engine_of(uri).create_or_open(uri, first.bits, first.metadata) as collection:
         name = collection.shown
         check_same_model(collection.metadata, first.metadata, name, str(paths[0]))
         sent = sum(collection.load(codes, numbers) for (_, codes, _), numbers in zip(loaded, ids, strict=True))

@@ -1,30 +1,36 @@
-"""Files of codes put together into one index file, with the names and labels of their rows beside it."""
+"""Index files made of files of codes, and items added to them or removed from them, with names and labels."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
-from scdh.code_checks import check_same_model
 from scdh.codes import Codes
+from scdh.codes.checks import check_same_model
 from scdh.data.name_files import (
     for_new_index,
     load_named_codes,
+    names_of_index,
     remove_other_names,
     save_named_index,
     save_names_to_append,
 )
 from scdh.data.row_names import RowNames, joined
-from scdh.errors import CodesError
+from scdh.errors import CodesError, ConfigError, ExistingIdError
 from scdh.index import HammingIndex
 from scdh.index.store import IndexWriter
 from scdh.label_arrays import no_labels
 
+OnDuplicate = Literal["skip", "replace", "error"]
 CodesFile = tuple[Path, Codes, RowNames | None]
+_NO_IDS = np.empty(0, np.int64)
 
 
 def load_codes(paths: list[Path]) -> list[CodesFile]:
     """Codes of all files, which must have the same bits and model, and names where they have some."""
-    loaded: list[CodesFile] = [(path, *load_named_codes(path)) for path in paths]
+    loaded: list[CodesFile] = [(path, *_load(path)) for path in paths]
     first_path, first, _ = loaded[0]
     for path, codes, _ in loaded[1:]:
         if codes.bits != first.bits:
@@ -33,35 +39,96 @@ def load_codes(paths: list[Path]) -> list[CodesFile]:
     return loaded
 
 
-def write_index(paths: list[Path], out: Path, *, append: bool, renumber: bool) -> HammingIndex:
+def _load(path: Path) -> tuple[Codes, RowNames | None]:
+    """A file of codes; packed rows in .npy; or hexadecimal hashes in .txt, one per line, with a name after a space."""
+    if path.suffix == ".npy" and path.is_file():
+        try:
+            return Codes.from_packed(np.load(path, allow_pickle=False)), None
+        except (OSError, ValueError, EOFError) as error:
+            raise CodesError(f"{path} must be a .npy file of packed rows, uint8 [n, bytes]: {error}") from None
+    if path.suffix == ".txt" and path.is_file():
+        lines = [line.split(maxsplit=1) for line in read_lines(path)]
+        codes = Codes.from_packed([line[0] for line in lines])
+        if not any(len(line) > 1 for line in lines):
+            return codes, None
+        names = [line[1] if len(line) > 1 else "" for line in lines]
+        return codes, RowNames(np.arange(len(lines)), names, no_labels(len(lines)), [])
+    return load_named_codes(path)
+
+
+@dataclass(frozen=True)
+class Written:
+    """An index after items were added.
+
+    Attributes:
+        index: in memory, with all items.
+        present: items to add that the index held already, by their id or, with new ids, by their name.
+        action: "skip", "replace", or "add" if they were added again under new ids.
+    """
+
+    index: HammingIndex
+    present: int
+    action: str
+
+
+def write_index(
+    paths: list[Path], out: Path, *, append: bool, renumber: bool, on_duplicate: OnDuplicate | None = None
+) -> Written:
     """Write the codes of some files into one index file.
 
     Args:
         paths: files of codes.
         out: index file.
         append: add to the index that ``out`` holds; otherwise it is replaced.
-        renumber: give new ids to codes that are not the first, instead of refusing an id that comes twice.
-
-    Returns:
-        The index as written.
+        renumber: assign new ids to codes that are not the first, instead of raising an error if an id exists.
+        on_duplicate: what is done with an item that the index holds already, which is one with the same id, or with
+            ``renumber`` one with the same name. None: "error" for ids; names may repeat and are counted.
 
     Raises:
-        CodesError: if lengths, models or ids do not go together.
+        CodesError: if lengths, models or ids do not fit together.
     """
     loaded = load_codes(paths)
-    if append:
-        _check_append(out, *loaded[0][:2])
-        with IndexWriter(out) as writer:
-            index, added, names = _put_together(HammingIndex.load(out), loaded, out, renumber)
-            # Names first: a search ignores names that the index does not have, but needs those that it has.
-            if names is not None:
-                save_names_to_append(out, writer.metadata, names)
-            writer.add_all(added)
-            remove_other_names(out)
-        return index
-    index, _, names = _put_together(None, loaded, out, renumber)
-    save_named_index(out, index, names)
-    return index
+    if not append:
+        build = _Build(None, out, renumber, on_duplicate, named=any(names is not None for _, _, names in loaded))
+        for one in loaded:
+            build.add(*one)
+        save_named_index(out, build.index, build.names())
+        return build.written()
+    _check_append(out, *loaded[0][:2])
+    with IndexWriter(out) as writer:
+        build = _Build(HammingIndex.load(out), out, renumber, on_duplicate)
+        for one in loaded:
+            build.add(*one)
+        # Names first: a search ignores names that the index does not have, but needs those that it has.
+        if (names := build.names()) is not None:
+            save_names_to_append(out, writer.metadata, names)
+        writer.replace_all(build.removed, build.added)
+        remove_other_names(out)
+    return build.written()
+
+
+def remove_items(out: Path, items: Sequence[str]) -> tuple[int, int]:
+    """Remove items, each given by its id or its name, in one commit.
+
+    Args:
+        out: index file.
+        items: ids or names; a number is taken as an id if the index holds it.
+
+    Returns:
+        The number of items removed, and of those left.
+
+    Raises:
+        ConfigError: if an item is unknown, or several have the same name; then nothing is removed.
+    """
+    from scdh.cli.search_queries import id_of_row
+
+    with IndexWriter(out) as writer:
+        index = HammingIndex.load(out)
+        names = names_of_index(out, index)
+        names = None if names is None else names.take(np.flatnonzero(index.contains(names.ids)))
+        ids = np.unique(np.array([id_of_row(item, names, str(out), option="--remove") for item in items], np.int64))
+        writer.remove(ids)
+        return len(ids), len(writer)
 
 
 def _check_append(out: Path, path: Path, codes: Codes) -> None:
@@ -71,27 +138,93 @@ def _check_append(out: Path, path: Path, codes: Codes) -> None:
     check_same_model(present.metadata, codes.metadata, str(out), str(path))
 
 
-def _put_together(
-    index: HammingIndex | None, loaded: list[CodesFile], out: Path, renumber: bool
-) -> tuple[HammingIndex, list[tuple[Codes, np.ndarray]], RowNames | None]:
-    """The index in memory with all codes, the codes that were added with their ids, and the names of all rows."""
-    parts: list[tuple[Path, np.ndarray, RowNames | None]] = []
-    if index is not None:
-        parts.append((out, index.ids, RowNames.load(out, index.ids, len(index), may_have_more=True)))
-    added = []
-    for path, codes, names in loaded:
-        if index is None:
-            index = HammingIndex(for_new_index(codes))
-            ids = index.ids if codes.ids is None else codes.ids
-        else:
-            ids = add_codes(index, codes, path, renumber)
-        added.append((codes, ids))
-        parts.append((path, ids, names))
-    assert index is not None  # there is at least one file
-    if all(own is None for _, _, own in parts):
-        return index, added, None
-    named = [_numbered_rows(path, len(ids)) if own is None else own for path, ids, own in parts]
-    return index, added, joined(named, np.concatenate([ids for _, ids, _ in parts]))
+@dataclass
+class _Build:
+    """An index in memory to which files are added one by one."""
+
+    started: HammingIndex | None
+    out: Path
+    renumber: bool
+    on_duplicate: OnDuplicate | None
+    named: bool = True
+    parts: list[tuple[Path, np.ndarray, RowNames | None]] = field(default_factory=list)
+    added: list[tuple[Codes, np.ndarray]] = field(default_factory=list)
+    removed: np.ndarray = field(default_factory=_NO_IDS.copy)
+    present: int = 0
+    original: np.ndarray = field(default_factory=_NO_IDS.copy)
+
+    def __post_init__(self) -> None:
+        if self.started is not None:
+            self.original = ids = self.started.ids
+            names = RowNames.load(self.out, ids, len(ids), may_have_more=True)
+            self.parts.append((self.out, ids, names))
+
+    @property
+    def index(self) -> HammingIndex:
+        assert self.started is not None  # there is at least one file
+        return self.started
+
+    def add(self, path: Path, codes: Codes, names: RowNames | None) -> None:
+        if self.started is None:
+            self.started = HammingIndex(for_new_index(codes, named=self.named))
+            self._record(path, codes, self.started.ids if codes.ids is None else codes.ids, names)
+            return
+        same = self._same_items(codes, names)
+        is_present = same >= 0
+        self.present += int(is_present.sum())
+        if is_present.any() and self.on_duplicate == "error" and names is not None and self.renumber:
+            name = names.names[int(np.argmax(is_present))]
+            raise CodesError(
+                f"{self.out} already holds an item called {name!r} ({is_present.sum()} of the {len(codes)} names of "
+                f"{path}); --on-duplicate skip or replace decides what to do."
+            )
+        if is_present.any() and self.on_duplicate in ("skip", "replace"):
+            if self.on_duplicate == "replace":
+                kept_ids, chosen = np.unique(same[is_present], return_index=True)
+                rows = np.flatnonzero(is_present)[chosen]
+                self._remove(kept_ids)
+                self.index.add(_rows(codes, rows, kept_ids), kept_ids)
+                self._record(path, _rows(codes, rows, kept_ids), kept_ids, _renamed(names, rows, kept_ids))
+            new = np.flatnonzero(~is_present)
+            codes, names = _rows(codes, new, None), None if names is None else names.take(new)
+        self._record(path, codes, add_codes(self.index, codes, path, self.renumber), names)
+
+    def _same_items(self, codes: Codes, names: RowNames | None) -> np.ndarray:
+        """The id of the item of the index that each code is of, −1 if there is none."""
+        if not self.renumber and codes.ids is not None:
+            return np.where(self.index.contains(codes.ids), codes.ids, -1)
+        if names is None:
+            return np.full(len(codes), -1)
+        known: dict[str, int] = {}
+        for _, ids, own in self.parts:
+            if own is not None:
+                known.update(zip(own.names, ids.tolist(), strict=True))
+        known.pop("", None)
+        return np.array([known.get(name, -1) for name in names.names], np.int64)
+
+    def _remove(self, ids: np.ndarray) -> None:
+        """Take out items that are replaced."""
+        self.index.remove(ids)
+        self.removed = np.union1d(self.removed, np.intersect1d(ids, self.original))
+        for n, (path, own, names) in enumerate(self.parts):
+            rows = np.flatnonzero(~np.isin(own, ids))
+            self.parts[n] = (path, own[rows], None if names is None else names.take(rows))
+        for n, (codes, own) in enumerate(self.added):
+            rows = np.flatnonzero(~np.isin(own, ids))
+            self.added[n] = (_rows(codes, rows, own[rows]), own[rows])
+
+    def _record(self, path: Path, codes: Codes, ids: np.ndarray, names: RowNames | None) -> None:
+        self.added.append((codes, ids))
+        self.parts.append((path, ids, names))
+
+    def names(self) -> RowNames | None:
+        if all(own is None for _, _, own in self.parts):
+            return None
+        named = [_numbered_rows(path, len(ids)) if own is None else own for path, ids, own in self.parts]
+        return joined(named, np.concatenate([ids for _, ids, _ in self.parts]))
+
+    def written(self) -> Written:
+        return Written(self.index, self.present, "add" if self.on_duplicate is None else self.on_duplicate)
 
 
 def add_codes(index: HammingIndex, codes: Codes, path: Path, renumber: bool) -> np.ndarray:
@@ -102,10 +235,36 @@ def add_codes(index: HammingIndex, codes: Codes, path: Path, renumber: bool) -> 
         ids = np.arange(first, first + len(codes))
     try:
         return index.add(codes, ids)
-    except CodesError as error:
-        if "already holds" not in str(error):
-            raise
-        raise CodesError(f"{str(error).rstrip('.')}, from {path}; --renumber gives new ids.") from None
+    except ExistingIdError as error:
+        message = (
+            f"{str(error).rstrip('.')}, from {path}; --renumber assigns new ids, --on-duplicate skips or replaces."
+        )
+        raise ExistingIdError(message, error.ids) from None
+
+
+def read_lines(path: Path) -> list[str]:
+    """The lines of a text file that are not empty, such as ids, names or hashes.
+
+    Raises:
+        ConfigError: if the file cannot be read.
+    """
+    try:
+        return [line.strip() for line in path.read_text("utf-8").splitlines() if line.strip()]
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} must be a text file with one item per line: {error}.") from None
+
+
+def _rows(codes: Codes, rows: np.ndarray, ids: np.ndarray | None) -> Codes:
+    own = codes.ids if ids is None else ids
+    own = own[rows] if ids is None and own is not None else own
+    return Codes(codes.packed[rows], codes.bits, own, codes.metadata)
+
+
+def _renamed(names: RowNames | None, rows: np.ndarray, ids: np.ndarray) -> RowNames | None:
+    if names is None:
+        return None
+    own = names.take(rows)
+    return RowNames(ids, own.names, own.labels, own.label_names)
 
 
 def _numbered_rows(path: Path, count: int) -> RowNames:

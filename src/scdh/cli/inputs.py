@@ -5,13 +5,17 @@ import os
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from scdh.data.arrays.loose import ItemsSource
-from scdh.data.images.decode import EXTENSIONS
+from scdh.data.images.formats import is_image_name, missing_reader
 from scdh.data.open import open_source
 from scdh.data.source import Source
 from scdh.errors import CodesError, ConfigError, DataError
+
+if TYPE_CHECKING:
+    from scdh.data.row_names import RowNames
+    from scdh.index import HammingIndex
 
 
 def open_inputs(names: list[str], **options: Any) -> Source:
@@ -25,10 +29,14 @@ def open_inputs(names: list[str], **options: Any) -> Source:
         DataError: if an image file is missing, or several names are not all image files.
     """
     options = {option: value for option, value in options.items() if value is not None}
-    other = [name for name in names if not _is_image(name)]
+    other = [name for name in names if not is_image_name(Path(name).name)]
     if other:
         if len(names) > 1:
-            raise DataError(f"Several inputs must all be image files, and {other[0]!r} is none.")
+            remedy = missing_reader(other[0])
+            raise DataError(
+                f"Several inputs must all be image files, but {other[0]!r} is not"
+                + (f" one that can be read: {remedy}." if remedy else ".")
+            )
         return open_source(names[0], **options)
     for option, value in options.items():
         raise DataError(f"Image files cannot use --{option.replace('_', '-')} ({value}).")
@@ -39,7 +47,7 @@ def open_inputs(names: list[str], **options: Any) -> Source:
 
 
 def check_file_writable(path: Path, option: str = "--out") -> None:
-    """Refuse an output file, the value of ``option``, that cannot be written before the work, not after it."""
+    """Check before the work that the output file, the value of ``option``, can be written."""
     if path.is_dir():
         raise DataError(f"{path} is a folder; {option} needs the name of a file.")
     _check_is_text(path)
@@ -47,7 +55,7 @@ def check_file_writable(path: Path, option: str = "--out") -> None:
 
 
 def check_not_there(path: Path, replace: bool, otherwise: str = "") -> None:
-    """Refuse to replace codes or an index, which may be hours of work, unless that is asked for.
+    """Replace codes or an index, which may be hours of work, only if that is asked for.
 
     Args:
         path: file to be written.
@@ -79,7 +87,7 @@ def _contents(path: Path) -> tuple[str, str]:
 
 
 def check_folder_writable(folder: Path) -> None:
-    """Refuse a folder that cannot be made or written to."""
+    """Reject a folder that cannot be made or written to."""
     _check_is_text(folder)
     existing = next((parent for parent in (folder, *folder.parents) if parent.exists()), Path())
     if not existing.is_dir():
@@ -96,5 +104,15 @@ def _check_is_text(path: Path) -> None:
         raise ConfigError(f"Output cannot be written to {path}, which is not UTF-8; choose another name.") from None
 
 
-def _is_image(name: str) -> bool:
-    return Path(name).suffix.lower() in EXTENSIONS
+def open_codes(source: Path) -> "tuple[HammingIndex, RowNames | None]":
+    """The items of an index file or a file of codes, with their names and labels if there are any."""
+    from scdh.data.name_files import is_index_file, load_named_codes, names_of_index
+    from scdh.index import HammingIndex
+
+    if not source.is_file():
+        raise ConfigError(f"There is no index or codes file at {source}.")
+    if is_index_file(source):
+        index = HammingIndex.load(source)
+        return index, names_of_index(source, index)
+    codes, names = load_named_codes(source)
+    return HammingIndex(codes), names

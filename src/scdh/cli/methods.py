@@ -11,7 +11,6 @@ from scdh.cli.completion import complete_method
 from scdh.cli.options import Json
 from scdh.cli.output import print_json, print_line, print_note, print_table
 from scdh.errors import ConfigError
-from scdh.ranking_names import HAMMING
 
 EXAMPLES = ("scdh methods", "scdh methods scdh", "scdh methods --json")
 OWN = "the paper's own"
@@ -53,7 +52,7 @@ def methods(
 
 def describe_all() -> list[dict[str, Any]]:
     """Descriptions of all methods: by group, trained ones first, then by year and name."""
-    from scdh.methods.declared import method_names
+    from scdh.methods.registry import method_names
 
     descriptions = []
     for method in method_names():
@@ -68,10 +67,10 @@ def describe(name: str) -> dict[str, Any]:
     """A method's own description, and its settings with their defaults, ready for JSON."""
     from dataclasses import asdict
 
-    from scdh.methods.declared import declared
-    from scdh.methods.explained import explained
+    from scdh.methods.explanation import explanation_of
+    from scdh.methods.registry import method_class
 
-    method = declared(name)
+    method = method_class(name)
     settings = [
         {"name": key, "default": field.get_default(call_default_factory=True), "what": field.description or ""}
         for key, field in method.Settings.model_fields.items()
@@ -80,7 +79,7 @@ def describe(name: str) -> dict[str, Any]:
         "name": name,
         **asdict(method.about),
         "group": group_of(name, method.about.kind),
-        **asdict(explained(name)),
+        **asdict(explanation_of(name)),
         "labels": list(method.about.labels),
         "needs_labels": method.needs_labels,
         "trained": method.learns_by_gradient,
@@ -149,6 +148,8 @@ def _print_list(descriptions: list[dict[str, Any]]) -> None:
 
 def _remarks(description: dict[str, Any]) -> str:
     """What differs from the publication, and what else to know before choosing."""
+    from scdh.codes import HAMMING
+
     remarks = [description["differs"] or "nothing differs"]
     if description["needs_labels"] and len(description["labels"]) == 1:
         remarks.append(f"{description['labels'][0]}-label data only")
@@ -196,6 +197,8 @@ def suited_text(suited: dict[str, dict[str, Any]]) -> str:
 
 def ranking_text(ranking: str) -> str:
     """How codes are searched that another distance than the Hamming distance ranks; "" where that does."""
+    from scdh.codes import HAMMING
+
     if ranking == HAMMING:
         return ""
     return (

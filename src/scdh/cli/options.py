@@ -6,8 +6,8 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from scdh.engine_names import Engine
 from scdh.errors import ConfigError
+from scdh.model import Engine
 
 Root = Annotated[
     Path | None,
@@ -40,7 +40,8 @@ BatchSize = Annotated[
 ]
 Workers = Annotated[int | None, typer.Option(help="Processes that decode images (default: by the machine).")]
 Replace = Annotated[
-    bool, typer.Option("--replace", metavar="", help="Replace the file OUT; without it, a file that exists is refused.")
+    bool,
+    typer.Option("--replace", metavar="", help="Replace the file OUT; without it, a file that exists is an error."),
 ]
 Device = Annotated[
     str | None,
@@ -66,8 +67,23 @@ From = Annotated[
 ]
 
 
+MovedData = Annotated[
+    str | None,
+    typer.Option("--data", help="The run's data at another place (default: where they were).", show_default=False),
+]
+MovedRoot = Annotated[
+    Path | None, typer.Option("--root", help="The run's data.root at another place.", show_default=False)
+]
+Remaining = Annotated[
+    bool,
+    typer.Option(
+        "--remaining", metavar="", help="If files were added, renamed or removed, score those that are still there."
+    ),
+]
+
+
 def use_device(name: str | None) -> None:
-    """Run the networks of this command on the device of ``--device``; one that cannot be used is refused at once."""
+    """Run the networks of this command on the device of ``--device``; one that cannot be used is rejected at once."""
     if name is not None:
         from scdh.nets.device import choose_device
 
@@ -81,7 +97,7 @@ def data_settings(source: str | None, **options: str | Path | None) -> dict[str,
 
 
 def read_settings(texts: Iterable[str]) -> dict[str, Any]:
-    """Settings by dotted key of ``--set KEY=VALUE``; a key given twice is refused."""
+    """Settings by dotted key of ``--set KEY=VALUE``; a key given twice is rejected."""
     from scdh.config import split_override
 
     pairs = (pair for text in texts for pair in _flatten(*split_override(text)))
@@ -98,7 +114,7 @@ def _flatten(key: str, value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def read_tuned_values(texts: Iterable[str]) -> dict[str, list[Any]]:
-    """Values to try by dotted key of ``--tune KEY=VALUE,VALUE``; a key given twice is refused."""
+    """Values to try by dotted key of ``--tune KEY=VALUE,VALUE``; a key given twice is rejected."""
     return unique_keys((_split_tuned_values(text) for text in texts), "--tune")
 
 
@@ -122,7 +138,7 @@ def unique_keys(pairs: Iterable[tuple[str, Any]], option: str) -> dict[str, Any]
 
 
 def merge_settings(from_options: Mapping[str, Any], from_set: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings of named options and of ``--set`` together; a key that both give is refused."""
+    """Settings of named options and of ``--set`` together; a key that both give is rejected."""
     for key in from_options:
         if key in from_set:
             raise ConfigError(f"{key} is given twice, by an option and by --set; give it once.")

@@ -32,7 +32,7 @@ def quantise(
     data: Annotated[
         str | None,
         typer.Argument(
-            help="Images to calibrate on, as for `scdh train` (default: those that the run was trained on).",
+            help="Images to calibrate on, or the run's data at another place (default: what the run was trained on).",
             autocompletion=complete_data,
             show_default=False,
         ),
@@ -51,9 +51,7 @@ def quantise(
         typer.Option(help="What to do with an image that cannot be read (default: as in training, else fail)."),
     ] = None,
     workers: Workers = None,
-    replace: Annotated[
-        bool, typer.Option("--replace", metavar="", help="Replace the model in OUT; without it, it is refused.")
-    ] = False,
+    replace: Annotated[bool, typer.Option("--replace", metavar="", help="Replace the model in OUT.")] = False,
     device: Device = None,
     as_json: Json = False,
 ) -> None:
@@ -63,18 +61,18 @@ def quantise(
     images are compared: how many bits differ, and MAP of both where there are labels. Queries of a run are never used.
 
     `encode`, `search`, `index` and `serve` take the new model as any other. Its codes have a fingerprint of their own,
-    and are refused beside those of the float32 model. docs/encode.md has measurements.
+    and cannot be mixed with those of the float32 model. docs/encode.md has measurements.
     """
     from scdh.cli.inputs import check_folder_writable, open_inputs
     from scdh.errors import ConfigError
-    from scdh.hub import has_model
-    from scdh.model_description import read_description
-    from scdh.model_folder import refuse_other_things
-    from scdh.quantisation import INT8
+    from scdh.model.description import read_description
+    from scdh.model.folder import reject_other_content
+    from scdh.model.hub import has_model
+    from scdh.nets.quantisation import INT8
     from scdh.runs.data_options import data_options
     from scdh.runs.folder import RunFolder
-    from scdh.runs.protocol import source_of
     from scdh.runs.quantising import choose_rows, quantise_and_compare
+    from scdh.runs.run_data import open_run_data
 
     use_device(device)
     check_folder_writable(out)
@@ -82,7 +80,7 @@ def quantise(
         raise ConfigError(f"{str(out)!r} holds a float32 model, which --out never replaces; choose another folder.")
     if has_model(out) and not replace:
         raise ConfigError(f"{str(out)!r} holds an INT8 model already; --replace replaces it.")
-    refuse_other_things(out)
+    reject_other_content(out)
     run, hasher = RunFolder.of_model(model), RunFolder(model).load_model(network)
     options = {
         "root": root,
@@ -94,13 +92,16 @@ def quantise(
         source, words = open_inputs([data], **options), [data, *data_options(options)]
     elif run.protocol_file.exists():
         for option, value in options.items():
-            if value is not None:
+            if value is not None and option != "root":
                 raise ConfigError(f"--{option.replace('_', '-')} is for DATA, which is not given.")
-        settings = run.config().data
+        opened = open_run_data(run, root=root)
+        settings = opened.config.data
         on_bad_image = on_bad_image or settings.on_bad_image
-        source, words = source_of(run.config()), [settings.source, *data_options(settings.model_dump())]
+        source, words = opened.source, [settings.source, *data_options(settings.model_dump())]
     else:
-        raise ConfigError(f"{model!r} has no run that tells its data; name images to calibrate on after it.")
+        raise ConfigError(
+            f"{model!r} is not in a run folder, so its data are unknown; name images to calibrate on after it."
+        )
     chosen = choose_rows(run, source, images, seed)
     quantised, found = quantise_and_compare(
         hasher, source, chosen, workers=workers, on_bad_image=on_bad_image or "fail"
@@ -123,7 +124,7 @@ def quantise(
     if found.speed is not None:
         print_line(f"OpenVINO computes {found.speed:.1f} times as many images per CPU second as in float32.")
     print_line(
-        "Its codes must not be mixed with those of the float32 model: encode all images anew.\nNext:\n  "
+        "Its codes must not be mixed with those of the float32 model: encode all images again.\nNext:\n  "
         + join(["scdh", "encode", str(out), *words, "--out", "int8.codes"])
     )
 

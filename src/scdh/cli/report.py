@@ -5,9 +5,8 @@ from typing import Annotated
 
 import typer
 
-from scdh.cli.options import Device, Json, use_device
+from scdh.cli.options import Device, Json, MovedData, MovedRoot, Remaining, use_device
 from scdh.cli.output import print_json, print_line
-from scdh.errors import ConfigError
 
 EXAMPLES = (
     "scdh report runs/digits",
@@ -21,6 +20,9 @@ def report(
     out: Annotated[
         Path | None, typer.Option(help="HTML file to write (report.html in the run's folder).", show_default=False)
     ] = None,
+    data: MovedData = None,
+    root: MovedRoot = None,
+    remaining: Remaining = False,
     no_floats: Annotated[
         bool,
         typer.Option("--no-floats", metavar="", help="Leave out the scores of the float vectors behind the codes."),
@@ -30,20 +32,18 @@ def report(
 ) -> None:
     """Write one HTML page about a run: scores, curves, bits, hits as pictures (failures first), confused labels.
 
-    Everything is inside the file, pictures too, so it can be mailed. Codes and features that earlier commands left are
-    read, not computed again; scores are written as by `scdh evaluate`. A run without queries shows its validation rows,
-    or only its codes.
+    Everything is inside the file, pictures too, so it can be mailed. Stored codes and features are read, not computed
+    again; scores are written as by `scdh evaluate`. A run without queries shows its validation rows, or only its codes.
     """
     use_device(device)
-    from importlib.util import find_spec
+    from scdh.extras import check_installed
 
-    if find_spec("jinja2") is None:
-        raise ConfigError("The page needs jinja2: pip install jinja2.")
+    check_installed("The page", "jinja2", "matplotlib")
     from scdh.cli.inputs import check_file_writable
     from scdh.experiments.report.page import PAGE, write_report
 
     check_file_writable(run / PAGE if out is None else out)
-    path, contents = write_report(run, out, floats=not no_floats)
+    path, contents = write_report(run, out, floats=not no_floats, data=data, root=root, remaining=remaining)
     ranked = contents.ranked
     floats = None if ranked is None else ranked.scores.floats
     if as_json:

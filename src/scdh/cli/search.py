@@ -1,7 +1,8 @@
 """``scdh search``: the nearest items of an index for images, codes, or an item of the index itself."""
 
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -11,8 +12,7 @@ from scdh.errors import CodesError, ConfigError
 
 if TYPE_CHECKING:
     from scdh.data.row_names import RowNames
-    from scdh.index import HammingIndex
-    from scdh.index.milvus import MilvusIndex
+    from scdh.index.search_index import SearchIndex
 
 EXAMPLES = (
     "scdh search digits.index --row 0",
@@ -53,7 +53,10 @@ def search(
     radius: Annotated[int | None, typer.Option(help="Only items at most this many bits away.")] = None,
     rank: Annotated[
         Literal["bits", "outputs"],
-        typer.Option(help="With --model: by bits that differ, or by the query's real outputs, which is more accurate."),
+        typer.Option(
+            help="With --model: by bits that differ, or by the query's real outputs, which gains with few bits and can "
+            "lose with 32 and more (see docs/search.md)."
+        ),
     ] = "bits",
     label: Annotated[
         list[str] | None, typer.Option(help="Only items with this label; may be given several times.")
@@ -72,7 +75,10 @@ def search(
     engine: EngineName = "auto",
     as_json: Json = False,
 ) -> None:
-    """Find the nearest items, by Hamming distance or by a distance of the model's own; ties are ordered by id.
+    """Find the nearest items, by Hamming distance or by a distance of the model's own.
+
+    The query's own item comes first. Items at the same distance are ordered by the query's real outputs if --model
+    encodes it, otherwise by id. Codes mean "same label", not "looks most alike".
 
     Where a list ends within a tie, a line below it says how many more items are at that distance. --html writes the
     hits as a page with pictures: of items whose names are image files, or of the rows of --data. --rank outputs sums
@@ -89,7 +95,7 @@ def search(
         given = "--radius counts bits" if model is not None else "codes alone have none"
         raise ConfigError(f"--rank outputs needs the real outputs of queries that --model encodes; {given}.")
     _check_page(html, data)
-    from scdh.cli.search_hits import Search, describe_hits, print_hits
+    from scdh.cli.search_hits import SearchRequest, describe_hits, print_hits
     from scdh.cli.search_queries import (
         encoded_queries,
         id_of_row,
@@ -111,8 +117,10 @@ def search(
         queries = encoded_queries(model or "", inputs, searched, index_name, keep_outputs=wants, engine=engine)
     if model is not None and not inputs:
         queries = ranked_by_model(queries, model, searched, index_name)
+    if row_id is None:
+        queries = replace(queries, items=row_names)
     allowed = None if not label else ids_with_labels(row_names, label, index_name)
-    search_for = Search(searched, k, radius, allowed, left_out=row_id)
+    search_for = SearchRequest(searched, k, radius, allowed, left_out=row_id)
     found = search_for.find(queries)
     if html is not None:
         from scdh.cli.search_page import write_hits
@@ -140,7 +148,7 @@ def search(
 
 
 def _check_page(html: Path | None, data: str | None) -> None:
-    """Refuse what cannot be written before the work, not after it."""
+    """Reject what cannot be written before the work, not after it."""
     if html is None:
         if data is not None:
             raise ConfigError("--data is for the pictures of --html; give that too.")
@@ -172,8 +180,8 @@ def _check_query(inputs: list[str], model: str | None, codes: Path | None, row: 
     if not given and model is not None:
         raise ConfigError("--model needs an image to encode (or, for a distance of its own, --row or --codes).")
     if len(given) != 1:
-        got = " and ".join(given) or "none"
-        raise ConfigError(f"The query is one of an image with --model, --codes and --row, not {got}.")
+        got = f"Give one query, not {' and '.join(given)}" if given else "Give a query"
+        raise ConfigError(f"{got}: an image with --model RUN, a file with --codes, or an item with --row ID.")
 
 
 def _check_one_row(row: list[str] | None) -> None:
@@ -182,7 +190,7 @@ def _check_one_row(row: list[str] | None) -> None:
 
 
 def _check_ranking(
-    index: "HammingIndex | MilvusIndex",
+    index: "SearchIndex",
     name: str,
     model: str | None,
     inputs: list[str],
@@ -204,22 +212,18 @@ def _check_ranking(
         raise ConfigError(f"{name} is ranked by {ranking}, for which there is no {option}.")
 
 
-def _open_index(name: str, names: Path | None) -> "tuple[HammingIndex | MilvusIndex, RowNames | None]":
+def _open_index(name: str, names: Path | None) -> "tuple[SearchIndex, RowNames | None]":
     """The index, and the names of its rows if there are any."""
-    from scdh.data.name_files import load_names, names_of_index
-    from scdh.index import HammingIndex
-    from scdh.index.milvus.uri import is_milvus_uri
+    from scdh.data.name_files import index_names_file, is_missing_names, load_names, names_of_index
+    from scdh.index.engines import is_engine_address, open_index
 
-    index: Any
+    index = open_index(name)
     row_names = None
-    if is_milvus_uri(name):
-        from scdh.index.milvus import MilvusIndex
-
-        index = MilvusIndex.open(name)
-    else:
-        index = HammingIndex.load(name)
-        if names is None:
-            row_names = names_of_index(Path(name), index)
+    if names is None and not is_engine_address(name):
+        row_names = names_of_index(Path(name), index)
+        if is_missing_names(Path(name), index.metadata):
+            file = index_names_file(Path(name), index.metadata).name
+            print_note(f"The names and labels of {name} are missing: there is no file {file} next to it.")
     if names is not None:
         row_names = load_names(names)
         if row_names is None:

@@ -8,20 +8,22 @@ import numpy as np
 from scdh.cli.output import print_line, print_table
 from scdh.codes import Codes
 from scdh.data.row_names import RowNames
-from scdh.index import HammingIndex
+from scdh.index.byte_tables import table_distances
+from scdh.index.kernels.distances import word_columns
+from scdh.index.search_index import SearchIndex
 from scdh.index.ties import items_at, items_at_sum, tie_note
+from scdh.index.weights import weight_tables
 
 if TYPE_CHECKING:
     from scdh.cli.search_queries import SearchQueries
-    from scdh.index.milvus import MilvusIndex
-
-    AnyIndex = HammingIndex | MilvusIndex
 
 DEFAULT_K = 10
+MOST_TIES = 100_000  # items at one distance that are put in order
+MOST_COUNTED = 1 << 32  # pairs that are compared once more for it
 
 
 @dataclass(frozen=True, eq=False)
-class Search:
+class SearchRequest:
     """What is searched, and how.
 
     Args:
@@ -29,10 +31,10 @@ class Search:
         k: nearest items (default: 10, or all within the radius).
         radius: only items at most this many bits away; None: any.
         allowed: ids that may be found; None: all.
-        left_out: id that is no hit, because it is the query.
+        left_out: id to leave out, because it is the query.
     """
 
-    index: "AnyIndex"
+    index: SearchIndex
     k: int | None
     radius: int | None
     allowed: np.ndarray | None
@@ -40,12 +42,10 @@ class Search:
 
     def find(self, queries: "SearchQueries") -> list[tuple[np.ndarray, np.ndarray]]:
         """Ids and distances of the hits of each query, by its real outputs u or its tables where it has some."""
-        from scdh.index.search.rounds import ROUND
+        from scdh.index.search.queries import ROUND
 
-        is_file = isinstance(self.index, HammingIndex)
-        # Progress for many queries; Milvus has none, because its hits come in batches from a server.
         codes = queries.codes
-        options: dict[str, Any] = {"progress": True} if is_file and len(codes) > ROUND else {}
+        options: dict[str, Any] = {"progress": len(codes) > ROUND}
         if self.radius is not None:
             limit = self.k
             hits: Any = self.index.within(codes, self.radius, only=self.allowed, **options)
@@ -57,17 +57,57 @@ class Search:
                 options["weights"] = np.abs(queries.outputs)
             hits = self.index.search(codes, limit + (self.left_out is not None), only=self.allowed, **options)
         per_query = []
-        for query_hits in hits:
+        own_items = queries.own_items()
+        may_count = self.index.abilities.counts and len(self.index) * len(codes) <= MOST_COUNTED
+        for number, query_hits in enumerate(hits):
             ids, distances = query_hits.ids, query_hits.distances
+            if queries.tie_weights is not None and distances.dtype.kind == "i":
+                code, weights = codes[number : number + 1], queries.tie_weights[number]
+                ids, distances = self._ordered_ties(code, weights, ids, distances, may_count)
             others = slice(None) if self.left_out is None else ids != self.left_out
-            per_query.append((ids[others][:limit], distances[others][:limit]))
+            ids, distances = ids[others], distances[others]
+            if (own := own_items.get(number)) is not None and distances.dtype.kind == "i":
+                ids, distances = self._own_first(own, codes[number : number + 1], ids, distances)
+            per_query.append((ids[:limit], distances[:limit]))
         return per_query
 
+    def _ordered_ties(
+        self, code: Codes, weights: np.ndarray, ids: np.ndarray, distances: np.ndarray, may_count: bool
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The hits by (distance, Σ of the query's |u| over the bits that differ, id).
+
+        With ``may_count`` they are chosen among all items at the last distance, otherwise only put in order.
+        """
+        if not len(ids):
+            return ids, distances
+        if self.radius is None and may_count:
+            last = int(distances[-1])
+            if int(self.index.count_within(code, last, only=self.allowed)[0]) <= MOST_TIES:
+                (near,) = self.index.within(code, last, only=self.allowed)
+                ids, distances = near.ids, near.distances
+        if len(ids) > MOST_TIES:
+            return ids, distances
+        sums = table_distances(weight_tables(code, weights[None]), word_columns(self.index.codes_of(ids)))[0]
+        order = np.lexsort((ids, sums, distances))
+        return ids[order], distances[order]
+
+    def _own_first(
+        self, own: int, code: Codes, ids: np.ndarray, distances: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The hits with the query's own item first, if its code is that of the query."""
+        is_held = self.index.contains([own])[0] and (self.allowed is None or own in self.allowed)
+        if own == self.left_out or not is_held or (self.index.codes_of([own]).packed != code.packed).any():
+            return ids, distances
+        others = ids != own
+        return np.append(own, ids[others]), np.append(distances.dtype.type(0), distances[others])
+
     def note(self, queries: "SearchQueries", number: int, distances: np.ndarray) -> str:
-        """What the list of one query's hits leaves out at its last distance; empty if nothing, or in Milvus; sums of
-        outputs are hardly ever equal."""
+        """A sentence about items at the last distance that are not shown.
+
+        Empty if all are shown, if the index cannot count fast, or with outputs, whose sums are hardly ever equal.
+        """
         has_sums = queries.outputs is not None
-        if not isinstance(self.index, HammingIndex) or not len(distances) or has_sums:
+        if not self.index.abilities.counts or not len(distances) or has_sums:
             return ""
         last, own = distances[-1].item(), slice(number, number + 1)
         if queries.byte_tables is not None:
@@ -78,13 +118,12 @@ class Search:
         at_last = int(items_at(self.index, queries.codes[own], [last], self.allowed)[0])
         if self.left_out is not None and last == 0 and (self.allowed is None or self.left_out in self.allowed):
             at_last -= 1
-        return tie_note(last, int((distances == last).sum()), at_last)
+        return tie_note(last, int((distances == last).sum()), at_last, queries.tie_order)
 
     def _is_left_out_at(self, distance: float, query: Codes, tables: np.ndarray) -> bool:
-        """Whether the item that is no hit is at this distance, and would be one."""
+        """Whether the item to leave out is at this distance and may be found."""
         if self.left_out is None or (self.allowed is not None and self.left_out not in self.allowed):
             return False
-        assert isinstance(self.index, HammingIndex)
         (own,) = self.index.search(query, 1, byte_tables=tables, only=[self.left_out])
         return bool(own.distances[0] == distance)
 

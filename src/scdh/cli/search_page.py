@@ -1,14 +1,17 @@
 """``scdh search --html``: the hits of a search as a page with pictures."""
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from scdh.cli.inputs import open_inputs
-from scdh.cli.search_hits import Search
+from scdh.cli.output import print_note
+from scdh.cli.search_hits import SearchRequest
 from scdh.cli.search_queries import SearchQueries
 from scdh.codes import ranking_of
+from scdh.data.images.formats import is_image_name
 from scdh.data.row_names import RowNames
 from scdh.errors import DataError
 from scdh.experiments.pages.labels import label_text
@@ -23,7 +26,7 @@ if TYPE_CHECKING:
 def write_hits(
     path: Path,
     index_name: str,
-    search: Search,
+    search: SearchRequest,
     queries: SearchQueries,
     found: list[tuple[np.ndarray, np.ndarray]],
     row_names: RowNames | None,
@@ -40,7 +43,7 @@ def write_hits(
         row_names: names and labels of the items, where they are known.
         data: data whose rows are the items; None: pictures are those of items whose names are image files.
     """
-    pictures = _Pictures(None if data is None else open_inputs([data]), index_name)
+    pictures = ItemPictures(None if data is None else open_inputs([data]), index_name)
     shown = []
     for n, (ids, distances) in enumerate(found[:MOST_QUERIES]):
         labels, hits = queries.labels(n), []
@@ -64,21 +67,26 @@ def write_hits(
         shown.append(
             SearchedQuery(image, queries.names[n], label_text(sorted(labels)), hits, note, len(ids) - len(hits))
         )
+    pictures.print_missing()
     ranking = ranking_of(search.index.metadata) if queries.outputs is None else WEIGHTED
-    write_hits_page(path, index_name, len(search.index), search.index.bits, ranking, shown, len(found))
+    write_hits_page(
+        path, index_name, len(search.index), search.index.bits, ranking, queries.tie_order, shown, len(found)
+    )
 
 
-class _Pictures:
+class ItemPictures:
     """Pictures of items: rows of a source by id, else image files by name."""
 
     def __init__(self, source: "Source | None", index_name: str) -> None:
         self.source, self.index_name = source, index_name
+        self.asked: set[str] = set()  # names of image files
+        self.missing: set[str] = set()  # those that do not exist
         self._of_row = None if source is None else pictures_of_source(source)
 
     def of_item(self, row_id: int, name: str, *, is_named: bool, scale: int = 1) -> str | None:
         if self.source is None or self._of_row is None:
-            return picture_of_file(name, scale)
-        # Ids are row numbers of the data that were encoded, unless they were given anew: names tell.
+            return self.of_file(name, scale)
+        # Ids are row numbers of the data that were encoded, unless they were renumbered, which the names show.
         own = self.source.item_name(row_id) if row_id < len(self.source) else None
         if own is None or (is_named and Path(own).name != Path(name).name):
             called = "is not there" if own is None else f"is {own!r} there"
@@ -87,13 +95,30 @@ class _Pictures:
             )
         return self._of_row(row_id, scale)
 
+    def of_file(self, name: str, scale: int = 1) -> str | None:
+        """The picture of the image file of this name; None if there is none. Counts the files that do not exist."""
+        if is_image_name(Path(name).name):
+            self.asked.add(name)
+            if not os.path.exists(name):
+                self.missing.add(name)
+                return None
+        return picture_of_file(name, scale)
 
-def _query_picture(queries: SearchQueries, query: int, pictures: _Pictures) -> str | None:
+    def print_missing(self) -> None:
+        """A note about the image files that do not exist, if any."""
+        if self.missing:
+            print_note(
+                f"{len(self.missing)} of the {len(self.asked)} photos do not exist, such as {min(self.missing)!r}; the "
+                "page shows their names. Run the command in the folder that the names start from, or give --data."
+            )
+
+
+def _query_picture(queries: SearchQueries, query: int, pictures: ItemPictures) -> str | None:
     if queries.source is not None:
         assert queries.codes.ids is not None  # codes of a source carry row numbers
         return pictures_of_source(queries.source)(int(queries.codes.ids[query]), 2)
     if pictures.source is not None and queries.row_names is not None:
         row_id, name = int(queries.row_names.ids[query]), queries.names[query]
         is_row = row_id < len(pictures.source) and Path(pictures.source.item_name(row_id)).name == Path(name).name
-        return pictures.of_item(row_id, name, is_named=True, scale=2) if is_row else picture_of_file(name, 2)
-    return picture_of_file(queries.names[query], 2)
+        return pictures.of_item(row_id, name, is_named=True, scale=2) if is_row else pictures.of_file(name, 2)
+    return pictures.of_file(queries.names[query], 2)

@@ -8,19 +8,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from scdh.cli.output import print_note
-from scdh.code_checks import check_same_model
 from scdh.codes import HAMMING, Codes
+from scdh.codes.checks import check_same_model
 from scdh.data.name_files import load_named_codes
 from scdh.data.row_names import RowNames
-from scdh.engine_names import Engine
 from scdh.errors import ConfigError, unknown_name
+from scdh.model import Engine
 
 if TYPE_CHECKING:
     from scdh.data.source import Source
-    from scdh.index import HammingIndex
-    from scdh.index.milvus import MilvusIndex
-
-    AnyIndex = HammingIndex | MilvusIndex
+    from scdh.index.search_index import SearchIndex
 
 MOST_NAMES = 20_000
 
@@ -35,6 +32,8 @@ class SearchQueries:
         row_names: names and labels of the queries, where they are known.
         source: the data that were encoded; None: codes came from a file or the index.
         outputs: u [q, r], the real outputs of the queries, where hits are ranked by them.
+        tie_weights: |u| [q, r] of the queries, which order items at the same distance, where they are known.
+        items: names of the items of the index, which show which of them is the query itself.
         byte_tables: as ``HammingIndex.search`` takes them, where the method ranks by a distance of its own.
     """
 
@@ -44,24 +43,41 @@ class SearchQueries:
     source: "Source | None" = None
     outputs: np.ndarray | None = None
     byte_tables: Callable[[slice], np.ndarray] | None = None
+    tie_weights: np.ndarray | None = None
+    items: RowNames | None = None
+
+    @property
+    def tie_order(self) -> str:
+        """What orders items at the same distance."""
+        return "id" if self.tie_weights is None else "the query's real outputs"
+
+    def own_items(self) -> dict[int, int]:
+        """The id of the item that each query is itself, by its name."""
+        if self.items is None:
+            return {}
+        wanted = {name: number for number, name in enumerate(self.names) if name}
+        pairs = zip(self.items.names, self.items.ids.tolist(), strict=True)
+        return {wanted[name]: item for name, item in pairs if name in wanted}
 
     def labels(self, query: int) -> set[str]:
         """Names of the labels of a query; empty if none are known."""
         return set() if self.row_names is None else set(self.row_names.label_list(query))
 
 
-def id_of_row(row: str, row_names: RowNames | None, index_name: str) -> int:
-    """The id of the item that --row gives: by number if there is such an id, or else by name."""
+def id_of_row(row: str, row_names: RowNames | None, index_name: str, option: str = "--row") -> int:
+    """The id of the item that an option gives: by number if there is such an id, or else by name."""
     number = int(row) if row.removeprefix("-").isdecimal() else None
     named = [] if row_names is None else row_names.ids_of(row)
     has_number = number is not None and row_names is not None and row_names.position(number) is not None
     if number is not None and (has_number or not named):
         others = [row_id for row_id in named if row_id != number]
         if others:
-            print_note(f"--row {row} is the item with id {row}; the one called {row!r} has id {others[0]}.")
+            print_note(f"{option} {row} is the item with id {row}; the one called {row!r} has id {others[0]}.")
         return number
     if row_names is None:
-        raise ConfigError(f"--row needs the id of an item, a whole number, as {index_name} has no names; got {row!r}.")
+        raise ConfigError(
+            f"{option} needs the id of an item, a whole number, as {index_name} has no names; got {row!r}."
+        )
     if not named:
         if len(row_names.names) > MOST_NAMES:  # looking for a similar one would take long
             raise ConfigError(f"No item of {index_name} is called {row!r}; names look like {row_names.names[0]!r}.")
@@ -72,7 +88,7 @@ def id_of_row(row: str, row_names: RowNames | None, index_name: str) -> int:
     return named[0]
 
 
-def query_of_index(index: "AnyIndex", row_id: int, row_names: RowNames | None) -> SearchQueries:
+def query_of_index(index: "SearchIndex", row_id: int, row_names: RowNames | None) -> SearchQueries:
     """The item of an id."""
     codes = index.codes_of([row_id])
     position = None if row_names is None else row_names.position(row_id)
@@ -82,7 +98,7 @@ def query_of_index(index: "AnyIndex", row_id: int, row_names: RowNames | None) -
     return SearchQueries(codes, own.names, own)
 
 
-def queries_of_file(path: Path, index: "AnyIndex", index_name: str) -> SearchQueries:
+def queries_of_file(path: Path, index: "SearchIndex", index_name: str) -> SearchQueries:
     """All codes of a file."""
     codes, row_names = load_named_codes(path)
     check_same_model(index.metadata, codes.metadata, index_name, str(path))
@@ -91,7 +107,7 @@ def queries_of_file(path: Path, index: "AnyIndex", index_name: str) -> SearchQue
 
 
 def encoded_queries(
-    model: str, inputs: list[str], index: "AnyIndex", index_name: str, *, keep_outputs: bool, engine: Engine = "auto"
+    model: str, inputs: list[str], index: "SearchIndex", index_name: str, *, keep_outputs: bool, engine: Engine = "auto"
 ) -> SearchQueries:
     """Image files or data, encoded by the model that made the index; with their real outputs if these are wanted."""
     from scdh.cli.inputs import open_inputs
@@ -104,13 +120,14 @@ def encoded_queries(
     check_same_model(index.metadata, {"model": hasher.fingerprint()}, index_name, model)
     rows = np.arange(len(source))
     batches = hash_outputs_of_rows(hasher, source, rows, workers=0, progress="encoding", engine=engine)
-    kept = KeptOutputs(hasher, batches, always=keep_outputs)
+    kept = KeptOutputs(hasher, batches, always=True)
     codes, row_names = named_codes(hasher, source, kept)
     tables = None if kept.u is None or codes.ranking == HAMMING else hasher.distance_tables(kept.u)
-    return SearchQueries(codes, row_names.names, row_names, source, kept.u if keep_outputs else None, tables)
+    weights = None if kept.u is None or codes.ranking != HAMMING else np.abs(kept.u)
+    return SearchQueries(codes, row_names.names, row_names, source, kept.u if keep_outputs else None, tables, weights)
 
 
-def ranked_by_model(queries: SearchQueries, model: str, index: "AnyIndex", index_name: str) -> SearchQueries:
+def ranked_by_model(queries: SearchQueries, model: str, index: "SearchIndex", index_name: str) -> SearchQueries:
     """Queries of which only codes are known, with the tables of the model's own distance."""
     from scdh.runs.folder import RunFolder
 

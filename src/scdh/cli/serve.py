@@ -1,6 +1,8 @@
 """``scdh serve``: search over HTTP, with a web page."""
 
 import os
+import stat
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -35,7 +37,7 @@ def serve(
     token_file: Annotated[
         Path | None,
         typer.Option(
-            help=f"File with the token for adding and removing items (or {TOKEN_VARIABLE}); without one, nobody can.",
+            help=f"File with the token for adding and removing (or {TOKEN_VARIABLE}); without one, both are off.",
             show_default=False,
         ),
     ] = None,
@@ -65,7 +67,7 @@ def serve(
     """
     from scdh.extras import check_installed
 
-    check_installed("scdh serve", "fastapi", "uvicorn", "prometheus_client", "python_multipart")
+    check_installed("scdh serve", "fastapi", "httptools", "uvicorn", "prometheus_client", "python_multipart")
     use_device(device)
     from scdh.serve.server import address_of, bind, run
     from scdh.serve.settings import LOOPBACK, Limits, Settings
@@ -93,13 +95,13 @@ def serve(
     page = address_of(listener)
     if not is_local:
         print_note("Other machines can reach this service, and reading needs no token; put a proxy with TLS before it.")
-    print_note(f"Loading {model} and {index} …")
     run(
         settings,
         listener,
         drain_seconds=drain,
         opens_browser=open_page,
         when_ready=lambda: print_line(f"Ready: {page} (the API: {page}docs; Ctrl-C stops)"),
+        report=print_note,
     )
 
 
@@ -108,11 +110,15 @@ def _token(file: Path | None) -> str | None:
     if file is None:
         return os.environ.get(TOKEN_VARIABLE) or None
     try:
-        token = file.read_text("utf-8").strip()
+        with open(file, encoding="utf-8") as opened:
+            mode = os.fstat(opened.fileno()).st_mode
+            token = opened.read().strip()
     except UnicodeDecodeError:
-        raise ConfigError(f"{file} holds no token, as it is no text.") from None
+        raise ConfigError(f"The token file {file} must be text.") from None
     if not token:
-        raise ConfigError(f"{file} holds no token, as it is empty.")
+        raise ConfigError(f"The token file {file} is empty.")
+    if sys.platform != "win32" and mode & stat.S_IROTH:
+        print_note(f"Every user of this machine can read the token in {file}; run: chmod o-r {file}")
     return token
 
 

@@ -8,7 +8,6 @@ if TYPE_CHECKING:
     from scdh.config import RunConfig
     from scdh.data.protocol import Protocol
     from scdh.data.source import Source
-    from scdh.runs.folder import RunFolder
 
 
 def print_split(config: "RunConfig", source: "Source | None", *, quiet: bool) -> tuple["Source", dict[str, Any]]:
@@ -24,14 +23,6 @@ def print_split(config: "RunConfig", source: "Source | None", *, quiet: bool) ->
     if not quiet:
         print_line(f"Split: {protocol.describe()}.")
     return source, split_json(protocol)
-
-
-def print_split_of_run(run: "RunFolder") -> None:
-    """Print the split that a run was trained with."""
-    from scdh.data.protocol import Protocol
-
-    if run.config_file.exists() and run.protocol_file.exists():  # else the command itself says what is missing
-        print_line(f"Split: {Protocol.load(run.protocol_file).describe()}.")
 
 
 def split_json(protocol: "Protocol") -> dict[str, Any]:

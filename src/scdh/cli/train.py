@@ -2,15 +2,14 @@
 
 import re
 import time
-from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from scdh.cli.chosen import choices_of, print_alpha_advice, print_found, print_plan, print_settings
+from scdh.cli.chosen import print_alpha_advice, print_found, print_plan, print_settings
 from scdh.cli.completion import complete_data, complete_method, complete_preset
 from scdh.cli.next_commands import next_commands
 from scdh.cli.options import (
@@ -29,13 +28,11 @@ from scdh.cli.options import (
     use_device,
 )
 from scdh.cli.output import Stopped, join_training, print_json, print_line
-from scdh.cli.split_counts import print_split, split_json
-from scdh.errors import ConfigError
+from scdh.cli.split_counts import split_json
 
 if TYPE_CHECKING:
     from scdh.config import RunConfig
-    from scdh.data.source import Source
-    from scdh.hasher import Hasher
+    from scdh.model.hasher import Hasher
     from scdh.training.plan import Plan
 
 EXAMPLES = (
@@ -76,7 +73,7 @@ def train(
     method: Annotated[
         str | None, typer.Option(help="Name of `scdh methods` (scdh).", autocompletion=complete_method)
     ] = None,
-    bits: Annotated[int | None, typer.Option(help="Length of the codes (48).")] = None,
+    bits: Annotated[int | None, typer.Option(help="Length of the codes (32).")] = None,
     seed: Annotated[int | None, typer.Option(help="Decides split, first weights and order (0).")] = None,
     epochs: Annotated[
         int | None, typer.Option(help="Times that training goes through the data (found by trials, else by rows).")
@@ -139,27 +136,28 @@ def train(
     }
     given = {key: value for key, value in options.items() if value is not None}
     settings = merge_settings(given, read_settings(setting or []))
+    from scdh.config import load_config
     from scdh.runs.folder import RunFolder
+    from scdh.training.plan import plan_run
 
-    run, plan = _resolve(preset, config, settings, out if resume else None, trials, refit)
+    resumed = out if resume else None
+    if out is not None and not show_config:
+        RunFolder(out).check_idle()
+        RunFolder(out).reject_earlier_run(resume=resume)
+    plan = plan_run(load_config(preset, config, settings), resumed=resumed, trials=trials, refit=refit)
     if show_config:
-        print_settings(
-            run if plan is None else plan.choices.final(), choices_of(plan, out if resume else None), as_json
-        )
+        print_settings(plan, as_json)
         return
     join_training()
-    folder = out or default_folder(run)
+    folder = out or default_folder(plan.config)
+    if out is None:
+        RunFolder(folder).reject_earlier_run(resume=resume)
     if not as_json:
-        print_line(
-            f"Training {run.method.name} with {run.method.bits} bits on {run.data.source} "
-            f"({run.net.backbone}, {_duration(run, plan)}seed {run.seed}) in {folder}."
-        )
-    source, split = print_split(run, None if plan is None else plan.source, quiet=as_json)
-    if not as_json:
-        print_plan(plan)
-    model, run, seconds = _train(run, plan, source, folder, resume, feature_cache, as_json)
+        print_plan(plan, folder)
+    started = time.perf_counter()
+    model = _run(plan, folder, resume, feature_cache, as_json)
+    seconds = time.perf_counter() - started
     if as_json:
-        choices = choices_of(plan, folder)
         print_json(
             {
                 "run": str(folder),
@@ -168,107 +166,40 @@ def train(
                 "labels": len(model.label_names),
                 "seconds": round(seconds, 3),
                 "info": model.info,
-                **split_json(RunFolder(folder).protocol(source)),  # with --refit other rows than before the trials
-                "choices": [] if choices is None else [asdict(choice) for choice in choices.made],
-                "config": run.model_dump(mode="json"),
+                **split_json(plan.protocol),
+                "choices": [] if plan.choices is None else [asdict(choice) for choice in plan.choices.made],
+                "config": plan.config.model_dump(mode="json"),
             }
         )
         return
     size = f"{model.bits} bits, {len(model.label_names) or 'no'} labels"
     print_line(f"The model is in {RunFolder(folder).model} ({size}, {seconds:.1f} s).")
-    print_alpha_advice(model, choices_of(plan, folder))
+    print_alpha_advice(model, plan.choices)
     print_line("Next:")
-    for command in next_commands(run, folder, model.method.ranking, bool(split["split_counts"]["query"])):
+    for command in next_commands(plan.config, folder, model.method.ranking, bool(len(plan.protocol.query))):
         print_line(f"  {command}")
 
 
-def _train(
-    run: "RunConfig",
-    plan: "Plan | None",
-    source: "Source",
-    folder: Path,
-    resume: bool,
-    feature_cache: Path | None,
-    as_json: bool,
-) -> "tuple[Hasher, RunConfig, float]":
-    """The model, the settings it was trained with, and how many seconds it took to find these and to train."""
+def _run(plan: "Plan", folder: Path, resume: bool, feature_cache: Path | None, as_json: bool) -> "Hasher":
+    """The model; what was found by trials is printed as soon as it is known."""
     from scdh.cli.inputs import check_folder_writable
     from scdh.runs.folder import RunFolder
-    from scdh.training.run import train as train_run
+    from scdh.training.run import run_plan
 
     check_folder_writable(folder)
-    started = time.perf_counter()
+    has_trials = not plan.is_settled
     try:
-        if plan is not None:
-            RunFolder(folder).refuse_earlier_run(resume=resume)
-            run = plan.finish(folder, feature_cache)
-            print_found(plan, as_json)
-        elif not resume:
-            RunFolder(folder).choices_file.unlink(missing_ok=True)  # of a run that was stopped in its trials
-        model = train_run(run, folder, resume=resume, feature_cache=feature_cache, source=source)
+        return run_plan(
+            plan,
+            folder,
+            resume=resume,
+            feature_cache=feature_cache,
+            after_trials=print_found if has_trials and not as_json else None,
+        )
     except KeyboardInterrupt:
         if RunFolder(folder).checkpoint.exists() or RunFolder(folder).choices_file.exists():
             raise Stopped(f"Stopped; `scdh train --resume --out {quote(str(folder))}` goes on") from None
         raise Stopped(f"Stopped before the first epoch was done, so {folder} holds nothing to resume") from None
-    return model, run, time.perf_counter() - started
-
-
-def _duration(run: "RunConfig", plan: "Plan | None") -> str:
-    from scdh.methods.declared import declared
-
-    if plan is not None and "train.epochs" in plan.choices.to_try:
-        return ""
-    return f"{run.train.epochs} epochs, " if declared(run.method.name).learns_by_gradient else ""
-
-
-def _resolve(
-    preset: str | None, file: Path | None, given: Mapping[str, Any], resumed: Path | None, trials: bool, refit: bool
-) -> "tuple[RunConfig, Plan | None]":
-    """The settings of the run and, where neither preset, file nor an earlier run gives them, the plan they are of."""
-    from scdh.config import load_config
-
-    refitted = {"data.train_on_validation": True} if refit else {}
-    if preset is not None or file is not None:
-        return load_config(preset, file, {**given, **refitted}), None
-    from scdh.training.plan import plan_run
-
-    if resumed is not None:
-        plan = _stopped_plan(resumed, given)
-        if plan is not None:
-            plan.choices.refit |= refit
-            return plan.config, plan
-        saved = _saved_settings(resumed)
-        if refit and not saved.get("data.train_on_validation"):
-            raise ConfigError(
-                f"--refit makes a run of its own, and {str(resumed)!r} holds one without it; give another --out."
-            )
-        return load_config(overrides={**saved, **given}), None
-    if "data.source" not in given:
-        raise ConfigError("There is nothing to train on: give --data, --preset or --config (or --resume with --out).")
-    plan = plan_run(given, trials=trials, refit=refit)
-    return plan.config, plan
-
-
-def _stopped_plan(folder: Path, given: Mapping[str, Any]) -> "Plan | None":
-    """The plan of a run that was stopped while it tried settings, before it had any."""
-    from scdh.runs.folder import RunFolder
-    from scdh.training.plan import resumed_plan
-
-    plan = resumed_plan(folder) if RunFolder(folder).is_in_trials else None
-    if plan is not None and given:
-        raise ConfigError(f"The run in {str(folder)!r} was stopped while it tried settings; resume it without others.")
-    return plan
-
-
-def _saved_settings(folder: Path) -> dict[str, Any]:
-    """Settings by dotted key that a run was started with."""
-    from scdh.runs.choices import flat_settings
-    from scdh.runs.folder import RunFolder
-
-    run = RunFolder(folder)
-    if not run.config_file.exists():
-        raise ConfigError(f"There is no run in {str(folder)!r} to resume: it holds no {run.config_file.name}.")
-    return flat_settings(run.saved_settings())
 
 
 def default_folder(run: "RunConfig") -> Path:

@@ -33,7 +33,7 @@ def take_per_class(
         order: int64, row numbers in the order in which they are considered.
         count: rows of each class.
         part: name of the part, for messages.
-        label_names: list of C str for messages, and so that a class without rows is refused.
+        label_names: list of C str for messages, and so that a class without rows is rejected.
         at_most: take all rows of a class that has fewer than ``count``; otherwise that is an error.
 
     Returns:
@@ -90,9 +90,9 @@ def _take_per_label(
 def balanced_order(labels: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """n positions in random order, drawn so that classes come equally often ("balance by sampling").
 
-    One label a row: every class comes equally often (±1); rows of small classes repeat, some rows of large classes are
-    left out. Several labels: a row is drawn in proportion to the mean of 1/frequency of its labels, by evenly spaced
-    draws, so that no row's share is off by more than one. Unlabelled rows come once each.
+    One label per row: every class comes equally often (±1); small classes repeat rows, some rows of large classes
+    are left out. Several labels: a row is drawn in proportion to the mean of 1/frequency of its labels, by evenly
+    spaced draws, so that no row's share is off by more than one. Unlabelled rows come once each.
 
     Args:
         labels: int64 [n] or uint8 multi-hot [n, C].

@@ -50,7 +50,7 @@ def hold_out(
         query_per_class: queries of each class; 0: none; None: what fits.
         validation_per_class: rows of each class taken out of the training rows; 0: none; None: what fits.
         train_per_class: training rows of each class (validation rows among them); None: all but the queries.
-        label_names: list of C str for messages, and so that a class without rows is refused where a number is given.
+        label_names: list of C str for messages, and so that a class without rows is rejected if a number is given.
     """
     notes = []
     if query_per_class is None:
@@ -73,14 +73,17 @@ def hold_out(
 
 
 def _why_no_validation(labels: np.ndarray, train: np.ndarray) -> str:
-    if len(np.unique(_one_class_a_row(labels, train))) == 1:
-        return "no validation, as a single class has nothing to be told apart from"
-    return "too few labelled rows a class to hold some out for validation"
+    if len(np.unique(_one_class_per_row(labels, train))) == 1:
+        return "no validation, as there is only one class"
+    return (
+        f"no validation, as fewer than {VALIDATION_LEAST} rows can be held out (of classes with at least "
+        f"{VALIDATION_LEAST_ROWS} training rows)"
+    )
 
 
 def fitting_queries(labels: np.ndarray, order: np.ndarray) -> np.ndarray:
     """int64, the rows of ``order`` that are held out as queries where no number is given."""
-    classes = _one_class_a_row(labels, order)
+    classes = _one_class_per_row(labels, order)
     sizes = np.bincount(classes)
     counts = _share(sizes, QUERY_SHARE).clip(1, QUERY_MOST_OF_CLASS)
     counts[sizes < QUERY_LEAST_ROWS] = 0
@@ -90,7 +93,7 @@ def fitting_queries(labels: np.ndarray, order: np.ndarray) -> np.ndarray:
 
 def fitting_validation(labels: np.ndarray, order: np.ndarray) -> np.ndarray:
     """int64, the rows of ``order`` (the training rows) that are held out for validation where no number is given."""
-    classes = _one_class_a_row(labels, order)
+    classes = _one_class_per_row(labels, order)
     sizes = np.bincount(classes)
     counts = _share(sizes, VALIDATION_SHARE).clip(VALIDATION_LEAST_OF_CLASS, VALIDATION_MOST_OF_CLASS)
     counts[sizes < VALIDATION_LEAST_ROWS] = 0
@@ -105,7 +108,7 @@ def _share(sizes: np.ndarray, one_in: int) -> np.ndarray:
     return (2 * sizes + one_in) // (2 * one_in)  # rounded, a half upward
 
 
-def _one_class_a_row(labels: np.ndarray, order: np.ndarray) -> np.ndarray:
+def _one_class_per_row(labels: np.ndarray, order: np.ndarray) -> np.ndarray:
     """int64 [len(order)]: the label, or of several labels the rarest, so that each row counts once."""
     if labels.ndim == 1:
         return labels[order].astype(np.int64)
@@ -141,7 +144,7 @@ def _first_of_each_class(classes: np.ndarray, counts: np.ndarray, most: int, *, 
 def _give_back(labels: np.ndarray, order: np.ndarray, held_out: np.ndarray) -> np.ndarray:
     """``held_out`` without the rows that some label needs in training: each label keeps one row or more there.
 
-    With one label a row the counts see to that already; with several, the rows of a label may be held out for others.
+    With one label per row the counts see to that already; with several, the rows of a label may be held out for others.
     """
     if labels.ndim == 1:
         return held_out

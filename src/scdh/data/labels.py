@@ -91,7 +91,7 @@ def encode_array(y: np.ndarray, names: list[str] | None = None, *, what: str = "
 
 
 def as_text(values: np.ndarray) -> np.ndarray:
-    """Text of an array of bytes, numbers or text; bytes that are no UTF-8 stay as they are in names of files."""
+    """Text of an array of bytes, numbers or text; bytes that are not UTF-8 stay as they are in names of files."""
     return np.char.decode(values, "utf-8", "surrogateescape") if values.dtype.kind == "S" else values.astype(str)
 
 
@@ -153,13 +153,13 @@ def labels_like(y: Any, count: int, learned: np.ndarray | None, classes: np.ndar
         raise DataError(f"There must be a label for each of {count} rows, got {'none' if y is None else len(y)}.")
     y = plain_labels(y)
     if learned is not None and (learned.ndim == 2 or is_multi_hot(y)) and learned.shape[1:] != y.shape[1:]:
-        form = f"{learned.shape[1]} columns of 0 and 1" if learned.ndim == 2 else "one label a row"
+        form = f"{learned.shape[1]} columns of 0 and 1" if learned.ndim == 2 else "one label per row"
         raise DataError(f"Labels of shape {list(y.shape)} do not fit those that were learned from, {form}.")
     return y.astype(np.uint8) if is_multi_hot(y) else number_classes(y.reshape(count), classes)[0]
 
 
 def _sort_values(values: Iterable[Any], what: str) -> list[Any]:
-    """Integers by size, then text by alphabet (a column of text may hold both); anything else is refused."""
+    """Integers by size, then text by alphabet (a column of text may hold both); anything else is rejected."""
     values = list(values)
     other = next((v for v in values if not isinstance(v, str | int)), None)
     if other is not None:

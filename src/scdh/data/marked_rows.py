@@ -1,7 +1,7 @@
 """What a source's own split says: which rows train, validate, are queries and are searched.
 
 :mod:`scdh.data.split_words` knows the usual words; settings name others. A row that is marked as a query is never
-anything else, and a word that nobody explains is refused with a question.
+anything else, and a word that no setting explains is rejected with a question.
 """
 
 from collections.abc import Sequence
@@ -97,7 +97,7 @@ def read_marks(source: Source, settings: PartSettings) -> MarkedRows:
     spellings, numbers = np.unique(split, return_inverse=True)
     keys = [word_key(spelling) for spelling in spellings]
     for part, found in words.items():
-        _refuse_missing(source, settings, part, found, keys)
+        _check_parts_exist(source, settings, part, found, keys)
     known = {word for found in words.values() for word in found}
     unknown = [key for key in keys if not (key in known or is_part(key) or key == UNMARKED)]
     if unknown:
@@ -127,7 +127,7 @@ def marked_queries(source: Source, settings: PartSettings) -> tuple[np.ndarray, 
         return np.zeros(len(source), bool), np.zeros(len(source), bool)
     spellings, numbers = np.unique(_split_of(source), return_inverse=True)
     keys = [word_key(spelling) for spelling in spellings]
-    _refuse_missing(source, settings, "query", words, keys)
+    _check_parts_exist(source, settings, "query", words, keys)
     query, usual = (np.array([key in found for key in keys])[numbers.reshape(-1)] for found in (words, (TEST,)))
     return query, usual & ~query
 
@@ -141,10 +141,10 @@ def _split_of(source: Source) -> np.ndarray:
     return np.asarray(source.split, dtype=str)
 
 
-def _refuse_missing(
+def _check_parts_exist(
     source: Source, settings: PartSettings, part: str, words: Sequence[str], keys: Sequence[str]
 ) -> None:
-    """Refuse words that the settings name for a part and no row has; usual words may be missing."""
+    """Reject words that the settings name for a part and no row has; usual words may be missing."""
     given, usual = getattr(settings, part), getattr(PartSettings(), part)
     missing = [word for word in words if word not in keys]
     if missing and given is not None and given != usual:

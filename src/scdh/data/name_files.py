@@ -1,7 +1,7 @@
 """Where names and labels of rows are kept, so that codes never get those of others.
 
 A codes file holds its own: one rename replaces codes, names and labels together. An index grows in place, so its names
-are in a file beside it. The metadata of an index that ``scdh index`` wrote have a random number, which is in the name
+are in a file next to it. The metadata of an index that ``scdh index`` wrote have a random number, which is in the name
 of that file too (``photos.index.items-90b1c35e7f2a4d68``): names are written first, then the index that asks for them,
 and whichever of the two was last, an index finds its own names. Other indexes take ``photos.index.items``.
 """
@@ -19,17 +19,18 @@ import numpy as np
 from scdh.codes import FORMAT as CODES_FORMAT
 from scdh.codes import Codes, read_codes, write_codes
 from scdh.data.name_tensors import has_names, name_tensors, read_name_tensors
-from scdh.data.older_names import read_older_names
 from scdh.data.row_names import RowNames
 from scdh.errors import CodesError
-from scdh.files import open_regular, remove_abandoned
-from scdh.tensor_files import open_tensors, write_tensors
+from scdh.storage.files import open_regular, remove_abandoned
+from scdh.storage.tensor_files import open_tensors, write_tensors
 
 if TYPE_CHECKING:
     from scdh.index import HammingIndex
+    from scdh.index.search_index import SearchIndex
 
 FORMAT = "scdh-items"
 _KEY = "names"  # the entry of an index's metadata that says which names are its own
+_NAMED = "named"  # the entry that says that the index was written with names
 _NUMBER = "[0-9a-f]{16}"
 
 
@@ -39,7 +40,6 @@ def save_named_codes(path: str | os.PathLike[str], codes: Codes, row_names: RowN
     if not np.array_equal(ids, row_names.ids):
         raise CodesError(f"The {len(row_names.ids)} names for {path} have other ids than its {len(codes)} codes.")
     write_codes(path, codes, name_tensors(row_names), {})
-    _older_file(Path(path)).unlink(missing_ok=True)
 
 
 def load_named_codes(path: str | os.PathLike[str]) -> tuple[Codes, RowNames | None]:
@@ -47,12 +47,7 @@ def load_named_codes(path: str | os.PathLike[str]) -> tuple[Codes, RowNames | No
     with open_tensors(path, CODES_FORMAT) as stored:
         codes = read_codes(stored)
         ids = np.arange(len(codes)) if codes.ids is None else codes.ids
-        if has_names(stored):
-            return codes, read_name_tensors(stored, ids)
-        if stored.has_checksums:  # of this version, so a file of names beside it belongs to earlier codes
-            return codes, None
-    row_names = read_names_file(_older_file(Path(path)))
-    return codes, None if row_names is None else matching(row_names, ids, path)
+        return codes, read_name_tensors(stored, ids) if has_names(stored) else None
 
 
 def save_names(row_names: RowNames, path: str | os.PathLike[str]) -> None:
@@ -60,29 +55,24 @@ def save_names(row_names: RowNames, path: str | os.PathLike[str]) -> None:
     path = Path(path)
     if not path.exists():
         raise CodesError(f"There is no codes or index file at {path} to keep names with; write it first.")
-    if not _is_index(path):
+    if not is_index_file(path):
         return save_named_codes(path, Codes.load(path), row_names)
-    file = index_names_file(path, _index_metadata(path))
-    _write_names(row_names, file)
-    _older_file(path).unlink(missing_ok=True)
+    write_names_file(index_names_file(path, _index_metadata(path)), row_names)
 
 
 def load_names(path: str | os.PathLike[str]) -> RowNames | None:
     """Those of a codes or index file; None where there are none."""
     path = Path(path)
     if not path.exists():
-        return read_names_file(_older_file(path))
-    if _is_index(path):
-        return _read_index_names(path, _index_metadata(path))
+        return None
+    if is_index_file(path):
+        return read_names_file(index_names_file(path, _index_metadata(path)))
     return load_named_codes(path)[1]
 
 
 def read_names_file(file: str | os.PathLike[str]) -> RowNames | None:
     """Those of one file that holds names; None if there is no such file."""
     file = Path(file)
-    if file.name.endswith(".json"):
-        older = read_older_names(file)
-        return None if older is None else RowNames(*older)
     if not file.exists():
         return None
     with open_tensors(file, FORMAT) as stored:
@@ -92,7 +82,7 @@ def read_names_file(file: str | os.PathLike[str]) -> RowNames | None:
 def matching(
     row_names: RowNames, ids: np.ndarray, path: str | os.PathLike[str], *, may_have_more: bool = False
 ) -> RowNames:
-    """Those of the rows with these ``ids``, int64 [n], of the file ``path``; refused if they are not all there."""
+    """Those of the rows with these ``ids``, int64 [n], of the file ``path``; rejected if they are not all there."""
     if may_have_more and len(row_names.ids) > len(ids):
         row_names = row_names.take(np.flatnonzero(np.isin(row_names.ids, ids)))
     if not np.array_equal(row_names.ids, ids):
@@ -100,13 +90,18 @@ def matching(
     return row_names
 
 
-def names_of_index(path: Path, index: "HammingIndex") -> RowNames | None:
+def is_missing_names(path: Path, metadata: Mapping[str, str]) -> bool:
+    """Whether an index with these metadata was written with names, but their file is not next to it."""
+    return metadata.get(_NAMED) == "yes" and not index_names_file(path, metadata).exists()
+
+
+def names_of_index(path: Path, index: "SearchIndex") -> RowNames | None:
     """Names for the items of an open index, and possibly of others; None if there are none.
 
     All ids of the index are compared only with names that may be those of another index: the ids of 100 million items
     take 800 MB.
     """
-    row_names = _read_index_names(path, index.metadata)
+    row_names = read_names_file(index_names_file(path, index.metadata))
     if row_names is None or _number(index.metadata) is not None:
         return row_names
     return matching(row_names, index.ids, path, may_have_more=True)
@@ -119,14 +114,15 @@ def index_names_file(path: Path, metadata: Mapping[str, str]) -> Path:
 
 
 def owner_of_names(file: Path) -> Path | None:
-    """The codes or index file whose names a file holds, judged by its name; None if it is no such file."""
-    found = re.fullmatch(rf"(.+)\.items(\.json|-{_NUMBER})?", file.name)
+    """The codes or index file whose names a file holds, judged by its name; None if it is not such a file."""
+    found = re.fullmatch(rf"(.+)\.items(-{_NUMBER})?", file.name)
     return None if found is None else file.with_name(found[1])
 
 
-def for_new_index(codes: Codes) -> Codes:
-    """The codes that a new index begins with: its metadata then say which names are its own."""
-    return Codes(codes.packed, codes.bits, codes.ids, {**codes.metadata, _KEY: secrets.token_hex(8)})
+def for_new_index(codes: Codes, *, named: bool = True) -> Codes:
+    """The codes that a new index begins with: its metadata then say which names are its own, and if it has any."""
+    own = {_KEY: secrets.token_hex(8), **({_NAMED: "yes"} if named else {})}
+    return Codes(codes.packed, codes.bits, codes.ids, {**codes.metadata, **own})
 
 
 def save_named_index(path: Path, index: "HammingIndex", row_names: RowNames | None) -> None:
@@ -134,7 +130,7 @@ def save_named_index(path: Path, index: "HammingIndex", row_names: RowNames | No
     file = index_names_file(path, index.metadata)
     try:
         if row_names is not None:
-            _write_names(row_names, file)
+            write_names_file(file, row_names)
         index.save(path)
     except BaseException:
         # The new index may be there already, if only the folder could not be synced.
@@ -145,40 +141,32 @@ def save_named_index(path: Path, index: "HammingIndex", row_names: RowNames | No
                 file.unlink(missing_ok=True)
         raise
     if row_names is not None and not file.exists():  # another process that wrote this index removed it
-        _write_names(row_names, file)
+        write_names_file(file, row_names)
     remove_other_names(path)
 
 
 def save_names_to_append(path: Path, metadata: Mapping[str, str], row_names: RowNames) -> None:
     """Write the names of an index and of the rows that are added next: rows without a name must never be there."""
-    _write_names(row_names, index_names_file(path, metadata))
+    write_names_file(index_names_file(path, metadata), row_names)
 
 
 def remove_other_names(path: Path) -> None:
     """Remove files of names that the index does not ask for: of earlier indexes there, and of killed writers."""
     with suppress(OSError, CodesError):
-        metadata = _index_metadata(path)
-        own, older = index_names_file(path, metadata), _older_file(path)
-        kept = {own.name, older.name} if _number(metadata) is None and not own.exists() else {own.name}
+        own = index_names_file(path, _index_metadata(path))
         name = re.escape(path.name)
-        names = re.compile(rf"{name}\.items(\.json|-{_NUMBER})?|\.{name}\.items\.json\.old")
+        names = re.compile(rf"{name}\.items(-{_NUMBER})?")
         begun = re.compile(rf"\.({name}\.items(-{_NUMBER})?)\.[0-9]+-[0-9a-f]{{8}}\.tmp")
         for file in path.parent.iterdir():
-            if names.fullmatch(file.name) and file.name not in kept:
+            if names.fullmatch(file.name) and file.name != own.name:
                 file.unlink(missing_ok=True)
             elif found := begun.fullmatch(file.name):
                 remove_abandoned(file.with_name(found[1]))
 
 
-def _write_names(row_names: RowNames, file: Path) -> None:
+def write_names_file(file: Path, row_names: RowNames) -> None:
+    """Write a file that holds names only; :func:`read_names_file` reads it."""
     write_tensors(file, {**name_tensors(row_names), "ids": row_names.ids.astype(np.int64, copy=False)}, FORMAT, {})
-
-
-def _read_index_names(path: Path, metadata: Mapping[str, str]) -> RowNames | None:
-    row_names = read_names_file(index_names_file(path, metadata))
-    if row_names is None and _number(metadata) is None:
-        return read_names_file(_older_file(path))
-    return row_names
 
 
 def _number(metadata: Mapping[str, str]) -> str | None:
@@ -186,7 +174,7 @@ def _number(metadata: Mapping[str, str]) -> str | None:
     return number if re.fullmatch(_NUMBER, number) else None
 
 
-def _is_index(path: Path) -> bool:
+def is_index_file(path: Path) -> bool:
     try:
         with open(path, "rb", opener=open_regular) as handle:
             # Also at the second of its headers: a power cut may tear the first.
@@ -201,8 +189,3 @@ def _index_metadata(path: Path) -> dict[str, str]:
     from scdh.index.store import read_index
 
     return read_index(path, verify=False).metadata
-
-
-def _older_file(path: Path) -> Path:
-    """Where earlier versions kept names."""
-    return path.with_name(path.name + ".items.json")

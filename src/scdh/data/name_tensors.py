@@ -1,11 +1,11 @@
-"""Names and labels of rows ↔ the arrays that a codes file or a file of names holds.
+"""Conversion between names and labels of rows and the arrays of a codes file or names file.
 
-| array                             | what                                                                            |
+| array                             | content                                                                         |
 |-----------------------------------|---------------------------------------------------------------------------------|
-| ``names``, ``name_ends``          | the bytes of all names, and where each of the n names ends                      |
-| ``label_names``, ``label_name_ends`` | the same of the C label names                                                |
-| ``labels``                        | int64 [n], −1 for no label; where rows may have several labels, instead of it:  |
-| ``label_numbers``, ``label_ends`` | the labels of all rows, and where those of each row end                         |
+| ``names``, ``name_ends``          | bytes of all names, and the end offset of each of the n names                   |
+| ``label_names``, ``label_name_ends`` | the same for the C label names                                               |
+| ``labels``                        | int64 [n], −1 for no label; multi-label files have the next two arrays instead  |
+| ``label_numbers``, ``label_ends`` | labels of all rows, and the end offset of each row                              |
 """
 
 import numpy as np
@@ -13,11 +13,11 @@ import numpy as np
 from scdh.data.packed_texts import PackedTexts
 from scdh.data.row_names import RowNames
 from scdh.errors import CodesError, DataError
-from scdh.tensor_files import StoredTensors
+from scdh.storage.tensor_files import StoredTensors
 
 
 def name_tensors(row_names: RowNames) -> dict[str, np.ndarray]:
-    """The arrays of names and labels, without ids."""
+    """Return the arrays of names and labels, without ids."""
     names, label_names = PackedTexts.of(row_names.names), PackedTexts.of(row_names.label_names)
     tensors = {
         "names": names.data,
@@ -33,36 +33,40 @@ def name_tensors(row_names: RowNames) -> dict[str, np.ndarray]:
 
 
 def has_names(stored: StoredTensors) -> bool:
-    """Whether a codes file holds names."""
+    """Return whether a codes file contains names."""
     return "names" in stored
 
 
 def read_name_tensors(stored: StoredTensors, ids: np.ndarray) -> RowNames:
-    """Names and labels of the rows with these ``ids``, int64 [n]."""
+    """Read the names and labels of the rows with the given ``ids``, int64 [n]."""
+    # Errors of ``stored`` already name the file, so the arrays are read outside of the try block.
+    label_keys = ("label_numbers", "label_ends") if "label_numbers" in stored else ("labels",)
+    arrays = {key: stored.read(key) for key in ("names", "name_ends", "label_names", "label_name_ends", *label_keys)}
     try:
-        names = PackedTexts(stored.read("names"), stored.read("name_ends"))
-        label_names = list(PackedTexts(stored.read("label_names"), stored.read("label_name_ends")))
-        is_multi = "label_numbers" in stored
-        labels = _multi_hot(stored, len(label_names)) if is_multi else _checked(stored.read("labels"), len(label_names))
+        names = PackedTexts(arrays["names"], arrays["name_ends"])
+        label_names = list(PackedTexts(arrays["label_names"], arrays["label_name_ends"]))
+        count = len(label_names)
+        if "labels" in arrays:
+            labels = _checked(arrays["labels"], count)
+        else:
+            labels = _multi_hot(arrays["label_numbers"], arrays["label_ends"], count)
         if ids.ndim != 1 or not len(ids) == len(names) == len(labels):
-            raise DataError(f"{len(ids)} ids, {len(names)} names and {len(labels)} labels do not fit together")
+            raise DataError(f"{len(ids)} ids, {len(names)} names and {len(labels)} labels differ in length")
     except (DataError, CodesError, MemoryError) as error:
-        if str(error).startswith(str(stored.path)):
-            raise
-        raise CodesError(f"{stored.path} is damaged: its names make no sense ({str(error).rstrip('.')}).") from None
+        raise CodesError(f"{stored.path} is damaged: its names are invalid ({str(error).rstrip('.')}).") from None
     return RowNames(ids, names, labels, label_names)
 
 
 def _checked(labels: np.ndarray, count: int, least: int = -1) -> np.ndarray:
     if labels.dtype != np.int64 or labels.ndim != 1:
-        raise DataError("labels are not a row of whole numbers")
+        raise DataError("labels are not a one-dimensional array of integers")
     if len(labels) and not least <= labels.min() <= labels.max() < count:
-        raise DataError(f"a label is outside 0 to {count - 1}")
+        raise DataError(f"a label is out of range 0 to {count - 1}")
     return labels
 
 
-def _multi_hot(stored: StoredTensors, count: int) -> np.ndarray:
-    numbers, ends = _checked(stored.read("label_numbers"), count, least=0), stored.read("label_ends")
+def _multi_hot(numbers: np.ndarray, ends: np.ndarray, count: int) -> np.ndarray:
+    numbers = _checked(numbers, count, least=0)
     sizes = np.diff(ends, prepend=0)
     if ends.dtype != np.int64 or ends.ndim != 1 or (sizes < 0).any() or sizes.sum() != len(numbers):
         raise DataError("the labels of rows overlap")

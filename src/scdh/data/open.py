@@ -13,6 +13,8 @@ HUB = "hf:"
 # Options of a table.
 COLUMNS = ("image_column", "vector_column", "label_column", "label_separator", "id_column", "split_column")
 AUTO = "auto"
+DEFAULT_ROOT = "data"
+ROOTED = ("cifar10", "nuswide21", "imagenet1k")  # named data sets that are read from a folder
 EXPECTED = (
     "a name of `scdh datasets` ({names}), a folder of images, a .parquet, .csv, .npy or .npz file (or a "
     "glob of parquet files), or hf:owner/name"
@@ -34,7 +36,7 @@ def open_source(
     labels: str | Path | None = None,
     split_column: str | None = None,
 ) -> Source:
-    """Open images or embeddings of any kind. An option that the kind of data cannot use is refused.
+    """Open images or embeddings of any kind. An option that the kind of data cannot use raises an error.
 
     ======================================  ============================================================================
     spec                                    what it opens
@@ -74,7 +76,7 @@ def open_source(
         A :class:`scdh.data.source.Source`.
 
     Raises:
-        DataError: there is no such data, it is of no known kind, it is damaged, or an option does not fit.
+        DataError: the data do not exist, are of an unknown kind, are damaged, or an option does not fit.
     """
     if not isinstance(spec, str | os.PathLike):
         raise DataError(f"Data are a name or a path, not {spec!r}.")
@@ -94,7 +96,7 @@ def open_source(
     if spec.startswith(HUB):
         from scdh.data.tables.readers import open_hub
 
-        _refuse_unusable(spec, options, *COLUMNS)
+        _check_usable(spec, options, *COLUMNS)
         return open_hub(spec.removeprefix(HUB), **_given(options, COLUMNS))
     files = _find_files(spec)
     kind = files[0].suffix.lower()
@@ -103,40 +105,50 @@ def open_source(
     if kind == ".parquet":
         from scdh.data.tables.readers import open_parquet
 
-        _refuse_unusable(spec, options, "root", *COLUMNS)
+        _check_usable(spec, options, "root", *COLUMNS)
         return open_parquet(files, folder=None if root is None else Path(root), **_given(options, COLUMNS))
     if len(files) > 1:
         raise DataError(f"{spec} matches {len(files)} files; only parquet files can be opened together.")
     if kind == ".csv":
         from scdh.data.tables.readers import open_csv
 
-        _refuse_unusable(spec, options, "root", *COLUMNS)
+        _check_usable(spec, options, "root", *COLUMNS)
         return open_csv(files[0], folder=None if root is None else Path(root), **_given(options, COLUMNS))
     if kind in (".npy", ".npz"):
         from scdh.data.arrays.files import open_embeddings
 
-        _refuse_unusable(spec, options, "labels", *(["split_column"] if kind == ".npz" else []))
+        _check_usable(spec, options, "labels", *(["split_column"] if kind == ".npz" else []))
         return open_embeddings(files[0], None if labels is None else Path(labels), split_column)
-    raise DataError(f"{spec} is not a known kind of data; expected {_expected()}.")
+    raise DataError(_unknown_kind(spec, files[0]))
+
+
+def _unknown_kind(spec: str, file: Path) -> str:
+    from scdh.data.images.formats import is_image_name, missing_reader
+
+    if remedy := missing_reader(file):
+        return f"The image {spec} cannot be read yet: {remedy}."
+    if is_image_name(file.name):
+        return f"{spec} is a single image; give the folder that contains a sub-folder of images per class."
+    return f"{spec} is not a known kind of data; expected {_expected()}."
 
 
 def _open_named(name: str, options: Options) -> Source:
     from scdh.data.named import builtin, cifar10, imagenet, nuswide
 
     if name in ("digits", "digits-images"):
-        _refuse_unusable(name, options)
+        _check_usable(name, options)
         return builtin.open_digits() if name == "digits" else builtin.open_digits_images()
     if name == "groceries":
-        _refuse_unusable(name, options, "label_column")
+        _check_usable(name, options, "label_column")
         label_column = options["label_column"]
         return builtin.open_groceries(None if label_column is None else str(label_column))
-    _refuse_unusable(name, options, "root")
+    _check_usable(name, options, "root")
     openers = {
         "cifar10": cifar10.open_cifar10,
         "nuswide21": nuswide.open_nuswide,
         "imagenet1k": imagenet.open_imagenet,
     }
-    return openers[name](Path(options["root"] or "data"))
+    return openers[name](Path(options["root"] or DEFAULT_ROOT))
 
 
 def _open_directory(folder: Path, options: Options) -> Source:
@@ -145,11 +157,11 @@ def _open_directory(folder: Path, options: Options) -> Source:
     if tables:
         from scdh.data.tables.readers import open_parquet
 
-        _refuse_unusable(str(folder), options, *COLUMNS)
+        _check_usable(str(folder), options, *COLUMNS)
         return open_parquet(tables, **_given(options, COLUMNS))
     from scdh.data.images.folder import open_folder
 
-    _refuse_unusable(str(folder), options)
+    _check_usable(str(folder), options)
     return open_folder(folder)
 
 
@@ -170,8 +182,8 @@ def _given(options: Options, names: tuple[str, ...]) -> dict[str, Any]:
     return {name: options[name] for name in names if options[name] is not None}
 
 
-def _refuse_unusable(spec: str, options: Options, *usable: str) -> None:
-    """Refuse options that this kind of data would ignore."""
+def _check_usable(spec: str, options: Options, *usable: str) -> None:
+    """Raise an error for options that this kind of data would ignore."""
     for option, value in options.items():
         if value is not None and option not in usable:
             accepted = ", ".join(map(option_of, usable)) or "no options"

@@ -9,7 +9,7 @@ from scdh.data.row_texts import RowTexts
 from scdh.errors import CodesError
 
 # File names may hold bytes that are not UTF-8, which Python keeps as lone surrogates; tables may hold other lone
-# surrogates. This writes any str and reads the same one back, where "surrogateescape" refuses the second kind.
+# surrogates. This writes any str and reads the same one back, where "surrogateescape" rejects the second kind.
 _ERRORS = "surrogatepass"
 
 

@@ -1,6 +1,6 @@
 """Which rows are trained on, which are queries and which are searched: drawn with a seed, checked, saved and named.
 
-Published numbers differ because splits were drawn anew at each start, or shared rows between training and queries.
+Published numbers differ because splits were drawn again at each start, or shared rows between training and queries.
 Here a split is an object with a fingerprint; only runs with the same fingerprint can be compared.
 """
 
@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from scdh.checksums import CHECKSUM, is_intact, with_checksum
 from scdh.data.draw import seeded, take_per_class
 from scdh.data.hold_out import hold_out
 from scdh.data.source import Source
 from scdh.errors import DataError
-from scdh.files import read_regular, replacing
 from scdh.label_arrays import is_labelled
+from scdh.storage.checksums import CHECKSUM, is_intact, with_checksum
+from scdh.storage.files import read_regular, replacing
 
 PARTS = ("train", "query", "database", "validation")
 DISJOINT = (("query", "train"), ("query", "database"), ("validation", "train"), ("validation", "query"))
@@ -38,7 +38,8 @@ class Protocol:
         database: int64 row numbers that are searched.
         validation: int64 row numbers for choosing settings and epochs; may be empty. Queries are never used for that.
         source_fingerprint: :meth:`scdh.data.source.Source.fingerprint` of the data the rows belong to.
-        about: str, in words where the parts come from; no part of the fingerprint.
+        about: str, in words where the parts come from; not part of the fingerprint.
+        run_id: str, the run that it was saved for; not part of the fingerprint.
     """
 
     name: str
@@ -49,6 +50,7 @@ class Protocol:
     validation: np.ndarray
     source_fingerprint: str = ""
     about: str = ""
+    run_id: str = ""
 
     def __post_init__(self) -> None:
         for part in PARTS:
@@ -99,7 +101,7 @@ class Protocol:
         return hash(self.fingerprint)
 
     def check(self, n: int) -> "Protocol":
-        """Refuse rows outside a source of ``n`` rows, repeated rows, and rows in two disjoint parts; returns self."""
+        """Reject rows outside a source of ``n`` rows, repeated rows, and rows in two disjoint parts; returns self."""
         for part in PARTS:
             rows = getattr(self, part)
             outside = int(((rows < 0) | (rows >= n)).sum())
@@ -135,7 +137,7 @@ class Protocol:
             seed: which rows these are. With one seed a smaller number keeps a subset of what a larger one keeps.
         """
         if per_class < 1:
-            raise DataError(f"At least 1 row a class must keep its label, not {per_class}.")
+            raise DataError(f"At least 1 row per class must keep its label, not {per_class}.")
         order = seeded(seed, LABELS_STREAM).permutation(self.train)
         train = take_per_class(np.asarray(labels), order, per_class, "labelled", at_most=True)
         if not len(train):
@@ -147,7 +149,7 @@ class Protocol:
                 "so without their label they would be in no part; draw it with train_in_database=True, or name the "
                 "training part in data.database too."
             )
-        about = "; ".join(text for text in (self.about, f"at most {per_class} labels a class") if text)
+        about = "; ".join(text for text in (self.about, f"at most {per_class} labels per class") if text)
         return replace(self, name=f"{self.name}, {per_class} labels a class", train=train, about=about)
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -161,7 +163,7 @@ class Protocol:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Protocol":
-        """Read what :meth:`save` wrote; a file that was changed since then is refused."""
+        """Read what :meth:`save` wrote; a file that was changed since then is rejected."""
         try:
             content = json.loads(read_regular(path))
             if not is_intact(content):  # the fingerprint is of the split alone, not of what is said about it
@@ -210,7 +212,7 @@ class Protocol:
             train_in_database: whether training rows are searched too.
             seed: 0 or more.
             name: name of the protocol.
-            label_names: list of C str for messages, and so that a class without rows is refused.
+            label_names: list of C str for messages, and so that a class without rows is rejected.
             source_fingerprint: fingerprint of the source that the labels come from.
 
         Raises:

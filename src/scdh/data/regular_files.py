@@ -23,7 +23,7 @@ def problem_of_file(path: str | os.PathLike[str]) -> str:
     return f"it is {kind}, not a file"
 
 
-def refuse_unreadable(path: str | os.PathLike[str]) -> None:
-    """Refuse a file of data that is missing, or no file."""
+def check_readable(path: str | os.PathLike[str]) -> None:
+    """Raise an error for a file of data that is missing or not a file."""
     if problem := problem_of_file(path):
         raise DataError(f"{os.fspath(path)} cannot be read: {problem}.")

@@ -127,7 +127,7 @@ class RowNames:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Keep these with the codes or index file ``path``, which must be there; what it had before is replaced.
 
-        A codes file is written anew with the names inside, in one step. Those of an index go into a file beside it.
+        A codes file is written again with the names inside, in one step. Those of an index go into a file next to it.
         """
         from scdh.data.name_files import save_names
 
@@ -160,7 +160,7 @@ class RowNames:
 
     @classmethod
     def read(cls, file: str | os.PathLike[str]) -> "RowNames | None":
-        """Those of one file that holds names, of this version or an earlier one; None if there is no such file."""
+        """Read one file of names; None if the file does not exist."""
         from scdh.data.name_files import read_names_file
 
         return read_names_file(file)

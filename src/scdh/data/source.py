@@ -52,6 +52,7 @@ class Source(ABC):
             word that a setting explains) where the data come divided, else None.
         split_origin: str, where the split was found, for messages.
         split_note: str, what in data without a split looks like one, for messages.
+        has_paths: bool, whether every row is a file, so that ``stable_names`` identify the rows.
         label_advice: str, how such data get labels, for messages.
     """
 
@@ -62,6 +63,7 @@ class Source(ABC):
     split: np.ndarray | None = None
     split_origin: str = "the data's own split"
     split_note: str = ""
+    has_paths: bool = False
     label_advice: str = "give labels with --label-column or --labels"
 
     def __len__(self) -> int:
@@ -89,7 +91,7 @@ class Source(ABC):
 
     def rows_of_parts(self, parts: str | tuple[str, ...]) -> np.ndarray:
         """int64, the sorted rows whose ``split`` is one of ``parts``, in any usual spelling; a part without rows is
-        refused.
+        rejected.
         """
         if self.split is None:
             raise DataError(f"{self.name} does not come divided into parts; draw a protocol instead.")
@@ -176,7 +178,7 @@ class Source(ABC):
 
 
 def _stable_bytes(text: str) -> bytes:
-    """UTF-8, or the bytes that a file's name really has where these are no UTF-8."""
+    """UTF-8, or the bytes that a file's name really has if these are not UTF-8."""
     try:
         return text.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:  # half of a pair of UTF-16, from a file that was written with such

@@ -73,7 +73,7 @@ def marks_parts(column: str, words: Collection[object]) -> bool:
     """Whether a column, or array, that is not called ``split`` holds one, by its name and its different words.
 
     Under any name, words of several parts and nothing else, training and held-out ones among them. Under one of
-    ``OTHER_COLUMNS`` also words of a single part; and other words beside clear ones (train, test, extra), or longer
+    ``OTHER_COLUMNS`` also words of a single part; and other words next to clear ones (train, test, extra), or longer
     ones that tell their part (train2017, val2017): these must be explained, as rows that someone held out never train.
     """
     if len(words) > MOST_WORDS:
@@ -82,8 +82,8 @@ def marks_parts(column: str, words: Collection[object]) -> bool:
     is_usual_name = column.strip().lower() in OTHER_COLUMNS
     if parts and all(map(is_part, parts)):
         return is_usual_name or (TRAIN in parts and bool(parts & {VAL, TEST}))
-    told = {part_of_name(part) for part in parts}
-    return is_usual_name and TRAIN in told and bool(told & {VAL, TEST})
+    meant = {part_of_name(part) for part in parts}
+    return is_usual_name and TRAIN in meant and bool(meant & {VAL, TEST})
 
 
 def note_on_flags(column: str, words: Collection[object]) -> str:
@@ -101,12 +101,12 @@ def note_on_flags(column: str, words: Collection[object]) -> str:
 
 
 def part_of_file(name: str) -> str | None:
-    """The part that a file's name tells ("train-00000-of-00005.parquet", "flowers_test2.parquet"), or None."""
+    """The part that a file's name means ("train-00000-of-00005.parquet", "flowers_test2.parquet"), or None."""
     return part_of_name(name.rpartition(".")[0])
 
 
 def part_of_name(name: str) -> str | None:
-    """The part that a word of a longer name tells ("train images", "TestSet", "shop_val"), or None."""
+    """The part that a word of a longer name means ("train images", "TestSet", "shop_val"), or None."""
     words = re.split(r"[^a-z]+", re.sub("(?<=[a-z])(?=[A-Z])", " ", name).lower())
     words = [word if is_part(word) else re.sub("(set|data)$", "", word) for word in words]
     parts = list(dict.fromkeys(part_name(word) for word in words if is_part(word)))
@@ -118,7 +118,7 @@ def part_of_name(name: str) -> str | None:
 def parts_of_files(names: list[str]) -> list[str] | None:
     """The part that each of several files' names tells; None if they tell none.
 
-    What all names have in common tells nothing. Beside files that are clearly parts, another file's part is the first
+    What all names have in common means nothing. Next to files that are clearly parts, another file's part is the first
     word that not all names have: a setting must explain it.
     """
     pieces = [[piece for piece in re.split(r"[-_. ]+", name.rpartition(".")[0]) if piece] for name in names]

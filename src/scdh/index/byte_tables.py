@@ -48,7 +48,7 @@ def _check(tables: ArrayLike, bits: int, count: int) -> Floats:
         raise CodesError(
             f"Tables must have shape {list(wanted)}, [queries, bytes, 256], got shape {list(values.shape)}."
         )
-    # Of sums as well: entries whose sum is beyond all numbers cannot rank.
+    # This holds for sums too: entries whose sum is not finite cannot rank.
     with np.errstate(over="ignore"):
         is_finite = bool(np.isfinite(np.abs(values).max(2, initial=0.0).sum(1)).all())
     if not is_finite:

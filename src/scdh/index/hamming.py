@@ -13,19 +13,21 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from scdh.code_checks import check_codes, check_ranked_codes, check_ranking
-from scdh.codes import Codes, ranking_of
+from scdh.codes import HAMMING, Codes, ranking_of
+from scdh.codes.checks import check_codes, check_ranked_codes, check_ranking
 from scdh.errors import CodesError, ConfigError
-from scdh.index.arguments import id_row, whole_number
+from scdh.index.arguments import check_distinct, id_row, whole_number
 from scdh.index.byte_tables import ByteTables
 from scdh.index.hits import Hits, RaggedHits
 from scdh.index.kernels.distances import packed_rows, word_columns
 from scdh.index.search import queries, table_sums
 from scdh.index.search.planner import Planner, check_method
-from scdh.index.segments import Segment, add_segment, choose_ids, make_segment, refuse_repeated, remove_ids
+from scdh.index.search_index import Abilities
+from scdh.index.segments import Segment, add_segment, choose_ids, make_segment, remove_ids
 from scdh.index.selection import all_ids, gather_words, select_rows
 
 if TYPE_CHECKING:
+    from scdh.index.duplicates import Groups, Pairs
     from scdh.index.store import StoredArrays, StoredIndex
 
 
@@ -51,6 +53,8 @@ class HammingIndex:
     >>> index.search(Codes.from_bits([[0, 0, 0]]), k=2, only=[10, 20]).ids.tolist()
     [[20, 10]]
     """
+
+    abilities = Abilities(lists_ids=True, counts=True, byte_tables=True)
 
     def __init__(self, codes: Codes, ids: ArrayLike | None = None) -> None:
         check_codes(codes, "The codes of an index")
@@ -89,8 +93,24 @@ class HammingIndex:
         """A copy of all codes with their ids, in ascending order of id."""
         return self.codes_of(self.ids)
 
+    def contains(self, ids: ArrayLike) -> NDArray[np.bool_]:
+        """Whether the index holds each of the ``ids`` int64 [m]: booleans [m]."""
+        wanted = id_row(ids)
+        known = np.zeros(len(wanted), np.bool_)
+        for segment in self._segments:
+            known |= segment.rows_of(wanted) >= 0
+        return known
+
+    def filter_of(self, ids: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """A mask over ``ids`` that is True for these ``ids`` int64 [m]: the fastest ``only`` for repeated searches."""
+        return np.isin(self.ids, ids)
+
     def codes_of(self, ids: ArrayLike) -> Codes:
-        """The codes of the items with these ``ids``, int64 [m] or one id, in their order; unknown ids are refused."""
+        """The codes of the items with these ``ids``, int64 [m] or one id, in their order.
+
+        Raises:
+            UnknownIdError: if an id is unknown.
+        """
         wanted = id_row(ids)
         packed = packed_rows(gather_words(self._segments, wanted, self.bits), self.bits)
         return Codes(packed, self.bits, wanted, self._metadata)
@@ -138,7 +158,7 @@ class HammingIndex:
             CodesError: if an id is unknown or given twice; then nothing is removed.
         """
         removed_ids = id_row(ids)
-        refuse_repeated(removed_ids)
+        check_distinct(removed_ids)
         with self._change_lock:
             self._replace_segments(remove_ids(self._segments, removed_ids))
 
@@ -246,6 +266,46 @@ class HammingIndex:
         radius = min(whole_number(radius, "radius", least=0), self.bits)
         return queries.count_within(select_rows(self._segments, only), word_columns(query_codes), radius)
 
+    def pairs_within(self, radius: int = 2, *, most: int = 10_000_000, progress: bool = False) -> "Pairs":
+        """All pairs of items at a distance of at most ``radius`` from each other.
+
+        Args:
+            radius: the largest distance, in bits, at least 0.
+            most: the largest number of pairs, so that memory stays bounded.
+            progress: whether to show progress on standard error.
+
+        Returns:
+            ``Pairs`` with ids [m, 2] and distances [m], ordered by id.
+
+        Raises:
+            TooManyPairsError: if there are more pairs than ``most``.
+
+        >>> index = HammingIndex(Codes.from_bits([[0, 0, 0], [1, 1, 1], [0, 0, 1]]), ids=[30, 10, 20])
+        >>> index.pairs_within(1).ids.tolist()
+        [[20, 30]]
+        """
+        from scdh.index.duplicates import find_pairs
+
+        check_ranking(self.ranking, "a radius counts bits")
+        radius = min(whole_number(radius, "radius", least=0), self.bits)
+        return find_pairs(self, radius, whole_number(most, "most", least=0), progress)
+
+    def groups_within(self, radius: int = 2, *, progress: bool = False) -> "Groups":
+        """Groups of near-duplicates: the connected components of the pairs within ``radius``.
+
+        Memory does not grow with the number of pairs, so it suits an index with many equal codes.
+
+        Args:
+            radius, progress: as for ``pairs_within``.
+
+        Returns:
+            ``Groups`` of at least two items each, the largest first; iterating gives the ids of each group.
+        """
+        from scdh.index.duplicates import find_groups
+
+        check_ranking(self.ranking, "a radius counts bits")
+        return find_groups(self, min(whole_number(radius, "radius", least=0), self.bits), progress)
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write one file ``path`` that describes itself, whole or not at all; an existing file is replaced.
 
@@ -263,7 +323,7 @@ class HammingIndex:
         Args:
             path: an index file.
             verify: whether to check all of it now. None does so for files up to 64 MB, where it takes no time; larger
-                ones are checked block by block when they are first read, so a later search may refuse damage.
+                ones are checked block by block when they are first read, so a later search may reject damage.
 
         Raises:
             CodesError: if there is no such file, or it is damaged, cut short or of another format.
@@ -276,6 +336,15 @@ class HammingIndex:
         index._set_up(stored.bits, stored.metadata, stored.segments)
         index._source, index._arrays = (Path(path), stored), arrays
         return index
+
+    def warm_up(self) -> None:
+        """Load the compiled loops now that searches would otherwise load after enough work."""
+        from scdh.index.search.warming import load_loops
+
+        load_loops(self.bits, by_tables=self.ranking != HAMMING)
+
+    def close(self) -> None:
+        """Do nothing; an index in memory has no connection to release."""
 
     def refresh(self) -> bool:
         """Take the newest state of the file that the index was loaded from; False if it has that state already.

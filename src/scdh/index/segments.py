@@ -12,9 +12,9 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from scdh.code_arguments import check_ids
 from scdh.codes import Codes
-from scdh.errors import CodesError
+from scdh.codes.arguments import check_ids
+from scdh.index.arguments import check_all_known, check_all_new, check_distinct, ids_after
 from scdh.index.kernels.distances import word_columns
 
 # Segments are merged up to this many rows; larger ones stay as they are.
@@ -22,13 +22,13 @@ MERGED_ROWS = 1 << 20
 
 
 class Guard(Protocol):
-    """Stands before an array that lies in a file: damage is refused when rows are read for the first time."""
+    """Stands before an array that lies in a file: damage is rejected when rows are read for the first time."""
 
     def check(self, rows: NDArray[Any] | None = None) -> None:
-        """Refuse damage in these rows, numbers or a mask; None: in all rows."""
+        """Reject damage in these rows, numbers or a mask; None: in all rows."""
 
-    def refuse_changed(self) -> None:
-        """Refuse a file that was cut short or overwritten: reading such a map would end the process."""
+    def check_unchanged(self) -> None:
+        """Reject a file that was cut short or overwritten: reading such a map would end the process."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +59,7 @@ class Segment:
         return self.rows if self.alive is None else int(np.count_nonzero(self.alive))
 
     def check_words(self, rows: NDArray[Any] | None = None) -> None:
-        """Refuse damage in the codes of these rows, numbers or a mask; None: of all rows."""
+        """Reject damage in the codes of these rows, numbers or a mask; None: of all rows."""
         if self.words_guard is not None:
             self.words_guard.check(rows)
 
@@ -135,7 +135,7 @@ def add_segment(segments: Sequence[Segment], new: Segment) -> tuple[Segment, ...
 
 
 def remove_ids(segments: Sequence[Segment], ids: NDArray[np.int64]) -> tuple[Segment, ...]:
-    """The segments without these ids; refused as a whole if one of them is unknown."""
+    """The segments without these ids; rejected as a whole if one of them is unknown."""
     result = []
     known = np.zeros(len(ids), dtype=np.bool_)
     for segment in segments:
@@ -149,36 +149,22 @@ def remove_ids(segments: Sequence[Segment], ids: NDArray[np.int64]) -> tuple[Seg
         smaller = merge([smaller]) if len(smaller) <= smaller.rows // 2 else smaller
         if smaller.rows:
             result.append(smaller)
-    if not known.all():
-        unknown = ids[~known]
-        raise CodesError(f"The index holds no id {unknown[0]} ({unknown.size} of the ids to remove are unknown).")
+    check_all_known(ids, known)
     return tuple(result)
 
 
 def choose_ids(segments: Sequence[Segment], codes: Codes, ids: ArrayLike | None) -> NDArray[np.int64]:
     """Ids for codes to add: those given, those the codes carry, or the numbers after the largest id."""
     if ids is None and codes.ids is None:
-        first = max((segment.largest_id() for segment in segments), default=-1) + 1
-        if first + len(codes) - 1 > np.iinfo(np.int64).max:
-            raise CodesError("There are no free ids after the largest one present; give ids for the new codes.")
-        return np.arange(first, first + len(codes), dtype=np.int64)
+        return ids_after(max((segment.largest_id() for segment in segments), default=-1), len(codes))
     chosen = codes.ids if ids is None else check_ids(ids, len(codes))
     assert chosen is not None
-    refuse_repeated(chosen)
+    check_distinct(chosen)
     known = np.zeros(len(chosen), dtype=np.bool_)
     for segment in segments:
         known |= segment.rows_of(chosen) >= 0
-    if known.any():
-        first_known = chosen[known][0]
-        raise CodesError(f"The index already holds the id {first_known} ({known.sum()} of the ids to add are known).")
+    check_all_new(chosen, known)
     return chosen
-
-
-def refuse_repeated(ids: NDArray[np.int64]) -> None:
-    ordered = np.sort(ids)
-    repeated = ordered[1:][ordered[1:] == ordered[:-1]]
-    if repeated.size:
-        raise CodesError(f"Each id may be given once, but the id {repeated[0]} is given more than once.")
 
 
 def _ordered(words: NDArray[Any], ids: NDArray[np.int64]) -> Segment:

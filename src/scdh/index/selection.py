@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from scdh.codes import Codes
-from scdh.errors import CodesError
+from scdh.errors import CodesError, UnknownIdError
 from scdh.index.arguments import id_row
 from scdh.index.kernels.distances import word_columns
 from scdh.index.segments import Segment
@@ -37,7 +37,7 @@ def select_rows(segments: tuple[Segment, ...], only: ArrayLike | None) -> list[S
 
 
 def gather_words(segments: tuple[Segment, ...], ids: NDArray[np.int64], bits: int) -> NDArray[Any]:
-    """The codes of these ids as words [words of a code, ids]; refused if an id is unknown."""
+    """The codes of these ids as words [words of a code, ids]; rejected if an id is unknown."""
     words = word_columns(Codes(np.zeros((len(ids), -(-bits // 8)), np.uint8), bits))
     known = np.zeros(len(ids), np.bool_)
     for segment in segments:
@@ -47,7 +47,7 @@ def gather_words(segments: tuple[Segment, ...], ids: NDArray[np.int64], bits: in
         words[:, in_segment] = segment.words[:, rows[in_segment]]
         known |= in_segment
     if not known.all():
-        raise CodesError(f"The index holds no id {ids[~known][0]}; {_span(segments)}.")
+        raise UnknownIdError(f"The index does not contain the id {ids[~known][0]}; {_span(segments)}.", ids[~known])
     return words
 
 

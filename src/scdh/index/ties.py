@@ -7,11 +7,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from scdh.codes import Codes
 from scdh.index.byte_tables import ByteTables
-from scdh.index.hamming import HammingIndex
+from scdh.index.search_index import SearchIndex
 
 
 def items_at(
-    index: HammingIndex,
+    index: SearchIndex,
     query_codes: Codes,
     distances: Sequence[int] | NDArray[np.integer],
     only: ArrayLike | None = None,
@@ -27,6 +27,7 @@ def items_at(
     Returns:
         int64 [q].
 
+    >>> from scdh.index import HammingIndex
     >>> index = HammingIndex(Codes.from_bits([[0, 0], [0, 1], [1, 0]]))
     >>> items_at(index, Codes.from_bits([[0, 0]]), [1]).tolist()
     [2]
@@ -39,7 +40,7 @@ def items_at(
 
 
 def items_at_sum(
-    index: HammingIndex, query_code: Codes, byte_tables: ByteTables, distance: float, only: ArrayLike | None = None
+    index: SearchIndex, query_code: Codes, byte_tables: ByteTables, distance: float, only: ArrayLike | None = None
 ) -> int:
     """The number of items at exactly this distance from one query, by its tables of bytes: lists that grow until they
     end beyond it."""
@@ -51,13 +52,14 @@ def items_at_sum(
         k *= 8
 
 
-def tie_note(distance: float, shown: int, at_distance: int) -> str:
+def tie_note(distance: float, shown: int, at_distance: int, order: str = "id") -> str:
     """One sentence about the last distance of a list of hits; empty if all items at that distance are shown.
 
     Args:
         distance: of the last hit: bits, or a real number.
         shown: hits at that distance in the list.
         at_distance: items at that distance in the index.
+        order: what orders items at the same distance.
 
     >>> tie_note(1, 3, 10)
     '10 items are at distance 1, shown by id; 7 more at the same distance are not shown.'
@@ -67,4 +69,4 @@ def tie_note(distance: float, shown: int, at_distance: int) -> str:
         return ""
     rest = "1 more at the same distance is" if more == 1 else f"{more:,} more at the same distance are"
     number = distance if isinstance(distance, int) else f"{distance:.4f}"
-    return f"{at_distance:,} items are at distance {number}, shown by id; {rest} not shown."
+    return f"{at_distance:,} items are at distance {number}, shown by {order}; {rest} not shown."

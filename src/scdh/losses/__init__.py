@@ -1,25 +1,21 @@
-"""Losses as pure tensor functions, one idea a file, and SCUL as a module for any training loop."""
+"""Losses as pure tensor functions, one idea per file, and SCUL as a module for any training loop."""
 
 from scdh.losses.bounds import multilabel_upper_bound, triplet_ranking_loss, unary_upper_bound
 from scdh.losses.cauchy import cauchy_corner_loss, cauchy_pair_loss
-from scdh.losses.central import central_similarity_loss
-from scdh.losses.consistency import AlignedTargets, consistency_loss, target_loss, teacher_targets
-from scdh.losses.contexts import context_loss
+from scdh.losses.classification import centre_loss, inner_product_loss, squared_hinge_loss, squared_sigmoid_loss
+from scdh.losses.consistency import AlignedTargets, NearestLabels, consistency_loss, target_loss, teacher_targets
 from scdh.losses.cosine import cosine_margin_loss, similar_pair_loss, target_likelihood_loss
-from scdh.losses.distances import euclidean_distances
-from scdh.losses.inner_products import centre_loss, inner_product_loss
-from scdh.losses.neighbours import neighbour_loss, pseudo_label_loss
+from scdh.losses.outputs import euclidean_distances
 from scdh.losses.pairwise import batch_likelihood_loss, contrastive_loss, pair_likelihood_loss
-from scdh.losses.per_class import squared_hinge_loss, squared_sigmoid_loss
-from scdh.losses.polarization import polarization_loss
-from scdh.losses.quantization import quantization_loss
-from scdh.losses.sigmoid_bits import unbalanced_bits_loss, undecided_bits_loss
-from scdh.losses.sign_distance import sign_distance_loss
+from scdh.losses.quantization import quantization_loss, sign_distance_loss, unbalanced_bits_loss, undecided_bits_loss
+from scdh.losses.semi_supervised import graph_context_loss, neighbour_loss, pseudo_label_loss
+from scdh.losses.target_codes import central_similarity_loss, polarization_loss
 from scdh.losses.triplet import triplet_hinge_loss
 from scdh.losses.unary import SemanticClusterUnaryLoss, own_softmax_loss, scul, scul_hinge, scul_own, softmax_loss
 
 __all__ = [
     "AlignedTargets",
+    "NearestLabels",
     "SemanticClusterUnaryLoss",
     "batch_likelihood_loss",
     "cauchy_corner_loss",
@@ -27,10 +23,10 @@ __all__ = [
     "central_similarity_loss",
     "centre_loss",
     "consistency_loss",
-    "context_loss",
     "contrastive_loss",
     "cosine_margin_loss",
     "euclidean_distances",
+    "graph_context_loss",
     "inner_product_loss",
     "multilabel_upper_bound",
     "neighbour_loss",

@@ -11,8 +11,8 @@ from torch import Tensor
 from torch.nn.functional import softplus
 
 from scdh.errors import ConfigError, DataError, unknown_name
-from scdh.losses.distances import euclidean_distances, outputs, outputs_beside
-from scdh.losses.labels import has_label, label_mask, labels_of
+from scdh.losses.label_masks import has_label, label_mask, labels_of
+from scdh.losses.outputs import euclidean_distances, outputs, outputs_as_wide_as
 
 
 def _g(kind: str, margin: float, a: Tensor, b: Tensor) -> Tensor:
@@ -78,7 +78,7 @@ def unary_upper_bound(h: Any, y: Any, centres: Any, g: str = "hinge", margin: fl
         margin: m of the hinge.
     """
     centres = _array(centres, "centres")
-    h = outputs_beside(_array(h, "h"), centres, "centres", "h")
+    h = outputs_as_wide_as(_array(h, "h"), centres, "centres", "h")
     num_classes = len(centres)
     labels, multi = _label_matrix(y, h, num_classes)
     if multi:
@@ -108,7 +108,7 @@ def multilabel_upper_bound(
         margin: m of the hinge.
     """
     centres = _array(centres, "centres")
-    h = outputs_beside(_array(h, "h"), centres, "centres", "h")
+    h = outputs_as_wide_as(_array(h, "h"), centres, "centres", "h")
     labels, _ = _label_matrix(y, h, len(centres))
     n, num_classes = labels.shape
     p = float(labels.double().mean()) if p is None else p

@@ -4,8 +4,8 @@ import torch
 from torch import Tensor
 
 from scdh.losses.cosine import cosines_of
-from scdh.losses.distances import outputs
-from scdh.losses.labels import has_label, labels_of, mean_over_labelled, similar
+from scdh.losses.label_masks import has_label, labels_of, mean_over_labelled, similar
+from scdh.losses.outputs import outputs
 from scdh.losses.pairwise import mean_over_pairs, pairs_of_two
 
 SMALLEST = 1e-6  # added to 1 − cos, as in the authors' release: the loss of two equal dissimilar rows is infinite

@@ -3,8 +3,8 @@
 import torch
 from torch import Tensor
 
-from scdh.losses.distances import full_precision, outputs, outputs_beside, unit_rows
-from scdh.losses.labels import both_labelled, has_label, label_mask, labels_of, mean_over_labelled, similar
+from scdh.losses.label_masks import both_labelled, has_label, label_mask, labels_of, mean_over_labelled, similar
+from scdh.losses.outputs import full_precision, outputs, outputs_as_wide_as, unit_rows
 from scdh.losses.unary import softmax_loss
 
 
@@ -21,7 +21,7 @@ def cosine_margin_loss(u: Tensor, y: Tensor, targets: Tensor, scale: float, marg
     Returns:
         float tensor [], 0 where no row has a label.
     """
-    y = labels_of(y, outputs_beside(u, targets, "targets"))
+    y = labels_of(y, outputs_as_wide_as(u, targets, "targets"))
     cosines = cosines_of(u, targets)
     return softmax_loss(scale * (cosines - margin * label_mask(y, len(targets))), y)
 
@@ -41,7 +41,7 @@ def target_likelihood_loss(u: Tensor, y: Tensor, targets: Tensor, scale: float) 
     Returns:
         float tensor [], 0 where no row has a label.
     """
-    y = labels_of(y, outputs_beside(u, targets, "targets"))
+    y = labels_of(y, outputs_as_wide_as(u, targets, "targets"))
     log_p = (scale * cosines_of(u, targets)).log_softmax(1)
     mask = label_mask(y, len(targets))
     is_likeliest = torch.arange(len(targets), device=u.device) == log_p.argmax(1, keepdim=True)
@@ -65,7 +65,7 @@ def similar_pair_loss(u: Tensor, y: Tensor, stored: Tensor, stored_y: Tensor, se
     Returns:
         float tensor [], 0 where there is no such pair.
     """
-    y = labels_of(y, outputs_beside(u, stored, "stored outputs"))
+    y = labels_of(y, outputs_as_wide_as(u, stored, "stored outputs"))
     stored_y = labels_of(stored_y, stored)
     values = torch.nn.functional.softplus((1 - cosines_of(u, stored.detach())) / 2)
     valid = similar(y, stored_y) & both_labelled(y, stored_y)

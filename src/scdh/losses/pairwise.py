@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize, softplus
 
-from scdh.losses.distances import euclidean_distances, full_precision, outputs, outputs_beside
-from scdh.losses.labels import both_labelled, labels_of, mean_over_labelled, similar
+from scdh.losses.label_masks import both_labelled, labels_of, mean_over_labelled, similar
+from scdh.losses.outputs import euclidean_distances, full_precision, outputs, outputs_as_wide_as
 
 
 def contrastive_loss(u: Tensor, y: Tensor, margin: float, balanced: bool = False) -> Tensor:
@@ -81,7 +81,7 @@ def pair_likelihood_loss(u: Tensor, y: Tensor, stored: Tensor, stored_y: Tensor,
     Returns:
         float tensor [], 0 where there is no pair of labelled rows.
     """
-    y = labels_of(y, outputs_beside(u, stored, "stored outputs"))
+    y = labels_of(y, outputs_as_wide_as(u, stored, "stored outputs"))
     stored_y = labels_of(stored_y, stored)
     with torch.autocast(u.device.type, enabled=False):
         u = full_precision(u)

@@ -4,8 +4,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from scdh.losses.distances import euclidean_distances, full_precision, outputs
-from scdh.losses.labels import both_labelled, labels_of, similar
+from scdh.losses.label_masks import both_labelled, labels_of, similar
+from scdh.losses.outputs import euclidean_distances, full_precision, outputs
 
 
 def triplet_hinge_loss(h: Tensor, y: Tensor, margin: float, squared: bool = True) -> Tensor:

@@ -15,10 +15,10 @@ from torch import Tensor, nn
 from torch.nn.functional import softplus
 
 from scdh.errors import ConfigError, unknown_name
-from scdh.losses.distances import euclidean_distances, full_precision, outputs, outputs_beside
-from scdh.losses.labels import has_label, label_mask, labels_of, mean_over_labelled, sum_over_labels
+from scdh.losses.label_masks import has_label, label_mask, labels_of, mean_over_labelled, sum_over_labels
+from scdh.losses.outputs import euclidean_distances, full_precision, outputs, outputs_as_wide_as
 
-FORMS = ("softmax", "hinge", "own")  # of the cluster loss
+FORMS = ("softmax", "hinge", "own")  # forms of the cluster loss
 
 
 def softmax_loss(scores: Tensor, y: Tensor) -> Tensor:
@@ -44,8 +44,8 @@ def own_softmax_loss(scores: Tensor, y: Tensor) -> Tensor:
     """1/|Y| Σ_{s∈Y} −log[ e^{x_s} / (e^{x_s} + Σ_{t∉Y} e^{x_t}) ]: own labels do not compete; mean over labelled rows.
 
     The softmax over all classes wants each own label to be likelier than the other own labels, too, and can never reach
-    0 where there are several. With one label a row both are the same. Time and memory are O(B·C): each term is
-    log(1 + e^{L − x_s}) with one L = log Σ_{t∉Y} e^{x_t} a row; where all labels are own it is 0.
+    0 if there are several. With one label per row both are the same. Time and memory are O(B·C): each term is
+    log(1 + e^{L − x_s}) with one L = log Σ_{t∉Y} e^{x_t} per row; if all labels are own it is 0.
 
     Args:
         scores: float tensor [B, C], before the softmax.
@@ -74,7 +74,7 @@ def scul(u: Tensor, y: Tensor, centres: Tensor, lam: float) -> Tensor:
     Raises:
         DataError: ``y`` has another shape or type, or a label that no centre belongs to.
     """
-    y = labels_of(y, outputs_beside(u, centres, "centres"))
+    y = labels_of(y, outputs_as_wide_as(u, centres, "centres"))
     distances = euclidean_distances(u, centres)
     cluster = _mean_log_loss(-distances, y)
     return mean_over_labelled(cluster + lam * sum_over_labels(distances, y), has_label(y))
@@ -84,7 +84,7 @@ def scul_own(u: Tensor, y: Tensor, centres: Tensor, lam: float) -> Tensor:
     """1/|Y| Σ_{s∈Y} −log[ e^{−d_s} / (e^{−d_s} + Σ_{t∉Y} e^{−d_t}) ] + λ Σ_{s∈Y} d_s; mean over the labelled rows.
 
     As :func:`scul`, but own labels do not compete with each other (:func:`own_softmax_loss`). Not from the paper; with
-    one label a row it is :func:`scul`.
+    one label per row it is :func:`scul`.
 
     Args:
         u: float tensor [B, r], outputs of the hash layer.
@@ -98,7 +98,7 @@ def scul_own(u: Tensor, y: Tensor, centres: Tensor, lam: float) -> Tensor:
     Raises:
         DataError: ``y`` has another shape or type, or a label that no centre belongs to.
     """
-    y = labels_of(y, outputs_beside(u, centres, "centres"))
+    y = labels_of(y, outputs_as_wide_as(u, centres, "centres"))
     distances = euclidean_distances(u, centres)
     cluster = _own_label_losses(-distances, y)
     return mean_over_labelled(cluster + lam * sum_over_labels(distances, y), has_label(y))
@@ -123,7 +123,7 @@ def scul_hinge(u: Tensor, y: Tensor, centres: Tensor, lam: float, margin: float 
     Raises:
         DataError: ``y`` has another shape or type, or a label that no centre belongs to.
     """
-    y = labels_of(y, outputs_beside(u, centres, "centres"))
+    y = labels_of(y, outputs_as_wide_as(u, centres, "centres"))
     distances = euclidean_distances(u, centres)
     mask = label_mask(y, centres.shape[0])
     wrong = (~mask).sum(1).clamp(min=1)
@@ -152,7 +152,7 @@ def _own_label_losses(scores: Tensor, y: Tensor) -> Tensor:
         return _mean_log_loss(scores, y)
     mask = label_mask(y, scores.shape[1])
     has_others = ~mask.all(1, keepdim=True)
-    # A row of −inf would have a gradient of NaN; what stands in its place is not used.
+    # A row of −inf would have a gradient of NaN; its replacement is not used.
     others = torch.where(has_others, torch.where(mask, -torch.inf, scores), 0).logsumexp(1, keepdim=True)
     return _mean_over_labels(torch.where(has_others, softplus(others - scores), 0), mask)
 
@@ -163,7 +163,7 @@ class SemanticClusterUnaryLoss(nn.Module):
     >>> loss = SemanticClusterUnaryLoss(num_classes=10, bits=48)
     >>> value = loss(torch.randn(8, 48), torch.randint(10, (8,)))
 
-    Give ``loss.parameters()`` to the optimiser beside the network's. With hundreds of classes call
+    Give ``loss.parameters()`` to the optimiser together with the network's. With hundreds of classes call
     :meth:`put_centres_on_sphere` after every step of the first epochs (the paper's warm-up, s = 8 or 4), else outputs
     and centres may shrink to 0 together.
 
@@ -171,7 +171,7 @@ class SemanticClusterUnaryLoss(nn.Module):
         num_classes: C.
         bits: r.
         lam: λ; the paper's value for CIFAR-10 is 0.005.
-        form: l_c is the "softmax" of :func:`scul`, the "hinge" of :func:`scul_hinge`, or for several labels a row the
+        form: l_c is the "softmax" of :func:`scul`, the "hinge" of :func:`scul_hinge`, or for several labels per row the
             "own" of :func:`scul_own`.
         margin: m of the hinge.
         centre_std: standard deviation of the first centres; the paper's is 0.5.
@@ -195,7 +195,9 @@ class SemanticClusterUnaryLoss(nn.Module):
             raise ConfigError(f"num_classes and bits must be at least 1, not {num_classes} and {bits}.")
         if form not in FORMS:
             raise ConfigError(unknown_name("form of the cluster loss", form, FORMS))
-        self.lam, self.form, self.margin = lam, form, margin
+        self.lam = lam
+        self.form = form
+        self.margin = margin
         self.centres = nn.Parameter(torch.randn(num_classes, bits) * centre_std)
 
     def forward(self, u: Tensor, y: Tensor) -> Tensor:
@@ -209,8 +211,8 @@ class SemanticClusterUnaryLoss(nn.Module):
             float tensor [], the mean over the labelled rows.
 
         Raises:
-            DataError: ``u`` is no float tensor [B, r] on the device of the centres, ``y`` has not B rows, or a label
-                has no centre.
+            DataError: ``u`` is not a float tensor [B, r] on the device of the centres, ``y`` does not have B rows, or a
+                label has no centre.
         """
         if self.form == "hinge":
             return scul_hinge(u, y, self.centres, self.lam, self.margin)

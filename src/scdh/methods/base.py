@@ -8,22 +8,54 @@ training has ``fit`` in place of the middle four.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from torch import Tensor, nn
 
-from scdh.codes import Codes
+from scdh.codes import HAMMING, Codes
+from scdh.config import Settings
 from scdh.data.batches.batch import Batch
 from scdh.errors import ConfigError
 from scdh.index.byte_tables import queries_at_once, table_distances
 from scdh.index.kernels.distances import word_columns
-from scdh.methods.about import About, Settings
 from scdh.nets.heads import HashHead
 from scdh.nets.network import Network, Outputs
-from scdh.ranking_names import HAMMING
 
 __all__ = ["START", "About", "Batch", "Method", "MethodData", "Moment", "Settings"]
+
+
+@dataclass(frozen=True)
+class About:
+    """What ``scdh methods`` shows.
+
+    Args:
+        title: the name in tables and on pages.
+        kind: what the loss is over: unary, pairwise, triplet …
+        year: of publication.
+        reference: authors, title, venue.
+        cost: of one step, in B (batch), C (classes), r (bits), n (training rows).
+        fidelity: how close the implementation is to the publication; "variant": a departure that changes results;
+            "reconstruction": the formulas are not known for certain.
+        differs: what differs from the publication, or what is uncertain; "" if nothing does.
+        use_when: when to use this method, as the end of a sentence.
+        labels: kinds of labels it can learn from, "single" and "multi".
+        bits_multiple: code lengths must be multiples of this number.
+    """
+
+    title: str
+    kind: str
+    year: int
+    reference: str
+    cost: str
+    fidelity: Literal["faithful", "variant", "reconstruction"]
+    differs: str = ""
+    use_when: str = ""
+    labels: tuple[str, ...] = ("single", "multi")
+    bits_multiple: int = 1
+
+    def has_length(self, bits: int) -> bool:
+        return bits % self.bits_multiple == 0
 
 
 @dataclass(frozen=True)
@@ -127,7 +159,10 @@ class Method(nn.Module):
 
     def __init__(self, settings: Any, bits: int, num_classes: int, multi_label: bool) -> None:
         super().__init__()
-        self.settings, self.bits, self.num_classes, self.multi_label = settings, bits, num_classes, multi_label
+        self.settings = settings
+        self.bits = bits
+        self.num_classes = num_classes
+        self.multi_label = multi_label
         kind = "multi" if multi_label else "single"
         if kind not in self.about.labels:
             raise ConfigError(
@@ -189,7 +224,7 @@ class Method(nn.Module):
         of which only the code is known."""
         if self.ranking == HAMMING:
             raise ConfigError(self._no_tables())
-        raise ConfigError(f"{self.about.title} cannot tell outputs from codes, so an item by itself is no query.")
+        raise ConfigError(f"{self.about.title} cannot recover outputs from codes, so an id or a row cannot be a query.")
 
     def _no_tables(self) -> str:
         needed = "which needs no tables" if self.ranking == HAMMING else "but its file has no `distance_tables`"

@@ -18,7 +18,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from scdh.errors import TrainingError
-from scdh.losses import context_loss, pair_likelihood_loss, sign_distance_loss
+from scdh.losses import graph_context_loss, pair_likelihood_loss, sign_distance_loss
 from scdh.methods.base import START, About, Batch, Method, MethodData, Moment, Settings
 from scdh.nets.bipartite import BipartiteGraph
 from scdh.nets.heads import HashHead, linear_head
@@ -29,7 +29,7 @@ class BgdhSettings(Settings):
     """η is DPSH's, the size of embeddings Planetoid's; the other values are ours."""
 
     eta: float = Field(0.01, ge=0, description="η, weight of ‖b − u‖², mean over rows")
-    # MAP of digits with 10 labelled rows a class (validation rows, 32 bits): 0.71 with λ = 0 and 0.1, 0.75 with 1.
+    # MAP of digits with 10 labelled rows per class (validation rows, 32 bits): 0.71 with λ = 0 and 0.1, 0.75 with 1.
     graph_weight: float = Field(1.0, ge=0, description="λ, weight of the graph's loss")
     landmarks: int = Field(100, ge=1, description="m, number of landmarks")
     neighbours: int = Field(5, ge=1, description="nearest landmarks that a row is joined to")
@@ -84,6 +84,6 @@ class Bgdh(Method):
         s, outputs = self.settings, net(batch.inputs)
         pairs = pair_likelihood_loss(outputs.u, batch.labels, outputs.u, batch.labels)
         corners = sign_distance_loss(outputs.u, batch.labels, p=2)
-        graph = context_loss(net.head.embed(outputs.hidden), self.contexts, *self.graph.met(batch.rows))
+        graph = graph_context_loss(net.head.embed(outputs.hidden), self.contexts, *self.graph.met(batch.rows))
         loss = pairs + s.eta * corners + s.graph_weight * graph
         return {"loss": loss, "pairs": pairs, "corners": corners, "graph": graph}

@@ -2,7 +2,7 @@
 
     min  mean_ij [ log(1 + e^{θ_ij}) − s_ij θ_ij ] + μ_t mean_i Σ_k (1 − h_ik²),     h = tanh(u), θ_ij = h_i · h_j
 
-Of the paper only the abstract was at hand, and this is a reconstruction of what it states: for a Lipschitz loss the
+This is a reconstruction from the paper's abstract, which states: for a Lipschitz loss the
 binary problem may be relaxed to the cube, and codes are replaced by the hash outputs alone. The penalty is the one of
 the exact-penalty theorem, which holds for such losses: concave, and 0 at corners only. § Which loss the paper takes is
 unknown; the likelihood of pair labels is Lipschitz on the cube, and learns more surely than hinges on h_i · h_j do.
@@ -15,9 +15,9 @@ Pairs are formed within a process's share of the batch: with several processes t
 from pydantic import Field
 from torch import Tensor
 
-from scdh.losses.distances import full_precision
+from scdh.losses.outputs import full_precision
 from scdh.losses.pairwise import batch_likelihood_loss
-from scdh.losses.sign_distance import inside_box_loss
+from scdh.losses.quantization import inside_box_loss
 from scdh.methods.base import START, About, Batch, Method, Moment, Settings
 from scdh.nets.network import Network
 

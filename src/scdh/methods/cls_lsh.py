@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 
 from scdh.losses import softmax_loss
-from scdh.losses.distances import full_precision
-from scdh.losses.labels import label_mask
+from scdh.losses.label_masks import label_mask
+from scdh.losses.outputs import full_precision
 from scdh.methods.base import START, About, Batch, Method, MethodData, Moment, Settings
 from scdh.nets.heads import Head, linear_head
 from scdh.nets.network import Network

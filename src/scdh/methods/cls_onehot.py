@@ -1,9 +1,9 @@
-"""Cls-onehot: a classifier; the code of an item is its class, one bit a class (a baseline, like Cls-LSH).
+"""Cls-onehot: a classifier; the code of an item is its class, one bit per class (a baseline, like Cls-LSH).
 
     min  l_1(u, y),     code = one-hot(argmax u),     distance of a query to a code = 1 − p · code,   p = softmax(u)
 
-u = W x + b has one output a class, so codes have C bits, whatever ``method.bits`` says: the paper has one score for all
-lengths. A query keeps its probabilities, and the items of one class are all at the same distance from it.
+u = W x + b has one output per class, so codes have C bits, whatever ``method.bits`` says: the paper has one score
+for all lengths. A query keeps its probabilities, and the items of one class are all at the same distance from it.
 """
 
 import numpy as np
@@ -15,7 +15,7 @@ from scdh.losses import softmax_loss
 from scdh.methods.base import START, About, Batch, Method, Moment, Settings
 from scdh.nets.network import Network
 
-SURE = 50.0  # score of a class beside which others have a probability of 0
+SURE = 50.0  # with this score of one class, the probabilities of all others are 0
 
 
 class ClsOnehotSettings(Settings):

@@ -12,7 +12,7 @@ from torch.nn.functional import dropout
 
 from scdh.losses import softmax_loss
 from scdh.methods.base import START, About, Batch, Method, Moment, Settings
-from scdh.nets.classified import ClassifiedHead
+from scdh.nets.heads import ClassifiedHead
 from scdh.nets.network import Network
 
 

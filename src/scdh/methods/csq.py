@@ -20,7 +20,7 @@ from pydantic import Field
 from torch import Tensor
 
 from scdh.losses import batch_likelihood_loss, central_similarity_loss, sign_distance_loss
-from scdh.losses.distances import full_precision
+from scdh.losses.outputs import full_precision
 from scdh.methods.base import START, About, Batch, Method, Moment, Settings
 from scdh.nets.hash_centres import hash_centres, voted_targets
 from scdh.nets.network import Network
@@ -73,7 +73,9 @@ class Csq(Method):
         self.register_buffer("ties", torch.randint(0, 2, (net.bits,)) * 2.0 - 1)
 
     def step(self, net: Network, batch: Batch, moment: Moment = START) -> dict[str, Tensor]:
-        s, u, y = self.settings, net(batch.inputs).u, batch.labels
+        s = self.settings
+        u = net(batch.inputs).u
+        y = batch.labels
         is_release = s.form == "release"
         default = 0.05 if is_release else 1e-4
         central = central_similarity_loss(u, y, voted_targets(y, self.hash_centres, self.ties))

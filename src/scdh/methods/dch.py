@@ -42,6 +42,8 @@ class Dch(Method):
     suited_settings = {"embeddings": {"gamma": 5.0}}  # noqa: RUF012
 
     def step(self, net: Network, batch: Batch, moment: Moment = START) -> dict[str, Tensor]:
-        u, y, s = net(batch.inputs).u, batch.labels, self.settings
+        u = net(batch.inputs).u
+        y = batch.labels
+        s = self.settings
         pairs, corners = cauchy_pair_loss(u, y, s.gamma), cauchy_corner_loss(u, y, s.gamma)
         return {"loss": pairs + s.corner_weight * corners, "pairs": pairs, "corners": corners}

@@ -11,9 +11,9 @@ Pairs are formed within a process's share of the batch: with several processes t
 from pydantic import Field
 from torch import Tensor
 
-from scdh.losses.distances import full_precision
+from scdh.losses.outputs import full_precision
 from scdh.losses.pairwise import batch_likelihood_loss
-from scdh.losses.sign_distance import log_cosh_loss
+from scdh.losses.quantization import log_cosh_loss
 from scdh.methods.base import START, About, Batch, Method, Moment, Settings
 from scdh.nets.network import Network
 

@@ -17,9 +17,9 @@ from torch.nn.functional import dropout
 
 from scdh.errors import TrainingError
 from scdh.losses import softmax_loss
-from scdh.losses.labels import has_label, label_mask
-from scdh.losses.sign_distance import margin_loss
-from scdh.losses.targets import bit_hinge_loss
+from scdh.losses.label_masks import has_label, label_mask
+from scdh.losses.quantization import margin_loss
+from scdh.losses.target_codes import bit_hinge_loss
 from scdh.methods.base import START, About, Batch, Method, MethodData, Moment, Settings
 from scdh.nets.discrete import factorise
 from scdh.nets.heads import HashHead, linear_head
@@ -74,7 +74,9 @@ class Dish(Method):
     def step(self, net: Network[DishHead], batch: Batch, moment: Moment = START) -> dict[str, Tensor]:
         if not hasattr(self, "codes"):
             raise TrainingError("DISH keeps a code for each training row; call prepare(net, data) before step.")
-        s, y, outputs = self.settings, batch.labels, net(batch.inputs)
+        s = self.settings
+        y = batch.labels
+        outputs = net(batch.inputs)
         on_features = softmax_loss(net.head.fc8(outputs.hidden), y)
         on_codes = softmax_loss(net.head.classifier(dropout(outputs.u, s.code_dropout, training=net.training)), y)
         if round_of(moment.epoch, moment.epochs) == 0:

@@ -24,7 +24,7 @@ class DpshSettings(Settings):
     # with means over pairs and rows that is 50/n or 10/n, 0.01 or 0.002 for its 5,000 training images. Given as a mean
     # it does not depend on n.
     eta: float = Field(0.01, ge=0, description="η, weight of ‖b − u‖², mean over rows")
-    # Not in the paper, which starts from a pretrained network at a low rate. Where u changes much within an epoch the
+    # Not in the paper, which starts from a pretrained network at a low rate. If u changes much within an epoch the
     # table is out of date: most pairs are dissimilar, so all outputs move away from where the others were, and end at 0
     # (digits, pair loss on the training rows after 30 epochs: 0.74 without such a start, 0.44 with it).
     batch_epochs: float = Field(

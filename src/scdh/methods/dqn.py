@@ -5,7 +5,7 @@
 b_im chooses one of the 256 words of slice m of z, so a code of r bits is r/8 bytes. Items are ranked by the inner
 product of a query's real z with what the code of an item stands for, not by Hamming distance. λ acts from the third
 epoch on; codebooks are fitted to z of all training rows by k-means, after the first, every second and the last epoch.
-§ b of a row is its nearest word at the present step; the release assigns words anew with the codebooks only.
+§ b of a row is its nearest word at the present step; the release reassigns words only when it fits the codebooks.
 
 Pairs are formed within a process's share of the batch: with several processes there are fewer of them.
 """
@@ -19,15 +19,15 @@ from torch import Tensor
 
 from scdh.codes import Codes
 from scdh.errors import ConfigError
-from scdh.losses.distances import full_precision
-from scdh.losses.labels import has_label, mean_over_labelled
+from scdh.losses.label_masks import has_label, mean_over_labelled
+from scdh.losses.outputs import full_precision
 from scdh.losses.pairwise import cosine_pair_loss
 from scdh.methods.base import START, About, Batch, Method, MethodData, Moment, Settings
 from scdh.nets.heads import HashHead
 from scdh.nets.network import Network
 from scdh.nets.quantiser import ProductQuantiser
 
-REFIT_EPOCHS = 2  # of the release: codebooks are fitted so often, and λ acts after so many
+REFIT_EPOCHS = 2  # as in the release: codebooks are fitted this often, and λ acts after this many epochs
 
 
 class DqnSettings(Settings):

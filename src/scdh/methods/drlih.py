@@ -18,8 +18,8 @@ from torch import Tensor, nn
 from torch.nn.functional import linear, softplus
 
 from scdh.losses import triplet_hinge_loss
-from scdh.losses.distances import full_precision
-from scdh.losses.labels import has_label, mean_over_labelled
+from scdh.losses.label_masks import has_label, mean_over_labelled
+from scdh.losses.outputs import full_precision
 from scdh.methods.base import START, About, Batch, Method, Moment, Settings
 from scdh.nets.heads import Head
 from scdh.nets.network import Network

@@ -17,8 +17,8 @@ from torch import Tensor
 
 from scdh.errors import TrainingError
 from scdh.losses import pair_likelihood_loss
-from scdh.losses.distances import full_precision
-from scdh.losses.labels import has_label, label_mask, mean_over_labelled
+from scdh.losses.label_masks import has_label, label_mask, mean_over_labelled
+from scdh.losses.outputs import full_precision
 from scdh.methods.base import START, About, Batch, Method, MethodData, Moment, Settings
 from scdh.nets.discrete import coordinate_descent, ridge_weights
 from scdh.nets.network import Network

@@ -20,7 +20,7 @@ from pydantic import Field
 from torch import Tensor
 
 from scdh.errors import TrainingError
-from scdh.losses.targets import bit_likelihood_loss
+from scdh.losses.target_codes import bit_likelihood_loss
 from scdh.methods.base import START, About, Batch, Method, MethodData, Moment, Settings
 from scdh.nets.graph_cuts import TripletForm, draw_triplets, infer_codes
 from scdh.nets.network import Network

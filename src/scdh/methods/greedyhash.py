@@ -2,8 +2,8 @@
 
     min  l_1(W b, y) + α 1/r Σ_k ||u_k| − 1|³,     b = sgn(u), ∂b/∂u = 1
 
-W classifies codes and has no bias. § The paper has one label an item. With several, each label of a row weighs 1/|Y| in
-the softmax: one label alone, as in a public port, would lose the others.
+W classifies codes and has no bias. § The paper has one label per item. With several, each label of a row weighs 1/|Y|
+in the softmax: one label alone, as in a public port, would lose the others.
 """
 
 import torch
@@ -11,7 +11,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from scdh.losses import sign_distance_loss, softmax_loss
-from scdh.losses.distances import full_precision
+from scdh.losses.outputs import full_precision
 from scdh.methods.base import START, About, Batch, Method, Moment, Settings
 from scdh.nets.heads import HashHead
 from scdh.nets.network import Network

@@ -17,7 +17,7 @@ from pydantic import Field
 from torch import Tensor
 
 from scdh.losses import batch_likelihood_loss
-from scdh.losses.distances import full_precision
+from scdh.losses.outputs import full_precision
 from scdh.methods.base import START, About, Batch, Method, Moment, Settings
 from scdh.nets.network import Network
 

@@ -15,11 +15,11 @@ from torch import Tensor
 
 from scdh.errors import TrainingError
 from scdh.losses import sign_distance_loss, similar_pair_loss, target_likelihood_loss
-from scdh.losses.distances import full_precision
+from scdh.losses.outputs import full_precision
 from scdh.methods.base import START, About, Batch, Method, MethodData, Moment, Settings
+from scdh.nets.hash_centres import separated_centres
 from scdh.nets.heads import NormalisedHead
 from scdh.nets.network import Network
-from scdh.nets.separated_centres import separated_centres
 from scdh.nets.stored import StoredOutputs
 from scdh.nets.unallocated import is_unallocated
 
@@ -41,7 +41,7 @@ class Mdsh(Method):
         cost="O(B·n·(r + C))",
         fidelity="variant",
         differs="centres are found by flipping bits, not ADMM; stored outputs are the network's, not a teacher's",
-        use_when="classes are many for the number of bits, or bits are no power of two",
+        use_when="classes are many for the number of bits, or the number of bits is not a power of two",
     )
     Settings = MdshSettings
     settings: MdshSettings

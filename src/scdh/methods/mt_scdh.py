@@ -13,17 +13,27 @@ with 20 labels per class on frozen features of CIFAR-10, ‖u‖ of unlabelled r
 rows, and validation MAP from SCDH's 0.47 to 0.34. By default the teacher's assignments q are therefore the cluster
 targets of SCUL: q_j ∝ softmax_j(−dist_T / τ) · share_j / mean_j. share_j is the share of class j among the labels,
 mean_j the moving average of its assignments: no centre attracts more items than its share.
+
+Where rows have several labels, an unlabelled row gets label j if dist_T,j is among the smallest, a share of rows like
+that of label j, and R is SCDH's own loss with these labels (:class:`scdh.losses.NearestLabels`).
 """
 
 import math
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
-from scdh.losses import AlignedTargets, consistency_loss, euclidean_distances, target_loss
-from scdh.losses.labels import has_label
+from scdh.losses import (
+    AlignedTargets,
+    NearestLabels,
+    consistency_loss,
+    euclidean_distances,
+    softmax_loss,
+    target_loss,
+)
+from scdh.losses.label_masks import has_label
 from scdh.methods.base import START, About, Batch, Method, MethodData, Moment
 from scdh.methods.scdh import (
     COLLAPSE_ADVICE,
@@ -35,10 +45,10 @@ from scdh.methods.scdh import (
     objective,
     warm_up,
 )
-from scdh.nets.network import Network
+from scdh.nets.network import Network, Outputs
 from scdh.nets.perturbation import perturbed
 
-USUAL_WEIGHTS = {"targets": 1.0, "softmax": 50.0}
+USUAL_WEIGHTS = {"targets": 1.0, "labels": 0.3, "softmax": 50.0}
 
 
 class MtScdhSettings(ScdhSettings):
@@ -48,7 +58,10 @@ class MtScdhSettings(ScdhSettings):
         "targets", description="loss on unlabelled rows: the teacher's cluster targets, or the paper's softmaxes"
     )
     weight: float | None = Field(
-        None, ge=0, description="w, its weight; none: 1 for targets, 50 for softmax; 0: no teacher, as SCDH"
+        None,
+        ge=0,
+        description="w, its weight; none: 1 for targets (0.3 if rows have several labels), 50 for softmax; 0: no "
+        "teacher, as SCDH",
     )
     ramp_up: float = Field(0.3, ge=0, le=1, description="T, share of the run over which w rises as exp(−5 (1 − t/T)²)")
     decay: float = Field(0.99, gt=0, lt=1, description="of the teacher's moving average, min(1 − 1/(t+1), this)")
@@ -72,7 +85,7 @@ class MtScdh(Method):
         "paper's loss. With it: Mean Teacher's releases divide the classification loss by the whole batch, ours by its "
         "labelled rows, so their w = 50 is 100 here; they use 5,000 ramp-up steps of 40,000 and decay 0.99 during "
         "ramp-up, then 0.999, ours a share of the run (0.3) and 0.99; their teacher drops units, ours does not. For "
-        "labels that combine freely scdh train chooses form=own, scdh compare keeps the paper's softmax",
+        "labels that combine freely form=own is chosen without a preset, form=softmax is the paper's",
         use_when="few rows have labels and many have none",
     )
     Settings = MtScdhSettings
@@ -87,12 +100,15 @@ class MtScdh(Method):
 
     def __init__(self, settings: MtScdhSettings, bits: int, num_classes: int, multi_label: bool) -> None:
         super().__init__(settings, bits, num_classes, multi_label)
-        self.targets = AlignedTargets(num_classes)
+        self.targets = NearestLabels(num_classes) if multi_label else AlignedTargets(num_classes)
 
     @property
     def weight(self) -> float:
         """w after the ramp-up."""
-        return USUAL_WEIGHTS[self.settings.consistency] if self.settings.weight is None else self.settings.weight
+        if self.settings.weight is not None:
+            return self.settings.weight
+        targets = "labels" if self.multi_label else "targets"
+        return USUAL_WEIGHTS[targets if self.settings.consistency == "targets" else "softmax"]
 
     def build(self, net: Network[ScdhHead]) -> None:
         build_head(self.settings, net, self.num_classes)
@@ -109,31 +125,34 @@ class MtScdh(Method):
         if teacher is None:  # w = 0: plain SCDH, so nothing is perturbed either
             outputs = net(batch.inputs)
             return objective(s, net.head, outputs, net.head.fc8(outputs.hidden), batch.labels)
-        student_outputs = net(perturbed(batch.inputs, s.noise, s.input_dropout))
-        student_logits = net.head.fc8(student_outputs.hidden)
+        student = _look(net, perturbed(batch.inputs, s.noise, s.input_dropout))
         with torch.no_grad():
             other_view = (*batch.other_views, batch.inputs)[0]
-            teacher_outputs = teacher(perturbed(other_view, s.noise, s.input_dropout))
-            teacher_logits = teacher.head.fc8(teacher_outputs.hidden)
             # Each network measures to its own centres: the teacher's are averaged like its other weights.
-            teacher_distances = euclidean_distances(teacher_outputs.u, teacher.head.centres)
-        distances = euclidean_distances(student_outputs.u, net.head.centres)
-        parts = objective(s, net.head, student_outputs, student_logits, batch.labels)
+            taught = _look(teacher, perturbed(other_view, s.noise, s.input_dropout))
+        parts = objective(s, net.head, student.outputs, student.scores, batch.labels)
         if s.consistency == "targets":
-            unlabelled = ~has_label(batch.labels)
-            targets = self.targets(-teacher_distances[unlabelled], s.temperature, s.alignment)
-            on_classes = target_loss(student_logits[unlabelled], targets)
-            own_distance = (targets * distances[unlabelled]).sum(1)
-            on_centres = target_loss(-distances[unlabelled], targets) + s.lam * own_distance.sum() / max(
-                1, len(targets)
-            )
+            on_classes, on_centres = self._targets_loss(net.head, student, taught, ~has_label(batch.labels))
         else:
-            on_classes = consistency_loss(student_logits, teacher_logits)
-            on_centres = consistency_loss(-distances, -teacher_distances)
+            on_classes = consistency_loss(student.scores, taught.scores)
+            on_centres = consistency_loss(-student.distances, -taught.distances)
         weight = self.weight * ramp_up(moment.epochs_done / moment.epochs, s.ramp_up)
         loss = parts["loss"] + weight * (s.mu * on_classes + on_centres)
         figures = {"consistency_fc8": on_classes, "consistency_centres": on_centres, "w": loss.new_tensor(weight)}
         return {**parts, "loss": loss, **figures}
+
+    def _targets_loss(
+        self, head: ScdhHead, student: "_Look", taught: "_Look", unlabelled: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """R's two parts, on fc8 and on the centres, without μ."""
+        s = self.settings
+        scores, distances = student.scores[unlabelled], student.distances[unlabelled]
+        if isinstance(self.targets, NearestLabels):
+            labels = self.targets(taught.distances[unlabelled])
+            return softmax_loss(scores, labels), head.scul(student.outputs.u[unlabelled], labels)
+        targets = self.targets(-taught.distances[unlabelled], s.temperature, s.alignment)
+        own_distance = (targets * distances).sum() / max(1, len(targets))
+        return target_loss(scores, targets), target_loss(-distances, targets) + s.lam * own_distance
 
     def after_step(self, net: Network[ScdhHead], moment: Moment) -> None:
         warm_up(self.settings, net.head, moment.epoch)
@@ -143,6 +162,19 @@ class MtScdh(Method):
 
     def centres(self, net: Network[ScdhHead]) -> Tensor:
         return net.head.centres
+
+
+class _Look(NamedTuple):
+    """What a network makes of a batch: outputs, fc8's scores [B, C], and distances to the centres [B, C]."""
+
+    outputs: Outputs
+    scores: Tensor
+    distances: Tensor
+
+
+def _look(net: Network[ScdhHead], inputs: Tensor) -> _Look:
+    outputs = net(inputs)
+    return _Look(outputs, net.head.fc8(outputs.hidden), euclidean_distances(outputs.u, net.head.centres))
 
 
 def ramp_up(done: float, length: float) -> float:

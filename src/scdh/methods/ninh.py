@@ -15,7 +15,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from scdh.losses import triplet_hinge_loss
-from scdh.losses.distances import full_precision
+from scdh.losses.outputs import full_precision
 from scdh.methods.base import START, About, Batch, Method, Moment, Settings
 from scdh.nets.heads import HashHead
 from scdh.nets.network import Network
@@ -53,8 +53,6 @@ class Ninh(Method):
         net.head = HashHead(net.width, net.bits)
         if self.settings.head == "plain":
             return
-        # In place of the plain hash layer, whose random numbers were drawn before: a seed then gives the same weights
-        # as in every earlier version.
         net.head.hash_layer = DivideAndEncode(net.width, net.bits, self.settings.slice_width)
 
     def step(self, net: Network, batch: Batch, moment: Moment = START) -> dict[str, Tensor]:

@@ -38,7 +38,7 @@ class Orthohash(Method):
         reference="Hoe et al., One Loss for All: Deep Hashing with a Single Cosine Similarity, NeurIPS 2021",
         cost="O(B·C·r)",
         fidelity="faithful",
-        differs="on embeddings targets=far is used where neither a preset nor a file of settings is given: targets as "
+        differs="on embeddings targets=far is used if neither a preset nor a file of settings is given: targets as "
         "far apart as CSQ's centres, where the release draws random ±1 codes",
         use_when="classes are fixed and there is no time to weigh terms of a loss",
     )

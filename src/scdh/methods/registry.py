@@ -1,56 +1,114 @@
 """Methods by name: those of this folder, and those that other installed packages offer.
 
-A method of this folder is one file whose class is called as the file, in capitals or not. Another package offers its
-own by an entry point of the group ``scdh.methods``, ``name = "module:Class"`` (see docs/add_a_method.md). A path to a
-file is not accepted as a name: a model keeps its method's name, and loading a model must not run whatever file its
-description points at.
+A method of this folder is one file, and its class has the same name: ``scdh_c.py`` and ``ScdhC``. Another package
+offers its own method by an entry point of the group ``scdh.methods``, ``name = "module:Class"`` (see
+docs/add_a_method.md). A path to a file is not accepted as a name: a model stores the name of its method, and loading a
+model must not run a file that its description points at.
+
+The names are listed without importing the methods, because that imports torch.
 """
 
 import importlib
+import pkgutil
 import sys
-from importlib.metadata import EntryPoint
-from typing import Any
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from typing import TYPE_CHECKING, Any
 
-from scdh.errors import ConfigError
-from scdh.methods.about import About
-from scdh.methods.base import Method
-from scdh.methods.declared import check_known, is_class_of, method_settings, names_of_this_folder, offered
+import scdh.methods
+from scdh.errors import ConfigError, unknown_name
+
+if TYPE_CHECKING:
+    from scdh.config import Settings
+    from scdh.methods.base import Method
+
+GROUP = "scdh.methods"
+_NOT_METHODS = {"base", "explanation", "registry"}
 
 
-def method_class(name: str) -> type[Method]:
-    """The class of a method; an unknown name, or one that two packages offer, is refused."""
-    entries, built_in = offered(tuple(sys.path)).get(name, ()), name in names_of_this_folder()
-    if built_in + len(entries) > 1:
-        owners = ["scdh itself"] * built_in + [f"package {_package(entry)!r}" for entry in entries]
+def method_names() -> list[str]:
+    return sorted({*built_in_names(), *_offered()})
+
+
+@cache
+def built_in_names() -> frozenset[str]:
+    """The methods of this folder."""
+    return frozenset({module.name for module in pkgutil.iter_modules(scdh.methods.__path__)} - _NOT_METHODS)
+
+
+def check_known(name: str) -> None:
+    if name not in method_names():
+        raise ConfigError(unknown_name("method", name, method_names()))
+
+
+def method_class(name: str) -> "type[Method]":
+    """The class of a method; raises :class:`ConfigError` if the name is unknown or offered by two packages."""
+    entries = _offered().get(name, ())
+    is_built_in = name in built_in_names()
+    if is_built_in + len(entries) > 1:
+        owners = ["scdh itself"] * is_built_in + [f"package {_package(entry)!r}" for entry in entries]
         raise ConfigError(f"Method {name!r} is offered by {' and by '.join(owners)}; rename or remove one.")
     if entries:
         return _load(entries[0])
     check_known(name)
-    module = importlib.import_module(f"scdh.methods.{name}")
-    for value in vars(module).values():
-        if isinstance(value, type) and issubclass(value, Method) and is_class_of(value.__name__, name):
-            return value
-    raise ConfigError(f"The file of method {name!r} has no class of that name.")
+    return _built_in_class(name)
 
 
-def make_method(name: str, settings: dict[str, Any], bits: int, num_classes: int, multi_label: bool) -> Method:
-    """A method with its own settings checked; see :class:`Method` for the arguments."""
-    method_settings(name, settings)  # refuses a wrong setting in one sentence
+def method_settings(name: str, values: dict[str, Any]) -> "Settings":
+    """The method's own settings, checked; a wrong key or value is reported in one sentence."""
+    from pydantic import ValidationError
+
+    from scdh.config import one_sentence
+
+    model = method_class(name).Settings
+    try:
+        return model.model_validate(values)
+    except ValidationError as error:
+        raise ConfigError(one_sentence(error, model).replace("setting '", f"{name} setting '")) from None
+
+
+def make_method(name: str, settings: dict[str, Any], bits: int, num_classes: int, multi_label: bool) -> "Method":
+    """A method with its own settings checked; see :class:`~scdh.methods.base.Method` for the arguments."""
+    checked = method_settings(name, settings)
     method = method_class(name)
     about = method.about
     if not about.has_length(bits):
         raise ConfigError(f"{about.title} needs bits that are a multiple of {about.bits_multiple}, not {bits}.")
-    return method(method.Settings.model_validate(settings), bits, num_classes, multi_label)
+    return method(checked, bits, num_classes, multi_label)
 
 
-def _load(entry: EntryPoint) -> type[Method]:
+@cache
+def _built_in_class(name: str) -> "type[Method]":
+    module = importlib.import_module(f"scdh.methods.{name}")
+    classes = {key.lower(): value for key, value in vars(module).items() if isinstance(value, type)}
+    method: type[Method] = classes[name.replace("_", "").lower()]
+    return method
+
+
+def _offered() -> dict[str, tuple[EntryPoint, ...]]:
+    """Entry points by name."""
+    return _offered_on(tuple(sys.path))
+
+
+@cache
+def _offered_on(path: tuple[str, ...]) -> dict[str, tuple[EntryPoint, ...]]:
+    """Looking through all packages takes some milliseconds, so it is done once for each ``sys.path``."""
+    entries: dict[str, tuple[EntryPoint, ...]] = {}
+    for entry in entry_points(group=GROUP):
+        entries[entry.name] = (*entries.get(entry.name, ()), entry)
+    return entries
+
+
+def _load(entry: EntryPoint) -> "type[Method]":
+    from scdh.methods.base import About, Method
+
     subject = f"Method {entry.name!r} of package {_package(entry)!r}"
     try:
         value = entry.load()
-    except Exception as error:  # anything may happen while another package's file is imported
+    except Exception as error:  # importing another package's file may raise anything
         raise ConfigError(f"{subject} cannot be loaded: {type(error).__name__}: {str(error).rstrip('.')}.") from error
     if not (isinstance(value, type) and issubclass(value, Method) and isinstance(getattr(value, "about", None), About)):
-        raise ConfigError(f"{subject} is to be {entry.value!r}, which is no class derived from Method with an about.")
+        raise ConfigError(f"{subject} must be a class derived from Method with an about, but {entry.value!r} is not.")
     return value
 
 

@@ -3,24 +3,23 @@
     min  SCUL(u, y; C, λ) + μ l_1(fc8, y) + α l_q(u)
     SCUL = −log softmax_y(−d) + λ d_y,   d_j = ‖u − c_j‖;     l_q = 1 − Σ_k |u_k| / (‖1‖_q ‖u‖_p),   1/p + 1/q = 1
 
-c_j, the centre of class j, is learned with the network: items are drawn to their own centre and away from the others,
-so a step costs what a classifier does, not what pairs do. l_1 (of class scores fc8 beside the hash layer) speeds up
-convergence, l_q pulls all |u_k| to one size, so that signs lose little. With many classes the first epochs keep every
-centre at norm s ("warm-up"), else u and C shrink to 0 together.
+c_j, the centre of class j, is learned with the network: items move to their own centre and away from the others, so a
+step costs as much as one of a classifier. l_1, on the class scores fc8, speeds up convergence. l_q pulls all |u_k| to
+one size, so that signs lose little. With many classes the first epochs keep every centre at norm s ("warm-up"),
+otherwise u and C shrink to 0 together.
 
-With several labels an item the paper's softmax lets own labels compete with each other. ``form="own"`` does not:
+With several labels per item the paper's softmax lets own labels compete with each other. ``form="own"`` does not:
 l_c = 1/|Y| Σ_{s∈Y} −log[ e^{−d_s} / (e^{−d_s} + Σ_{t∉Y} e^{−d_t}) ], the same for one label.
 """
 
 from typing import Any, Literal
 
-import torch
 from pydantic import Field
 from torch import Tensor
 
-from scdh.losses import quantization_loss, scul, scul_hinge, scul_own, softmax_loss
+from scdh.losses import SemanticClusterUnaryLoss, quantization_loss, softmax_loss
 from scdh.methods.base import START, About, Batch, Method, MethodData, Moment, Settings
-from scdh.nets.heads import HashHead, linear_head, random_centres
+from scdh.nets.heads import HashHead, linear_head
 from scdh.nets.network import Network, Outputs
 from scdh.nets.unallocated import is_unallocated
 
@@ -56,14 +55,20 @@ COLLAPSE_ADVICE = "set method.warm_up_epochs=5 with method.warm_up_norm=8, or lo
 
 
 class ScdhHead(HashHead):
-    """The hash layer, fc8 (the classifier of l_1) and the semantic cluster centres [C, r]."""
+    """The hash layer, fc8 (the classifier of l_1) and SCUL with its centres [C, r]."""
 
-    no_weight_decay = frozenset({"centres"})  # decay would draw them to 0, which the warm-up is there to prevent
+    no_weight_decay = frozenset({"scul.centres"})  # decay would pull them to 0, which the warm-up prevents
 
-    def __init__(self, width: int, bits: int, num_classes: int, centre_std: float) -> None:
+    def __init__(self, width: int, bits: int, num_classes: int, settings: ScdhSettings) -> None:
         super().__init__(width, bits)
         self.fc8 = linear_head(width, num_classes)
-        self.centres = random_centres(num_classes, bits, centre_std)
+        self.scul = SemanticClusterUnaryLoss(
+            num_classes, bits, settings.lam, form=settings.form, margin=settings.margin, centre_std=settings.centre_std
+        )
+
+    @property
+    def centres(self) -> Tensor:
+        return self.scul.centres
 
 
 class Scdh(Method):
@@ -75,7 +80,7 @@ class Scdh(Method):
         cost="O(B·C·r)",
         fidelity="faithful",
         differs="with several labels l_1 has the weight 1/|Y| of the cluster loss, where the paper writes a sum; for "
-        "labels that combine freely scdh train chooses form=own, scdh compare keeps the paper's softmax",
+        "labels that combine freely form=own is chosen without a preset, form=softmax is the paper's",
         use_when="rows have labels: the first choice",
     )
     Settings = ScdhSettings
@@ -103,7 +108,7 @@ class Scdh(Method):
 
 def build_head(settings: ScdhSettings, net: Network[ScdhHead], num_classes: int) -> None:
     """SCDH's head; a run with a warm-up starts with centres of its norm."""
-    net.head = ScdhHead(net.width, net.bits, num_classes, settings.centre_std)
+    net.head = ScdhHead(net.width, net.bits, num_classes, settings)
     if not is_unallocated():
         warm_up(settings, net.head, epoch=0)
 
@@ -112,16 +117,10 @@ def objective(
     settings: ScdhSettings, head: ScdhHead, outputs: Outputs, logits: Tensor, labels: Tensor
 ) -> dict[str, Tensor]:
     """SCDH's losses of one pass; rows without a label count in l_q only."""
-    s, u = settings, outputs.u
-    if s.form == "hinge":
-        cluster = scul_hinge(u, labels, head.centres, s.lam, s.margin)
-    elif s.form == "own":
-        cluster = scul_own(u, labels, head.centres, s.lam)
-    else:
-        cluster = scul(u, labels, head.centres, s.lam)
+    cluster = head.scul(outputs.u, labels)
     classification = softmax_loss(logits, labels)
-    quantization = quantization_loss(u, s.p)
-    loss = cluster + s.mu * classification + s.alpha * quantization
+    quantization = quantization_loss(outputs.u, settings.p)
+    loss = cluster + settings.mu * classification + settings.alpha * quantization
     return {"loss": loss, "scul": cluster, "l_1": classification, "l_q": quantization}
 
 
@@ -130,9 +129,7 @@ def centre_norm(head: ScdhHead) -> dict[str, float]:
     return {"centre_norm": float(head.centres.detach().norm(dim=1).mean())}
 
 
-@torch.no_grad()
 def warm_up(settings: ScdhSettings, head: ScdhHead, epoch: int) -> None:
-    """In the first epochs: every centre back to norm s."""
+    """Scale every centre back to norm s in the first epochs."""
     if epoch < settings.warm_up_epochs:
-        norms = head.centres.norm(dim=1, keepdim=True).clamp(min=1e-12)
-        head.centres.mul_(settings.warm_up_norm / norms)
+        head.scul.put_centres_on_sphere(settings.warm_up_norm)

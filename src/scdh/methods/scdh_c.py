@@ -33,7 +33,6 @@ class ScdhCHead(HashHead):
     """The hash layer, the classifier's weights c [C, r], and the centres w [C, r]."""
 
     no_weight_decay = frozenset({"classifier", "centres"})
-    older_names = {"classifier": "centres", "centres": "cluster_centres"}  # noqa: RUF012
 
     def __init__(self, width: int, bits: int, num_classes: int, std: float) -> None:
         super().__init__(width, bits)
@@ -49,8 +48,8 @@ class ScdhC(Method):
         reference="Zhang et al., Semantic Cluster Unary Loss for Efficient Deep Hashing, IEEE TIP 2019 (ablation)",
         cost="O(B·C·r)",
         fidelity="variant",
-        differs="the rate of its centres is ours; for labels that combine freely scdh train chooses form=own, "
-        "scdh compare keeps the paper's softmax",
+        differs="the rate of its centres is ours; for labels that combine freely form=own is chosen without "
+        "a preset, form=softmax is the paper's",
         use_when="to see what the cluster loss gains over a centre loss",
     )
     Settings = ScdhCSettings
@@ -70,7 +69,10 @@ class ScdhC(Method):
         net.head = ScdhCHead(net.width, net.bits, self.num_classes, self.settings.centre_std)
 
     def step(self, net: Network[ScdhCHead], batch: Batch, moment: Moment = START) -> dict[str, Tensor]:
-        s, u, y, w = self.settings, net(batch.inputs).u, batch.labels, net.head.centres
+        s = self.settings
+        u = net(batch.inputs).u
+        y = batch.labels
+        w = net.head.centres
         classification = inner_product_loss(u, y, net.head.classifier, own=s.form == "own")
         pull = centre_loss(u, y, w.detach())
         quantization = quantization_loss(u, s.p)  # over all rows, labelled or not

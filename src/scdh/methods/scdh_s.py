@@ -28,7 +28,6 @@ class ScdhSHead(HashHead):
     """The hash layer, fc8, and c [C, r], which classifies by inner products with u."""
 
     no_weight_decay = frozenset({"classifier"})
-    older_names = {"classifier": "centres"}  # noqa: RUF012
 
     def __init__(self, width: int, bits: int, num_classes: int, std: float) -> None:
         super().__init__(width, bits)

@@ -5,7 +5,7 @@
 φ are radial basis functions around anchors, which are training rows drawn by seed. In turns: B bit by bit with W and P
 fixed (``coordinate_descent``, which starts from the B before), then W and P by ridge regression. It is fitted to the
 features as they are: no network learns. Steps and values are those of the authors' demonstration. On CIFAR-10 with 48
-bits it has MAP 0.480 on features of EfficientNet-Lite0, beside 0.541 of a public port on AlexNet's
+bits it has MAP 0.480 on features of EfficientNet-Lite0, compared to 0.541 of a public port on AlexNet's
 (``docs/all_methods.md``).
 """
 
@@ -33,7 +33,7 @@ class SdhSettings(Settings):
     iterations: int = Field(5, ge=1, description="turns of B, W and P")
     sweeps: int = Field(10, ge=1, description="most passes over the bits of B in one turn")
     fitted_rows: int = Field(
-        100_000, ge=1, description="rows it is fitted to at most, drawn by seed; 1000 anchors take 8 KB a row"
+        100_000, ge=1, description="rows it is fitted to at most, drawn by seed; 1000 anchors take 8 KB per row"
     )
 
 
@@ -64,7 +64,7 @@ class Sdh(Method):
         if len(rows) > s.fitted_rows:
             rows = np.sort(rng.choice(rows, s.fitted_rows, replace=False))
         anchors = np.sort(rng.choice(rows, min(s.anchors, len(rows)), replace=False))
-        # Of the rows as double: a mean of float32 rows depends on the order in which they are added up.
+        # In double precision: a mean of float32 rows depends on the order of summation.
         net.head.place(features[rows].mean(0, dtype=np.float64).astype(np.float32), features[anchors])
         values = net.head.values(features[rows])
         used = np.append(np.arange(len(anchors)), values.shape[1] - 1)  # without places that have no anchor

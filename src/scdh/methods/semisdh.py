@@ -1,4 +1,4 @@
-"""SemiSDH: Semi-supervised Deep Hashing of Zhang & Peng, with a graph of neighbours that is made anew in each batch.
+"""SemiSDH: Semi-supervised Deep Hashing of Zhang & Peng, with a graph of neighbours that is rebuilt for each batch.
 
     min  ½ rank(labelled) + λ [ neighbours(all) + pseudo(unlabelled) ] + ½ ‖σ(fc8) − y‖²(labelled),     h = σ(u)
 
@@ -16,7 +16,7 @@ from pydantic import Field
 from torch import Tensor
 
 from scdh.losses import neighbour_loss, pseudo_label_loss, squared_sigmoid_loss, triplet_hinge_loss
-from scdh.losses.distances import full_precision
+from scdh.losses.outputs import full_precision
 from scdh.methods.base import START, About, Batch, Method, Moment, Settings
 from scdh.nets.heads import HashHead, linear_head
 from scdh.nets.network import Network
@@ -68,7 +68,9 @@ class Semisdh(Method):
         net.head = SemisdhHead(net.width, net.bits, self.num_classes)
 
     def step(self, net: Network[SemisdhHead], batch: Batch, moment: Moment = START) -> dict[str, Tensor]:
-        s, y, outputs = self.settings, batch.labels, net(batch.inputs)
+        s = self.settings
+        y = batch.labels
+        outputs = net(batch.inputs)
         h = full_precision(outputs.u).sigmoid()  # codes are the signs of u: u ≥ 0 where h ≥ ½
         scores = net.head.fc8(outputs.hidden)
         margin = s.margin if s.margin is not None else 2.5 if self.bits <= SHORT else 3.0

@@ -2,18 +2,18 @@
 
     min  l(W h + b, y) − β/2 · 1/r ‖h − ½‖² + γ/2 (mean_k h_k − ½)²,     h = σ(u)
 
-l is the softmax loss with one label a row, and a squared hinge for each class with several. The second term moves bits
-away from ½, the third wants half of them on. All three are means over rows, as in the authors' Caffe layers, whose loss
-weights of 1 are the defaults.
+l is the softmax loss with one label per row, and a squared hinge for each class with several. The second term moves
+bits away from ½, the third wants half of them on. All three are means over rows, as in the authors' Caffe layers,
+whose loss weights of 1 are the defaults.
 """
 
 from pydantic import Field
 from torch import Tensor
 
 from scdh.losses import softmax_loss, squared_hinge_loss, unbalanced_bits_loss, undecided_bits_loss
-from scdh.losses.distances import full_precision
+from scdh.losses.outputs import full_precision
 from scdh.methods.base import START, About, Batch, Method, Moment, Settings
-from scdh.nets.classified import ClassifiedHead
+from scdh.nets.heads import ClassifiedHead
 from scdh.nets.network import Network
 
 

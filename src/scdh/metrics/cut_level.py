@@ -1,6 +1,6 @@
 """Average precision over "hits" when k cuts a level of ties: then the number of hits itself depends on their order.
 
-Of the n items of the last level, ρ of them relevant, m are in the top k; h of these m are relevant, and h has a
+The last level has n items, ρ of them relevant, and m of the n are in the top k; h of these m are relevant, and h has a
 hypergeometric distribution. Given h, the part in the top k is an ordinary level of m items with h relevant ones, which
 adds A(h) to the sum of precisions S so far, and
 

@@ -10,7 +10,7 @@ from scdh.codes import Codes
 from scdh.index.kernels.distances import BLOCK_PAIRS, hamming, word_columns
 from scdh.index.kernels.threads import run, thread_count
 from scdh.index.search.scan import choose_kernel
-from scdh.metrics.labels import Relevance, check_labels
+from scdh.metrics.relevance import Relevance, check_labels
 
 _BLOCK_COLUMNS = 8192
 # Queries of one task: many, so that the database is read rarely, but few enough for a smooth progress bar.
@@ -131,7 +131,9 @@ def _by_numpy(
     queries: NDArray[np.unsignedinteger], words: NDArray[np.unsignedinteger], bits: int, relevance: Relevance
 ) -> Iterator[tuple[slice, Tables]]:
     """Small work, in blocks of pairs."""
-    levels, total, count = bits + 1, words.shape[1], queries.shape[1]
+    levels = bits + 1
+    total = words.shape[1]
+    count = queries.shape[1]
     # With few items of many bits, the histograms of a block must stay small as well.
     step = max(1, BLOCK_PAIRS // max(1, min(_BLOCK_COLUMNS, total), levels))
     for top in range(0, count, step):

@@ -1,4 +1,4 @@
-"""Labels given as names: one name an item, or a list of names → the numbers that scores are computed from.
+"""Labels given as names: one name per item, or a list of names → the numbers that scores are computed from.
 
 No label is None, "", NaN or −1, also as text: numpy turns the −1 of ``np.array(["cat", -1])`` into "-1".
 """
@@ -11,10 +11,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from scdh.errors import DataError
 from scdh.label_arrays import NO_LABEL
-from scdh.metrics.labels import check_labels
+from scdh.metrics.relevance import check_labels
 
 MISSING = ("", str(NO_LABEL))
-Names = list[str | None] | list[list[str]]  # of each item: one name or None, or a list of names
+Names = list[str | None] | list[list[str]]  # per item: one name or None, or a list of names
 
 
 def check_both_labels(
@@ -53,7 +53,7 @@ def check_both_labels(
 
 
 def read_names(labels: ArrayLike, what: str) -> Names | None:
-    """The names of each item; None where the labels are not names, but numbers or something that is no label.
+    """The names of each item; None where the labels are not names, but numbers or something else.
 
     Args:
         labels: whatever a user gave.

@@ -11,10 +11,14 @@ from scdh.metrics.harmonic import EXACT_BELOW, TABLE
 
 @compiled
 def row_sums(items: Any, relevant: Any, topk: int, split_cut: bool) -> Any:
-    """Of each query: the sums of precisions for the three orders of ``ranking.TIES`` [3, q], the hits in whole levels,
-    and of the level that ``topk`` cuts N, R, n, ρ, m [5, q] (m = 0: none); ``split_cut`` keeps it out of the sums."""
+    """For each query: the sums of precisions for the three orders of ``ranking.TIES`` [3, q], the hits in whole levels,
+    and N, R, n, ρ, m [5, q] of the level that ``topk`` cuts (m = 0: none). ``split_cut`` keeps that level out of the
+    sums.
+    """
     count = items.shape[0]
-    sums, hits, cut = np.zeros((3, count)), np.zeros(count, np.int64), np.zeros((5, count), np.int64)
+    sums = np.zeros((3, count))
+    hits = np.zeros(count, np.int64)
+    cut = np.zeros((5, count), np.int64)
     for i in range(count):
         before, relevant_before = 0, 0
         for level in range(items.shape[1]):
@@ -26,7 +30,11 @@ def row_sums(items: Any, relevant: Any, topk: int, split_cut: bool) -> Any:
                 break
             whole = in_top == n
             if not whole:
-                cut[0, i], cut[1, i], cut[2, i], cut[3, i], cut[4, i] = before, relevant_before, n, rho, in_top
+                cut[0, i] = before
+                cut[1, i] = relevant_before
+                cut[2, i] = n
+                cut[3, i] = rho
+                cut[4, i] = in_top
             else:
                 hits[i] += rho
             if rho > 0 and (whole or not split_cut):

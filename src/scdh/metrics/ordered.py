@@ -14,8 +14,8 @@ from scdh.errors import ConfigError, unknown_name
 from scdh.index.kernels.distances import word_columns
 from scdh.index.kernels.threads import run
 from scdh.metrics.histograms import Advance
-from scdh.metrics.labels import Relevance, check_labels
 from scdh.metrics.ranking import DENOMINATORS, check_histograms, check_topk
+from scdh.metrics.relevance import Relevance, check_labels
 
 _QUERIES = 16
 

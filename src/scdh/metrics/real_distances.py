@@ -14,8 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from scdh.errors import DataError
 from scdh.metrics.histograms import Advance
-from scdh.metrics.labels import Relevance
 from scdh.metrics.ranking import average_precision, average_precisions
+from scdh.metrics.relevance import Relevance
 
 # Distances that are sorted together: some tens of megabytes of memory.
 BLOCK_CELLS = 1 << 20

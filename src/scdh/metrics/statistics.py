@@ -5,12 +5,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from scdh.code_checks import check_codes
 from scdh.codes import Codes
+from scdh.codes.checks import check_codes
 from scdh.errors import DataError
 from scdh.label_arrays import is_labelled
 from scdh.metrics.histograms import distance_histograms
-from scdh.metrics.labels import check_labels
+from scdh.metrics.relevance import check_labels
 
 _ROWS = 16384
 
@@ -21,7 +21,7 @@ def bit_balance(codes: Codes) -> NDArray[np.float64]:
     >>> bit_balance(Codes.from_bits([[1, 0], [0, 0]])).tolist()
     [0.5, 0.0]
     """
-    _refuse_empty(codes)
+    _reject_empty(codes)
     return _ones(codes) / len(codes)
 
 
@@ -168,7 +168,7 @@ def _ratio(total: Any, count: Any) -> float:
     return float(total / count) if count else float("nan")
 
 
-def _refuse_empty(codes: Codes) -> None:
+def _reject_empty(codes: Codes) -> None:
     check_codes(codes, "The codes")
     if len(codes) == 0:
         raise DataError("There are no codes to describe: they hold 0 rows.")

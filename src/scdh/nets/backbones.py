@@ -18,6 +18,7 @@ from scdh.errors import ConfigError, ModelError, unknown_name
 from scdh.nets.small import FeatureTrunk, SmallConv
 from scdh.nets.torchvision_fix import ensure_torchvision_imports
 from scdh.nets.unallocated import is_unallocated, meta_copies
+from scdh.settings import WIDEST_EMBEDDING
 
 HALF = (0.5, 0.5, 0.5)
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
@@ -62,11 +63,13 @@ def build_backbone(settings: NetSettings, feature_width: int | None = None, pret
             data = "embeddings" if feature_width is not None else "images"
             expected = "'features'" if feature_width is not None else "an image network"
             raise ConfigError(f"The data are {data}, so net.backbone must be {expected}, not {name!r}.")
-        _refuse(settings, "embeddings", "image_size", "crop_fraction", "drop_path", "freeze")
+        _reject(settings, "embeddings", "image_size", "crop_fraction", "drop_path", "freeze")
+        if feature_width > WIDEST_EMBEDDING:
+            raise ConfigError(f"Embeddings may have at most {WIDEST_EMBEDDING:,} values, not {feature_width:,}.")
         trunk = FeatureTrunk(feature_width, settings.hidden, settings.dropout or 0.0, settings.standardise)
         return Backbone(trunk, trunk.width)
     if name == "small_conv":
-        _refuse(settings, repr(name), "drop_path")
+        _reject(settings, repr(name), "drop_path")
         small = SmallConv(dropout=settings.dropout or 0.0)
         return Backbone(small, small.width, Preprocess(size=settings.image_size or 32, mean=HALF, std=HALF))
     if name in LITE:
@@ -80,8 +83,8 @@ def build_backbone(settings: NetSettings, feature_width: int | None = None, pret
     raise ConfigError(unknown_name("backbone", name, backbone_names()))
 
 
-def _refuse(settings: NetSettings, what: str, *keys: str) -> None:
-    """Refuse settings that this backbone would ignore."""
+def _reject(settings: NetSettings, what: str, *keys: str) -> None:
+    """Reject settings that this backbone would ignore."""
     for key in keys:
         if getattr(settings, key) not in (None, False):
             raise ConfigError(f"net.{key} cannot be used with {what}; leave it out.")
@@ -118,9 +121,16 @@ def _lite(name: str, settings: NetSettings, pretrained: bool) -> Backbone:
     return Backbone(trunk, width, preprocess)
 
 
+def _trunk_dropout(settings: NetSettings) -> float | None:
+    """Dropout inside the trunk; None: the backbone's own. A frozen trunk has none: net.dropout then acts in the layers
+    on top of it.
+    """
+    return None if settings.freeze is True else settings.dropout
+
+
 def _timm_dropout(settings: NetSettings) -> dict[str, Any]:
     """timm's arguments for dropout and drop path, where the user chose a value."""
-    arguments = {"drop_rate": settings.dropout, "drop_path_rate": settings.drop_path}
+    arguments = {"drop_rate": _trunk_dropout(settings), "drop_path_rate": settings.drop_path}
     return {name: value for name, value in arguments.items() if value is not None}
 
 
@@ -153,13 +163,13 @@ def _timm(name: str, settings: NetSettings, pretrained: bool) -> Backbone:
 
     options = _timm_dropout(settings)
     if settings.image_size:
-        options["img_size"] = settings.image_size  # needed by transformers; others refuse it
+        options["img_size"] = settings.image_size  # needed by transformers; others reject it
     make = partial(timm.create_model, name, num_classes=0)
     try:
         trunk = _build(name, partial(make, **options), pretrained)
     except TypeError:
         options.pop("img_size", None)
-        with _refused_options(name, options):
+        with _rejected_options(name, options):
             trunk = _build(name, partial(make, **options), pretrained)
     input_config = timm.data.resolve_model_data_config(trunk)
     preprocess = Preprocess(
@@ -172,13 +182,26 @@ def _timm(name: str, settings: NetSettings, pretrained: bool) -> Backbone:
     return Backbone(trunk, width_at(name, trunk, preprocess.size), preprocess)
 
 
+def _takes_dropout(name: str) -> bool:
+    """Whether torchvision's network has dropout, which can only be seen by building it (without memory)."""
+    import torchvision
+
+    try:
+        with torch.device("meta"):
+            torchvision.models.get_model(name, weights=None, dropout=0.0)
+    except TypeError:
+        return False
+    return True
+
+
 def _torchvision(name: str, settings: NetSettings, pretrained: bool) -> Backbone:
     import torchvision
 
-    options = {} if settings.dropout is None else {"dropout": settings.dropout}
-    _refuse(settings, f"torchvision's {name!r}", "drop_path")
+    dropout = _trunk_dropout(settings)
+    options = {} if dropout is None or (dropout == 0 and not _takes_dropout(name)) else {"dropout": dropout}
+    _reject(settings, f"torchvision's {name!r}", "drop_path")
     make = partial(torchvision.models.get_model, name, **options)
-    with _refused_options(name, options):
+    with _rejected_options(name, options):
         trunk = _build(name, lambda pretrained: make(weights="DEFAULT" if pretrained else None), pretrained)
     if hasattr(trunk, "aux_logits"):  # GoogLeNet and Inception have auxiliary classifiers, which are not used here
         for part in ("aux_logits", "aux1", "aux2", "AuxLogits"):
@@ -192,7 +215,7 @@ def _torchvision(name: str, settings: NetSettings, pretrained: bool) -> Backbone
 
 
 @contextmanager
-def _refused_options(name: str, options: dict[str, Any]) -> Iterator[None]:
+def _rejected_options(name: str, options: dict[str, Any]) -> Iterator[None]:
     """Not every network takes dropout or drop path, which only shows when it is built: name the setting then."""
     try:
         yield
@@ -247,12 +270,12 @@ def width_at(name: str, trunk: nn.Module, size: int) -> int:
 
 def _output_at(trunk: nn.Module, size: int) -> Any:
     """What the trunk gives for one image. Only the shape counts, so a large one is passed without memory where that
-    works: an image of the size that a stranger's model names could need more than there is.
+    works: an image of the size in an untrusted model could need more memory than there is.
     """
     if size <= LARGEST_PASSED and not is_unallocated():
         return trunk(torch.zeros(1, 3, size, size))
     try:
         image = torch.zeros(1, 3, size, size, device="meta")
         return functional_call(trunk, meta_copies(trunk), (image,))
-    except Exception:  # a few networks look at values, or hold tensors that are no buffers
+    except Exception:  # a few networks look at values, or hold tensors that are not buffers
         return trunk(torch.zeros(1, 3, size, size))

@@ -1,5 +1,7 @@
 """From the settings of a network to the network, and to the preprocessing that its images need."""
 
+import ctypes
+import sys
 from dataclasses import replace
 from typing import Any
 
@@ -7,8 +9,9 @@ from scdh.config import NetSettings
 from scdh.data.images.transforms import Preprocess
 from scdh.errors import ConfigError
 from scdh.nets.backbones import build_backbone, width_at
-from scdh.nets.memory import keep_freed_memory
 from scdh.nets.network import Network
+
+_TRIM_THRESHOLD, _MMAP_MAX = -1, -4  # names of glibc's mallopt(3)
 
 
 def build_network(
@@ -19,7 +22,7 @@ def build_network(
     Args:
         settings: backbone, sizes, crop, hidden layers, dropout.
         bits: r, the number of hash outputs.
-        feature_width: width d of the embeddings; None where the data are images.
+        feature_width: width d of the embeddings; None if the data are images.
         pretrained: whether the trunk starts from pretrained weights (default: as in ``settings``).
     """
     keep_freed_memory()
@@ -29,7 +32,9 @@ def build_network(
         if preprocess is None:
             raise ConfigError("net.evaluation_size is for images; the data are embeddings.")
         preprocess = replace(preprocess, size=settings.evaluation_size)
-        width_at(settings.backbone, backbone.trunk, preprocess.size)  # refuses a size that a transformer lacks
+        width_at(
+            settings.backbone, backbone.trunk, preprocess.size
+        )  # raises for a size that the transformer does not support
     if settings.crop_fraction is not None and preprocess is not None:
         preprocess = replace(preprocess, crop_fraction=settings.crop_fraction)
     colours = {} if preprocess is None else {"mean": preprocess.mean, "std": preprocess.std}
@@ -38,8 +43,24 @@ def build_network(
         backbone.width,
         bits,
         frozen_batch_norm=settings.frozen_batch_norm,
-        hidden=[] if preprocess is None else settings.hidden,  # of embeddings they are the trunk
+        hidden=[] if preprocess is None else settings.hidden,  # for embeddings they are the trunk
         dropout=settings.dropout or 0.0,
         **colours,
     )
     return network, preprocess
+
+
+def keep_freed_memory() -> bool:
+    """Make glibc reuse large blocks of memory; False if that is not possible (systems with another allocator).
+
+    By default glibc returns every freed large block to the system, and the pages of the next tensor of that size have
+    to be mapped again. Activations are such blocks, allocated and freed at every layer: with efficientnet_lite0 a
+    training step is 1.4 times as fast when glibc keeps them.
+    """
+    if not sys.platform.startswith("linux"):
+        return False
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (OSError, AttributeError):
+        return False
+    return bool(mallopt(_MMAP_MAX, 0)) and bool(mallopt(_TRIM_THRESHOLD, 2**31 - 1))

@@ -1,6 +1,6 @@
 """Which device networks run on: chosen once, for everything that one command or one block of code does.
 
-It is no setting of a run: a run that was begun on a GPU may go on, and be evaluated, on a CPU.
+The device is not a setting of a run: a run that started on a GPU may continue on a CPU.
 """
 
 import re
@@ -36,7 +36,7 @@ def parse_device(name: str | None) -> torch.device | None:
         if device.index is not None and device.index >= count:
             raise ConfigError(f"Device {name!r} cannot be used: the last CUDA GPU here is cuda:{count - 1}.")
     if device.type == "mps" and not torch.backends.mps.is_available():
-        raise ConfigError(f"Device {name!r} cannot be used: this is no Mac whose GPU torch can use; use cpu.")
+        raise ConfigError(f"Device {name!r} cannot be used: torch finds no GPU of a Mac; use cpu.")
     return device
 
 
@@ -56,11 +56,11 @@ def on_device(name: str | None) -> Iterator[None]:
 
 
 def chosen_device() -> torch.device | None:
-    """The device that was chosen; None where that is left to the machine."""
+    """The device that was chosen; None if the machine decides."""
     return _chosen.get()
 
 
 def find_device(name: str | None = None) -> torch.device:
-    """The device of a name, or else the chosen one, or else a CUDA GPU where there is one, or the CPU."""
+    """The device of a name, or else the chosen one, or else a CUDA GPU if there is one, or the CPU."""
     device = chosen_device() if name is None else parse_device(name)
     return device or torch.device("cuda" if torch.cuda.is_available() else "cpu")

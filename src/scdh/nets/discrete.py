@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-CONVEX_DIAGONAL = 320.0  # of DISH's release: a diagonal of Q that makes it convex in practice, so that rounds ascend
+CONVEX_DIAGONAL = 320.0  # DISH's release: this diagonal of Q makes it convex in practice, so that rounds ascend
 
 
 def ridge_weights(codes: Tensor, targets: Tensor, weight: float) -> Tensor:

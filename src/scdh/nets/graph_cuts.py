@@ -4,7 +4,7 @@ One bit z ∈ {−1, 1}^n at a time, the earlier bits fixed, is chosen to lower
 
     Σ_(i,j,k) max(0, m − (D + [z_i ≠ z_k] − [z_i ≠ z_j])),     D = d_H(i, k) − d_H(i, j) over the earlier bits, m = r/2
 
-for the r-th bit. Of a triplet this is a constant + a (z_i z_j − z_i z_k) + c z_j z_k, with l(d) = max(0, m − D − d):
+for the r-th bit. For a triplet this is a constant + a (z_i z_j − z_i z_k) + c z_j z_k, with l(d) = max(0, m − D − d):
 
     a = (l(1) − l(−1)) / 4 ≤ 0,     c = (2 l(0) − l(1) − l(−1)) / 4 ≤ 0
 
@@ -24,11 +24,13 @@ def draw_triplets(labels: np.ndarray, per_anchor: int, rng: np.random.Generator)
     """(anchor, similar, dissimilar) row numbers: for each row at most ``per_anchor`` different ones of all that it has.
 
     Args:
-        labels: int64 [n], one label a row.
+        labels: int64 [n], one label per row.
         per_anchor: triplets of one anchor.
         rng: draws them.
     """
-    anchors, near, far = [], [], []
+    anchors = []
+    near = []
+    far = []
     for i, label in enumerate(labels):
         same, other = np.flatnonzero(labels == label), np.flatnonzero(labels != label)
         same = same[same != i]
@@ -66,7 +68,9 @@ class TripletForm:
         first, second = np.concatenate([i, i, j]), np.concatenate([j, k, k])
         keys = np.minimum(first, second) * count + np.maximum(first, second)
         pairs, self.pair_of = np.unique(keys, return_inverse=True)
-        low, high, numbers = pairs // max(count, 1), pairs % max(count, 1), np.arange(1, len(pairs) + 1)
+        low = pairs // max(count, 1)
+        high = pairs % max(count, 1)
+        numbers = np.arange(1, len(pairs) + 1)
         ends = np.concatenate([low, high]), np.concatenate([high, low])
         self.pattern = csr_array((np.concatenate([numbers, numbers]), ends), shape=(count, count))
 
@@ -118,7 +122,9 @@ def draw_blocks(form: csr_array, rng: np.random.Generator) -> list[np.ndarray]:
     A block begins with a row that none has yet; then come the rows that are drawn to it (T < 0), then the rest that
     none has yet, in random order, each if it has no T > 0 with a row of the block.
     """
-    starts, columns, values = form.indptr, form.indices, form.data
+    starts = form.indptr
+    columns = form.indices
+    values = form.data
     is_covered, blocks = np.zeros(form.shape[0], bool), []
     for root in rng.permutation(form.shape[0]):
         if is_covered[root]:
@@ -147,7 +153,9 @@ def cut(form: csr_array, z: np.ndarray, block: np.ndarray) -> np.ndarray:
     inside = rows[:, block].tocoo()
     outside = rows @ z - inside @ z[block]
     size, (low, high) = len(block), inside.coords
-    source, sink, own = size, size + 1, np.arange(size)
+    source = size
+    sink = size + 1
+    own = np.arange(size)
     values = np.concatenate([np.maximum(-inside.data, 0), np.maximum(-outside, 0), np.maximum(outside, 0)])
     ends = np.concatenate([low, np.full(size, source), own]), np.concatenate([high, own, np.full(size, sink)])
     graph = csr_array((values.astype(np.int32), ends), shape=(size + 2, size + 2))

@@ -1,25 +1,28 @@
 """Fixed target codes, one per class, far from each other (CSQ, DPN, OrthoHash, MDSH); they do not learn."""
 
+import math
 import warnings
 
 import torch
 from torch import Tensor
 
-from scdh.losses.labels import label_mask
+from scdh.losses.label_masks import label_mask
 
 DRAWS = 20  # sets of random centres to choose from
 MOST_COMPARED = 2048  # classes; comparing all pairs of more centres would take too long
+SWEEPS = 100  # over all classes; more than a few dozen are hardly ever needed
+SPREAD = 1e-3  # weight of the mean distance, relative to that of distances that are too small
 
 
 def hash_centres(num_classes: int, bits: int, drawn: bool = True) -> Tensor:
     """±1 [C, r]: rows of a Hadamard matrix H and of −H where they suffice (r a power of two, C ≤ 2r), which differ in
-    half of the bits or in all; else random codes with as many ones as minus ones.
+    half of the bits or in all; else random codes with equally many ones and minus ones.
 
     Args:
         num_classes: C.
         bits: r.
-        drawn: rows are drawn by torch's generator, those of equal bits last; else they are the first ones. Of few first
-            rows many bits are copies of each other: of 10 rows with 32 bits, 16 differ.
+        drawn: rows are drawn by torch's generator, those of equal bits last; else they are the first ones. In the
+            first few rows, many bits are copies of each other: with 10 rows of 32 bits, only 16 differ.
     """
     if bits & (bits - 1) == 0 and num_classes <= 2 * bits:
         rows = _hadamard(bits)
@@ -86,3 +89,47 @@ def voted_targets(y: Tensor, centres: Tensor, ties: Tensor) -> Tensor:
     with torch.autocast(centres.device.type, enabled=False):
         votes = label_mask(y, len(centres)).to(centres.dtype) @ centres
         return torch.where(votes == 0, ties, votes.sign())
+
+
+def separating_distance(num_classes: int, bits: int) -> int:
+    """The smallest d with Σ_{j<d} (r over j) ≥ 2^r / C: C codes of r bits with about this distance exist (Gilbert and
+    Varshamov), and it is the authors' choice.
+    """
+    total, distance = 0, 0
+    while total * num_classes < 2**bits:
+        total += math.comb(bits, distance)
+        distance += 1
+    return distance
+
+
+def separated_centres(num_classes: int, bits: int) -> Tensor:
+    """±1 [C, r] of which any two differ in at least :func:`separating_distance` bits, where the search finds them.
+
+    It starts from :func:`hash_centres`, whose Hadamard rows are already that far apart, and then flips, class by class,
+    the bit that lowers Σ max(0, d − D)² most, D being the distance to another centre. A larger mean distance is
+    preferred among equals. § The authors solve the same problem with ADMM over relaxed bits.
+    """
+    codes, wanted = hash_centres(num_classes, bits), separating_distance(num_classes, bits)
+    if not 1 < num_classes <= MOST_COMPARED:
+        return codes
+    for _ in range(SWEEPS):
+        changed = False
+        for row in range(num_classes):
+            distances = (bits - codes @ codes[row]) / 2
+            is_equal = codes == codes[row]
+            further, nearer = _penalty(distances + 1, wanted), _penalty(distances - 1, wanted)
+            further[row] = nearer[row] = 0
+            present = _penalty(distances, wanted)
+            present[row] = 0
+            flipped = further @ is_equal.float() + nearer @ (~is_equal).float()  # [r]: the penalty after each flip
+            best = int(flipped.argmin())
+            if float(flipped[best]) < float(present.sum()) - SPREAD / 2:
+                codes[row, best] *= -1
+                changed = True
+        if not changed:
+            break
+    return codes
+
+
+def _penalty(distances: Tensor, wanted: int) -> Tensor:
+    return (wanted - distances).clamp(min=0).square() - SPREAD * distances

@@ -2,8 +2,7 @@
 
 A method has one head module: ``forward`` maps what the head reads [B, width] to the hash outputs u [B, r]; further
 layers of the method (a classifier, centres) are attributes of the same module, so they learn, move and are saved with
-it. A head may say which of its parameters weight decay leaves alone (``no_weight_decay``), and under which names older
-files hold its tensors (``older_names``).
+it. A head may list parameters without weight decay (``no_weight_decay``).
 """
 
 from typing import ClassVar
@@ -22,7 +21,7 @@ def linear_head(width: int, outputs: int, std: float = 0.01) -> nn.Linear:
 
 
 def random_centres(num_classes: int, bits: int, std: float = 0.5) -> nn.Parameter:
-    """One learned vector a class, [C, r]. The larger deviation keeps their norms away from 0 at the start."""
+    """One learned vector per class, [C, r]. The larger deviation keeps their norms away from 0 at the start."""
     return nn.Parameter(torch.randn(num_classes, bits).mul_(std))
 
 
@@ -30,7 +29,6 @@ class Head(nn.Module):
     """Base of all heads; ``forward`` gives u [B, r]."""
 
     no_weight_decay: ClassVar[frozenset[str]] = frozenset()
-    older_names: ClassVar[dict[str, str]] = {}  # name of a parameter now → its name in files of earlier versions
 
 
 class HashHead(Head):
@@ -88,3 +86,18 @@ class ProjectionHead(Head):
 
     def forward(self, x: Tensor) -> Tensor:
         return (x - self.mean).to(self.projection.dtype) @ self.projection
+
+
+class ClassifiedHead(HashHead):
+    """The hash layer, and a linear classifier that reads its outputs, or what the method makes of them.
+
+    Args:
+        width: of what the head reads.
+        bits: r.
+        num_classes: C.
+        std: deviation of the classifier's first weights.
+    """
+
+    def __init__(self, width: int, bits: int, num_classes: int, std: float = 0.01) -> None:
+        super().__init__(width, bits)
+        self.classifier = linear_head(bits, num_classes, std)

@@ -2,7 +2,7 @@
 
 import copy
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar, cast
 
@@ -14,15 +14,10 @@ from scdh.nets.small import FeatureTrunk
 
 
 def weights_fingerprint(module: nn.Module) -> str:
-    """16 hex digits of all weights: equal digits, equal network.
-
-    Tensors count under the names that earlier versions gave them: codes and indexes carry this fingerprint, and must
-    still match the model that made them.
-    """
+    """16 hex digits of all weights: equal digits, equal network."""
     digest = hashlib.sha256()
-    older = {key: older_name(module, key) for key in module.state_dict()}
-    for key, tensor in sorted(module.state_dict().items(), key=lambda entry: older[entry[0]]):
-        digest.update(older[key].encode())
+    for key, tensor in sorted(module.state_dict().items()):
+        digest.update(key.encode())
         digest.update(tensor.detach().cpu().contiguous().numpy().tobytes())
     return digest.hexdigest()[:16]
 
@@ -34,26 +29,17 @@ def weights_state(module: nn.Module) -> list[tuple[int, int, torch.device]]:
     return [(id(t), 0 if t.is_inference() else t._version, t.device) for t in tensors]
 
 
-def older_name(module: nn.Module, key: str) -> str:
-    """Earlier versions kept a method's layers beside the trunk, without ``head.`` before their names."""
-    if not isinstance(module, Network) or not key.startswith("head."):
-        return key
-    name = key.removeprefix("head.")
-    return module.head.older_names.get(name, name)
-
-
 def batch_norms(module: nn.Module) -> list[nn.modules.batchnorm._BatchNorm]:
     return [layer for layer in module.modules() if isinstance(layer, nn.modules.batchnorm._BatchNorm)]
 
 
 HeadType = TypeVar("HeadType", bound=Head)
-Entry = TypeVar("Entry")
 
 
 @dataclass(frozen=True)
 class Outputs:
     """What one pass gives: the trunk's ``features`` [B, trunk_width], what the head reads, ``hidden`` [B, width] (the
-    features themselves where there are no hidden layers), and the hash outputs ``u`` [B, r].
+    features themselves if there are no hidden layers), and the hash outputs ``u`` [B, r].
     """
 
     features: Tensor
@@ -90,7 +76,9 @@ class Network(nn.Module, Generic[HeadType]):
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        self.trunk, self.trunk_width, self.bits = trunk, width, bits
+        self.trunk = trunk
+        self.trunk_width = width
+        self.bits = bits
         self.fc7 = FeatureTrunk(width, list(hidden), dropout) if hidden else None
         self.width = width if self.fc7 is None else self.fc7.width
         self.head = cast(HeadType, Head())
@@ -142,19 +130,3 @@ class Network(nn.Module, Generic[HeadType]):
         """Move, with weights in the channels-last layout, in which convolutions on CPUs and GPUs run faster."""
         self.to(device)
         return self.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-
-    def load_weights(self, tensors: Mapping[str, Tensor], *, take: bool = False) -> None:
-        """As ``load_state_dict``; also takes the tensor names of earlier versions.
-
-        Args:
-            tensors: by name.
-            take: the network, which was built without memory, takes the tensors themselves instead of their values.
-        """
-        self.load_state_dict(self.with_current_names(tensors), assign=take)
-
-    def with_current_names(self, tensors: Mapping[str, Entry]) -> dict[str, Entry]:
-        """The same entries under the names that this network gives its tensors."""
-        if any(key.startswith("head.") for key in tensors):
-            return dict(tensors)
-        by_older_name = {older_name(self, key): key for key in self.state_dict()}
-        return {by_older_name.get(key, key): entry for key, entry in tensors.items()}

@@ -6,8 +6,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-WORDS = 256  # of a slice, so that its code is one byte
-ROUNDS = 20  # of k-means
+WORDS = 256  # per slice, so that its code is one byte
+ROUNDS = 20  # k-means iterations
 MOST_FITTED = 100_000  # rows that k-means looks at
 PIECE = 65_536  # rows that are compared with all words at once
 

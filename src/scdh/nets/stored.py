@@ -34,7 +34,7 @@ class StoredOutputs(nn.Module):
 
     @torch.no_grad()
     def update(self, rows: Tensor, u: Tensor) -> None:
-        """Store ``u`` [B, r] of the rows [B]; rows that are no training rows are ignored. With several processes each
+        """Store ``u`` [B, r] of the rows [B]; rows that are not training rows are ignored. With several processes each
         stores the outputs of all of them, so that their tables stay equal.
         """
         rows, u = rows.to(self.rows.device), u.detach().to(self.outputs)
@@ -44,7 +44,7 @@ class StoredOutputs(nn.Module):
         self.outputs[positions] = u[is_known]
 
     def read(self, rows: Tensor) -> Tensor:
-        """What is stored of the rows [B]: [B, r], 0 for rows that are no training rows."""
+        """The stored outputs of the rows [B]: [B, r], 0 for rows that are not training rows."""
         is_known, positions = self._find(rows.to(self.rows.device))
         found = self.outputs.new_zeros(len(rows), self.outputs.shape[1])
         found[is_known] = self.outputs[positions]

@@ -1,9 +1,9 @@
-"""Make ``import torchvision`` work beside a CPU-only torch.
+"""Make ``import torchvision`` work with a CPU-only torch.
 
-torchvision's wheel from the common index is linked to CUDA torch; beside a CPU build its compiled operators do not
+torchvision's wheel from the common index is linked to CUDA torch; with a CPU build its compiled operators do not
 load and the import fails with "operator torchvision::nms does not exist", and timm with it. Defining the schemas of
-the two missing operators before the first import avoids that. Nothing in this package calls them. Where torchvision
-loads as it is, this does nothing.
+the two missing operators before the first import avoids that. Nothing in this package calls them. If torchvision
+loads by itself, this does nothing.
 """
 
 import sys

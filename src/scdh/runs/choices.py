@@ -1,4 +1,4 @@
-"""Settings of a run that nobody gave: which value each got, why, and what was tried to find it.
+"""Settings of a run that were not given: their values, the reasons, and what was tried to find them.
 
 They are in ``choices.json`` of the run folder. The file is written after every trial, so a run that is stopped while it
 tries settings goes on with the trials that are left.
@@ -8,9 +8,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from scdh.config import RunConfig, load_config, parse_config
+from scdh.config import RunConfig, parse_config
 from scdh.errors import ConfigError, DataError
-from scdh.json_files import read_table, write_table
+from scdh.storage.json_files import read_table, write_table
 
 FORMAT = "scdh choices 1"
 
@@ -64,11 +64,11 @@ class Choices:
 
     def resolved(self) -> RunConfig:
         """The settings with every choice made so far."""
-        return with_values(self.config, {choice.setting: choice.value for choice in self.made})
+        return self.config.with_values({choice.setting: choice.value for choice in self.made})
 
     def final(self) -> RunConfig:
         """The settings of the run that follows the choices."""
-        return with_values(self.resolved(), {"data.train_on_validation": True} if self.refit else {})
+        return self.resolved().with_values({"data.train_on_validation": True} if self.refit else {})
 
     def find_trial(self, values: dict[str, Any]) -> Trial | None:
         """The trial of these values, if it was made already."""
@@ -108,8 +108,8 @@ class Choices:
                 to_try,
                 made,
                 trials,
-                bool(content.get("refit", False)),
-                str(content.get("protocol", "")),
+                bool(content["refit"]),
+                str(content["protocol"]),
             )
         except (FileNotFoundError, NotADirectoryError):
             return None
@@ -117,16 +117,6 @@ class Choices:
             if isinstance(error, DataError):
                 raise
             raise DataError(f"{path} does not hold the choices of a run: {error}.") from None
-
-
-def counted_trials(count: int) -> str:
-    """A number of trials in words."""
-    return f"{count} trial{'' if count == 1 else 's'}"
-
-
-def with_values(config: RunConfig, values: dict[str, Any]) -> RunConfig:
-    """The settings with some of them replaced, by dotted key."""
-    return load_config(overrides={**flat_settings(config.model_dump(mode="json")), **values})
 
 
 def flat_settings(settings: dict[str, Any]) -> dict[str, Any]:

@@ -6,14 +6,14 @@ import numpy as np
 
 from scdh.errors import ConfigError
 from scdh.extras import check_installed
-from scdh.files import replacing
 from scdh.metrics.scores import RankingScores, Scores
+from scdh.storage.files import replacing
 
 _COLOUR = "#2f7de1"
 
 
 def check_picture(path: Path) -> None:
-    """Refuse a file that cannot be drawn before the work, not after it."""
+    """Raise an error before the work if the file cannot be drawn."""
     if path.suffix.lower() not in (".png", ".svg", ".pdf"):
         raise ConfigError(f"Curves are drawn as .png, .svg or .pdf, not as {path.name!r}.")
     check_installed("Drawing curves", "matplotlib")

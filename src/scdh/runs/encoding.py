@@ -1,4 +1,4 @@
-"""Rows of a source → their codes and what they are called; what ``scdh encode``, ``search`` and scoring share."""
+"""Codes and names of the rows of a source, as ``scdh encode``, ``search`` and scoring need them."""
 
 from collections.abc import Callable, Iterable, Iterator
 
@@ -10,9 +10,11 @@ from scdh.data.batches.batch import Batch
 from scdh.data.batches.loaders import OnBadImage, evaluation_batches
 from scdh.data.row_names import RowNames
 from scdh.data.source import Source
-from scdh.engine_names import Engine
 from scdh.errors import DataError
-from scdh.hasher import Hasher
+from scdh.methods.base import Method
+from scdh.model import Engine
+from scdh.model.hasher import Hasher
+from scdh.nets.network import Network
 from scdh.progress import track
 
 HashOutputs = Callable[..., Iterable[tuple[np.ndarray, np.ndarray]]]
@@ -67,6 +69,7 @@ def hash_outputs_of_rows(
     on_bad_image: OnBadImage = "fail",
     progress: str | None = None,
     engine: Engine = "torch",
+    images: int | None = None,
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """(rows [B], u [B, r]) of some rows of a source, batch by batch.
 
@@ -79,6 +82,7 @@ def hash_outputs_of_rows(
         on_bad_image: "fail", or "skip" to leave unreadable images out.
         progress: title of a progress bar; None: no bar.
         engine: what computes, as for :meth:`scdh.Hasher.encode`.
+        images: how many rows there are in all, which decides between engines; None: these.
     """
     hasher.check_fits(source)
     batches: Iterable[Batch] = evaluation_batches(
@@ -91,21 +95,22 @@ def hash_outputs_of_rows(
     )
     if progress is not None:
         batches = track(batches, len(rows), progress, "items", lambda batch: len(batch.rows))
-    return hasher.run(batches, engine=engine, images=len(rows))
+    return hasher.run(batches, engine=engine, images=len(rows) if images is None else images)
 
 
-def hash_outputs_of_features(hasher: Hasher, features: np.ndarray, batch_size: int = 8192) -> np.ndarray:
-    """u float32 [n, r] of features that the trunk gave before: only hidden layers and head run.
+def hash_outputs_of_features(method: Method, net: Network, features: np.ndarray, batch_size: int = 1024) -> np.ndarray:
+    """u float32 [n, r] of features that the frozen part of a model gave before.
 
     Args:
-        hasher: the model.
-        features: float32 [n, trunk_width].
+        method: the model's.
+        net: what reads the features (:meth:`Hasher.learned_part`).
+        features: float32 [n, d].
         batch_size: rows in one pass.
     """
-    net = hasher.network.eval()
+    net.eval()
     with torch.inference_mode():
         batches = (part.to(net.device) for part in torch.from_numpy(features).split(batch_size))
-        outputs = [hasher.method.hash_outputs(net.read_features(batch)) for batch in batches]
+        outputs = [method.hash_outputs(net(batch)) for batch in batches]
         return torch.cat([u.float().cpu() for u in outputs]).numpy()
 
 

@@ -17,17 +17,17 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
-from scdh.checksums import CHECKSUM, array_checksum
 from scdh.data.batches.batch import BadImages, Batch
 from scdh.data.batches.loaders import OnBadImage, evaluation_batches
 from scdh.data.images.transforms import Preprocess
 from scdh.data.source import Source
-from scdh.encode import run_network
 from scdh.errors import DataError
-from scdh.files import replacing
-from scdh.hasher import Hasher
+from scdh.model.encode import run_network
+from scdh.model.hasher import Hasher
 from scdh.nets.network import weights_fingerprint
 from scdh.progress import track
+from scdh.storage.checksums import CHECKSUM, array_checksum
+from scdh.storage.files import replacing
 
 SHARD = 4096  # rows
 Rows = tuple[np.ndarray, np.ndarray]  # numbers and features
@@ -138,7 +138,7 @@ def _read(shards: Path, wanted: np.ndarray, features: np.ndarray, known: np.ndar
             with safe_open(path, framework="numpy") as shard:
                 rows = shard.get_tensor("rows")
                 if rows.dtype != np.int64 or rows.ndim != 1:
-                    raise ValueError("rows are no row numbers")
+                    raise ValueError("rows are not row numbers")
                 positions = np.minimum(np.searchsorted(wanted, rows), len(wanted) - 1)
                 is_new = (wanted[positions] == rows) & ~known[positions] if len(wanted) else np.zeros(len(rows), bool)
                 if is_new.any():
@@ -159,14 +159,12 @@ def _read(shards: Path, wanted: np.ndarray, features: np.ndarray, known: np.ndar
 
 
 def _checked_features(shard: Any, rows: np.ndarray, width: int) -> np.ndarray:
-    """The features of a shard that is as it was written. § One of an earlier version has no checksum and is believed:
-    it may stand for hours of work, and all caches of users are such ones today.
-    """
+    """The features of a shard, compared with their checksum."""
     values: np.ndarray = shard.get_tensor("features")
     checksum = (shard.metadata() or {}).get(CHECKSUM)
     if values.dtype != np.float32 or values.shape != (len(rows), width):
         raise ValueError("features do not fit their rows")
-    if checksum is not None and checksum != array_checksum({"rows": rows, "features": values}, {}):
+    if checksum != array_checksum({"rows": rows, "features": values}, {}):
         raise ValueError("the checksum differs")
     return values
 

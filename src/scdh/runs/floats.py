@@ -8,10 +8,10 @@ import numpy as np
 
 from scdh.data.source import Source
 from scdh.evaluation import evaluate_distances
-from scdh.hasher import Hasher
 from scdh.methods.base import Method
 from scdh.metrics.cosine import COSINE, cosine_distances
 from scdh.metrics.scores import RankingScores
+from scdh.model.hasher import Hasher
 from scdh.runs.score_options import ScoreOptions
 from scdh.runs.scored_labels import scored_labels
 from scdh.runs.source_features import has_untrained_trunk
@@ -36,7 +36,7 @@ class FloatScores:
 
     @property
     def bytes(self) -> int:
-        """Of one item."""
+        """Bytes per item."""
         return 4 * self.width
 
     def to_dict(self) -> dict[str, Any]:
@@ -91,7 +91,7 @@ def why_no_floats(hasher: Hasher, items: int) -> str | None:
         items: of the database.
     """
     if hasher.preprocess is not None and not has_untrained_trunk(hasher):
-        return "the network was tuned for these codes (net.freeze=false), and its features are not kept"
+        return "the network was tuned for these codes (net.freeze is not true), and its features are not kept"
     width = hasher.network.trunk_width if hasher.feature_width is None else hasher.feature_width
     size = 4 * width * items
     if size > MOST_BYTES:
@@ -118,7 +118,7 @@ def advice_below_floats(
     if codes.map >= floats.scores.map:
         return None
     rows = _rows_per_label(labels)
-    few = f"with {rows:.1f} items a label there is little to learn from labels"
+    few = f"with {rows:.1f} items per label there is little to learn from labels"
     if not method.learns_by_gradient:
         advice = f"{method.about.title} does not learn from labels; try --method scdh, or more bits"
         if rows < FEW_ROWS:

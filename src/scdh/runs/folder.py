@@ -4,8 +4,11 @@ The folder belongs to one run: its settings and its split are written first and 
 """
 
 import json
-import os
+import secrets
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any, Literal
@@ -15,16 +18,19 @@ import numpy as np
 from scdh.config import RunConfig, parse_config
 from scdh.data.protocol import Protocol
 from scdh.data.source import Source
-from scdh.errors import ConfigError, DataError, ModelError, TrainingError
-from scdh.files import read_regular, replacing
-from scdh.hub import MODEL_OF_RUN, WEIGHTS, has_model
-from scdh.json_files import read_entries, read_table, write_table
-from scdh.model_description import read_description
-from scdh.versions import versions
+from scdh.errors import ChangedDataError, ConfigError, DataError, ModelError, TrainingError
+from scdh.extras import versions
+from scdh.model.description import read_description
+from scdh.model.hub import MODEL_OF_RUN, WEIGHTS, has_model
+from scdh.runs.changed_data import DataChanges, changes_since, keep_rows
+from scdh.runs.data_paths import StoredPaths, known_places, stored_data_paths, stored_path
+from scdh.storage.files import locked, read_regular, replacing
+from scdh.storage.json_files import read_entries, write_table
 
 if TYPE_CHECKING:
-    from scdh.hasher import Hasher
+    from scdh.model.hasher import Hasher
 
+FORMAT, VERSION = "scdh-run", 1
 # The two networks of a run with a teacher, and the network of the last epoch where another epoch's was taken.
 NetworkName = Literal["teacher", "student", "last"]
 
@@ -40,7 +46,7 @@ class RunFolder:
         self.path = Path(path)
         self.config_file = self.path / "config.json"
         self.protocol_file = self.path / "protocol.json"
-        self.choices_file = self.path / "choices.json"  # settings that nobody gave, with reasons and trials
+        self.choices_file = self.path / "choices.json"  # settings that were not given, with reasons and trials
         self.model = self.path / MODEL_OF_RUN  # written last: a run that has it is finished
         self.student = self.path / "student"  # the network that a teacher was averaged from
         self.best = self.path / "best"  # the best epoch's model while the run goes on
@@ -52,6 +58,7 @@ class RunFolder:
         self.tensorboard = self.path / "tensorboard"
         self.features = self.path / "features"
         self.features_elsewhere = self.path / "features.json"  # names the folder, where features are kept in another
+        self.rows_file = self.path / "rows.names"  # names and labels of all rows, of data that are files
         self.failure = self.path / "failed.json"  # of a comparison's run that could not be trained
         self.lock = self.path / ".running"
 
@@ -98,12 +105,30 @@ class RunFolder:
 
     @property
     def has_last(self) -> bool:
-        """Whether the last epoch's model is kept beside that of the best epoch."""
+        """Whether the last epoch's model is kept in addition to that of the best epoch."""
         return has_model(self.last) and self.is_finished
+
+    @property
+    def id(self) -> str:
+        """Random text in every part of the run, so that a part of another run is noticed."""
+        return str(self._saved().get("run_id", ""))
+
+    def check_part(self, part: Path, run_id: str) -> None:
+        """Raise an error if ``part``, which says that it is of ``run_id``, belongs to another run."""
+        if run_id != self.id:
+            raise DataError(
+                f"{str(part)!r} belongs to another run than {str(self.config_file)!r} (run {run_id or 'unknown'}, not "
+                f"{self.id or 'unknown'}); restore both from the same copy."
+            )
 
     def config(self) -> RunConfig:
         """The settings that the run was made with."""
         return parse_config(self.saved_settings())
+
+    def data_paths(self) -> StoredPaths:
+        """Where the data were in training, as :func:`scdh.runs.data_paths.stored_data_paths` returned it."""
+        paths = self._saved().get("data_paths", {})
+        return paths if isinstance(paths, dict) else {}
 
     def saved_settings(self) -> dict[str, Any]:
         """The settings as they were written, by group."""
@@ -113,21 +138,35 @@ class RunFolder:
         return settings
 
     def saved_versions(self) -> dict[str, str]:
-        """Package → version, of the process that trained the run; {} where none were written."""
-        return dict(self._saved().get("versions") or {})
+        """Package → version, of the process that trained the run."""
+        packages = self._saved()["versions"]
+        if not isinstance(packages, dict):
+            raise DataError(
+                f"{str(self.config_file)!r} does not hold the settings of a run: 'versions' is not a table."
+            )
+        return packages
 
     def _saved(self) -> dict[str, Any]:
         if not self.path.exists():
             raise DataError(f"There is no run folder {str(self)!r}.")
         try:
-            return read_table(self.config_file, "the settings of a run", "restore it from a copy")
+            holds, remedy = "the settings of a run", "restore it from a copy"
+            content = read_entries(self.config_file, holds, remedy, "format", "version", "config", "versions")
         except (FileNotFoundError, NotADirectoryError):
             if self.is_in_trials:
                 raise DataError(self._unfinished("no settings yet, only trials of some")) from None
             raise DataError(f"{str(self)!r} is not a run folder: it holds no {self.config_file.name}.") from None
+        if content["format"] != FORMAT:
+            if (self.path / WEIGHTS).exists():
+                raise DataError(f"{str(self)!r} holds a model, but the folder of its run is needed.")
+            raise DataError(f"{str(self.config_file)!r} does not hold the settings of a run.")
+        if type(content["version"]) is not int or content["version"] != VERSION:
+            version = content["version"]
+            raise DataError(f"The run in {str(self)!r} has version {version!r}, but only {VERSION} can be read.")
+        return content
 
     def claim(self, config: RunConfig, *, resume: bool, write: bool = True, may_be_longer: bool = False) -> None:
-        """Make the folder this run's own: refuse another run's, or to resume with other settings.
+        """Make the folder this run's own; raise an error if it is another run's, or has other settings.
 
         Args:
             config: the settings of the run.
@@ -139,11 +178,12 @@ class RunFolder:
         is_kept = resume and (self.is_finished or self.failure.exists() or self.has_query_scores)
         if (self.path / WEIGHTS).exists():  # its config.json is the model's description
             raise TrainingError(f"{str(self)!r} holds a model, not a run; choose another folder.")
-        self.refuse_earlier_run(resume=resume)
+        self.reject_earlier_run(resume=resume)
         if self.config_file.exists():
             try:
-                # Through the same check: a setting that came with a newer version has its default in an older run.
-                earlier = self.config().with_method_defaults().model_dump(mode="json")
+                earlier = self.saved_settings()
+                if earlier != settings:  # through the same check, which fills in defaults
+                    earlier = self.config().with_method_defaults().model_dump(mode="json")
             except (DataError, ConfigError) as error:
                 raise TrainingError(f"{str(error).rstrip('.')}; or choose another folder.") from None
             if may_be_longer and settings["train"]["epochs"] > earlier["train"]["epochs"]:
@@ -157,17 +197,45 @@ class RunFolder:
             self.path.mkdir(parents=True, exist_ok=True)
             if not resume:
                 self._remove_leftovers()
-            write_table(self.config_file, {"config": config.model_dump(mode="json"), "versions": versions()})
+            content = {
+                "format": FORMAT,
+                "version": VERSION,
+                "run_id": self.id if resume and self.config_file.exists() else secrets.token_hex(8),
+                "config": config.model_dump(mode="json"),
+                "data_paths": stored_data_paths(config.data, self.path),
+                "versions": versions(),
+            }
+            write_table(self.config_file, content)
 
-    def refuse_earlier_run(self, *, resume: bool) -> None:
-        """Refuse a folder in which a run has begun, unless it is to go on."""
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Keep other processes from training in this folder; the system frees it when this process ends."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        with locked(self.lock) as have_lock:
+            if not have_lock:
+                raise TrainingError(self._busy())
+            yield
+
+    def check_idle(self) -> None:
+        """Raise a TrainingError if another process is training in this folder."""
+        if self.lock.exists():
+            with locked(self.lock) as is_free:
+                if not is_free:
+                    raise TrainingError(self._busy())
+
+    def _busy(self) -> str:
+        return f"Another process is training in {str(self)!r}; wait until it has ended, or choose another folder."
+
+    def reject_earlier_run(self, *, resume: bool) -> None:
+        """Raise an error if a run has begun in the folder, unless it is to be resumed."""
         if not resume and self.config_file.exists() and (self.checkpoint.exists() or self.is_finished):
             raise TrainingError(
-                f"{str(self)!r} already holds a run; resume it (--resume, resume=True) or choose another folder."
+                f"{str(self)!r} already holds a run; resume it (--resume, resume=True), choose another folder, or "
+                "delete this one to train again."
             )
 
     def _remove_leftovers(self) -> None:
-        """Of a run that was stopped before its first checkpoint: they must not pass for the new run's."""
+        """Remove files of a run that was stopped before its first checkpoint."""
         for folder in (self.student, self.best, self.last):
             shutil.rmtree(folder, ignore_errors=True)
         for file in (self.log, self.steps, self.features_elsewhere):
@@ -179,31 +247,29 @@ class RunFolder:
         It is remembered as a path from the run's folder too, so that both may be moved together.
         """
         if chosen is not None:
-            absolute = str(chosen.resolve())
-            same_drive = Path(absolute).drive == self.path.resolve().drive
-            paths = {"relative": os.path.relpath(chosen, self.path) if same_drive else absolute, "absolute": absolute}
             with replacing(self.features_elsewhere) as temporary:
-                temporary.write_text(json.dumps(paths), "utf-8")
+                temporary.write_text(json.dumps(stored_path(chosen, self.path)), "utf-8")
             return chosen
         try:
-            content = json.loads(read_regular(self.features_elsewhere))
-            known = [self.path / content["relative"], Path(content["absolute"])]
-        except (OSError, ValueError, KeyError, TypeError, RecursionError):
+            known = list(known_places(json.loads(read_regular(self.features_elsewhere)), self.path))
+        except (OSError, ValueError, RecursionError):
             known = []  # none was remembered; features can always be computed
         return next((folder for folder in known if folder.is_dir()), self.features)
 
-    def keep_protocol(self, protocol: Protocol, *, resume: bool, write: bool = True) -> None:
+    def keep_protocol(self, protocol: Protocol, source: Source, *, resume: bool, write: bool = True) -> None:
         """Save the split; a resumed run must have the one it was started with, else queries might be trained on."""
-        if resume and self.protocol_file.exists() and (earlier := Protocol.load(self.protocol_file)) != protocol:
+        if resume and self.protocol_file.exists() and self.saved_protocol() != protocol:
+            found = changes_since(self.rows_file, source)
+            what = f": {found}" if found else ""
             raise TrainingError(
-                f"The data have changed since the run in {str(self)!r} was started (its split was "
-                f"{earlier.fingerprint}, now it would be {protocol.fingerprint}); start a new run."
+                f"The data have changed since the run in {str(self)!r} was started{what}; start a new run."
             )
         if write:
-            protocol.save(self.protocol_file)
+            keep_rows(self.rows_file, source)
+            replace(protocol, run_id=self.id).save(self.protocol_file)
 
-    def protocol(self, source: Source) -> Protocol:
-        """The split that the run was trained with, if ``source`` still is the data that it divides."""
+    def saved_protocol(self) -> Protocol:
+        """The split that the run was trained with."""
         if not self.protocol_file.exists():
             if (self.path / WEIGHTS).exists():
                 raise DataError(
@@ -211,12 +277,25 @@ class RunFolder:
                 )
             raise DataError(self._unfinished("no split yet"))
         protocol = Protocol.load(self.protocol_file)
-        fingerprint = source.fingerprint()
-        if fingerprint != protocol.source_fingerprint:
-            raise DataError(
-                f"The data of the run in {str(self)!r} have changed: the fingerprint of {source.name} is "
-                f"{fingerprint}, but the run's split was made for {protocol.source_fingerprint}."
-            )
+        self.check_part(self.protocol_file, protocol.run_id)
+        return protocol
+
+    def protocol(self, source: Source, *, remaining: bool = False) -> Protocol:
+        """The split that the run was trained with, if ``source`` still is the data that it divides.
+
+        Args:
+            source: the data of the run.
+            remaining: if the data have changed, the split of the rows that are still there.
+
+        Raises:
+            ChangedDataError: the data have changed.
+        """
+        protocol = self.saved_protocol()
+        if source.fingerprint() != protocol.source_fingerprint:
+            found = changes_since(self.rows_file, source)
+            if found is None or not remaining:
+                raise ChangedDataError(_changed_data(str(self), source, found))
+            protocol = found.protocol_of_remaining(protocol, source)
         return protocol.check(len(source))
 
     def part_rows(self, source: Source, part: str) -> np.ndarray:
@@ -231,7 +310,7 @@ class RunFolder:
         return rows
 
     def model_info(self) -> dict[str, Any]:
-        """What the model's description tells of the run: protocol, epochs, validation MAP, or seconds of fitting."""
+        """What the model's description says about the run: protocol, epochs, validation MAP, or seconds of fitting."""
         return read_description(self.model)["info"]
 
     def failed_sentence(self) -> str:
@@ -251,19 +330,36 @@ class RunFolder:
         if self.path.is_file():
             raise ModelError(f"{str(self)!r} is a file, but a model is a folder.")
         if network == "last" and not self.has_last:
-            raise ModelError(f"{str(self)!r} keeps no model of the last epoch beside its own.")
+            raise ModelError(f"{str(self)!r} keeps no model of the last epoch in addition to its own.")
         if network in ("teacher", "student") and not self.has_student:
             raise ModelError(
                 f"{str(self)!r} holds one network only, so there is no {network} to take; only the folder of a run "
                 "with a teacher, as of mt_scdh, has both."
             )
-        from scdh.hasher import Hasher  # torch is imported here, not where a folder is only looked at
+        from scdh.model.hasher import Hasher  # torch is imported here, not where a folder is only looked at
 
         folders = {"student": self.student, "last": self.last}
-        return Hasher.load(folders.get(network or "", self.path))
+        folder = folders.get(network or "", self.model)
+        if not self.protocol_file.exists():  # a model folder, or a model on the hub
+            return Hasher.load(self.path)
+        hasher = Hasher.load(folder)
+        self.check_part(folder, str(hasher.info.get("run_id", "")))
+        return hasher
 
     def _unfinished(self, held: str) -> str:
         return f"The run in {str(self)!r} holds {held}; finish it with `scdh train --resume --out {quote(str(self))}`."
+
+
+def _changed_data(run: str, source: Source, found: DataChanges | None) -> str:
+    if found is None:
+        return (
+            f"{source.name} does not have the rows and labels that the run in {run!r} was trained on; --data PATH "
+            "names the data as they were."
+        )
+    return (
+        f"The data of the run in {run!r} have changed since training: {found}; --remaining scores the files that are "
+        "still there, --data PATH names the data as they were."
+    )
 
 
 def _suffix(network: NetworkName | None) -> str:

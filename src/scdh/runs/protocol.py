@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from scdh.config import DataSettings, RunConfig
+from scdh.data.arrays.given import IN_MEMORY
 from scdh.data.draw import seeded
 from scdh.data.hold_out import QUERY_MOST_OF_CLASS, hold_out
 from scdh.data.marked_rows import PartSettings, has_marks, list_parts, marked_queries, read_marks
@@ -15,12 +16,17 @@ from scdh.data.protocol import Protocol
 from scdh.data.source import Source
 from scdh.errors import ConfigError, DataError
 from scdh.label_arrays import rows_per_class, with_classes
-from scdh.methods.declared import declared, names_of_this_folder
+from scdh.methods.registry import built_in_names, method_class
 
 
 def source_of(config: RunConfig) -> Source:
     """Open the data that ``config.data`` names."""
     data = config.data
+    if data.source == IN_MEMORY:
+        raise DataError(
+            "The data of this run were given in memory and cannot be opened again; train on a file or folder to "
+            "evaluate, report or encode by name."
+        )
     return open_source(
         data.source,
         root=data.root,
@@ -43,7 +49,7 @@ def protocol_of(config: RunConfig, source: Source) -> Protocol:
     protocol = plan.protocol(config, source)
     if labels_per_class is not None:
         protocol = protocol.keep_labels(source.labels, labels_per_class, seed=config.seed)
-    if config.data.train_on_validation and len(protocol.validation):  # with their labels, and beside the same rows
+    if config.data.train_on_validation and len(protocol.validation):  # with their labels, next to the same rows
         protocol = protocol.without_validation()
     return protocol
 
@@ -180,7 +186,7 @@ def _given(config: RunConfig, source: Source) -> _Plan:
 
 
 def _unused_query_setting(data: DataSettings) -> list[str]:
-    """Said, not refused: presets of benchmarks whose queries are marked have the setting since their first version."""
+    """A note, not an error: presets of benchmarks whose queries are marked have the setting."""
     count = data.query_per_class
     return [] if count is None else [f"data.query_per_class={count} has no effect, as queries are marked"]
 
@@ -197,7 +203,7 @@ def _drawn(config: RunConfig, source: Source) -> _Plan:
             f"data.train_per_class is for a drawn split, but {source.name} is divided as a whole; add data.split=draw "
             "or leave it out."
         )
-    _refuse_named_parts(data)
+    _check_no_named_parts(data)
     marked = unused = np.zeros(len(source), bool)
     if is_whole or not (data.source == source.name and _is_drawn_from_all_rows(source.name)):
         marked, unused = marked_queries(source, _part_settings(data))
@@ -232,8 +238,8 @@ def _drawn(config: RunConfig, source: Source) -> _Plan:
     )
 
 
-def _refuse_named_parts(data: DataSettings) -> None:
-    """Of the data's own split, a split that is drawn takes the queries only."""
+def _check_no_named_parts(data: DataSettings) -> None:
+    """A split that is drawn takes only the queries of the data's own split."""
     usual = PartSettings()
     for part in ("train", "validation", "database"):
         if getattr(data, part) != getattr(usual, part):
@@ -244,15 +250,15 @@ def _refuse_named_parts(data: DataSettings) -> None:
 
 
 def _is_drawn_from_all_rows(name: str) -> bool:
-    """Of some data sets with a name, published protocols draw from all rows, whatever their files are called."""
+    """Published protocols of some named data sets draw from all rows, whatever their files are called."""
     return any(rule.dataset == name and rule.query_per_class is not None for rule in PROTOCOLS.values())
 
 
 def _without_labels(config: RunConfig, source: Source) -> Protocol:
     """Every row trains and is searched but those marked as queries; without labels nothing can be scored."""
     method = config.method.name
-    if declared(method).needs_labels:
-        others = [name for name in sorted(names_of_this_folder()) if not declared(name).needs_labels]
+    if method_class(method).needs_labels:
+        others = [name for name in sorted(built_in_names()) if not method_class(name).needs_labels]
         raise DataError(
             f"{source.name} has no labels, and {method} learns from them; learn codes without labels with "
             f"--method {' or '.join(others)}, or {source.label_advice}."

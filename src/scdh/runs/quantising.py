@@ -11,14 +11,13 @@ from scdh.codes import Codes
 from scdh.data.batches.batch import Batch
 from scdh.data.batches.loaders import evaluation_batches
 from scdh.data.draw import seeded
-from scdh.data.protocol import Protocol
 from scdh.data.source import Source
 from scdh.errors import ConfigError, DataError
 from scdh.extras import missing_packages
-from scdh.hasher import Hasher
 from scdh.label_arrays import is_labelled
+from scdh.model.hasher import Hasher
+from scdh.nets.quantisation import INT8
 from scdh.progress import track
-from scdh.quantisation import INT8
 from scdh.runs.folder import RunFolder
 from scdh.runs.ranking import KeptOutputs, score_ranking
 
@@ -69,7 +68,7 @@ def choose_rows(run: RunFolder, source: Source, count: int = IMAGES, seed: int =
     """
     if count < 1:
         raise ConfigError(f"The number of images to calibrate on must be 1 or more, not {count}.")
-    protocol = Protocol.load(run.protocol_file) if run.protocol_file.exists() else None
+    protocol = run.saved_protocol() if run.protocol_file.exists() else None
     if protocol is None or protocol.source_fingerprint != source.fingerprint():
         rows, others, names = np.arange(len(source)), np.empty(0, np.int64), (f"images of {source.name}", "")
     else:
@@ -86,7 +85,7 @@ def choose_rows(run: RunFolder, source: Source, count: int = IMAGES, seed: int =
 def quantise_and_compare(
     hasher: Hasher, source: Source, chosen: ChosenRows, **loading: Any
 ) -> tuple[Hasher, Comparison]:
-    """The INT8 model, whose ``info`` tells the comparison, and the comparison.
+    """The INT8 model, whose ``info`` contains the comparison, and the comparison.
 
     Args:
         hasher: a float32 model of images.

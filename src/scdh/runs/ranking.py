@@ -8,9 +8,9 @@ import torch
 
 from scdh.codes import HAMMING, Codes
 from scdh.evaluation import evaluate, evaluate_distances
-from scdh.hasher import Hasher
 from scdh.losses import quantization_loss
 from scdh.metrics.scores import RankingScores
+from scdh.model.hasher import Hasher
 from scdh.nets.network import Network
 
 

@@ -8,13 +8,13 @@ import numpy as np
 
 from scdh.config import RunConfig
 from scdh.data.protocol import Protocol
-from scdh.files import replacing
-from scdh.json_files import write_table
+from scdh.extras import versions
 from scdh.metrics.scores import RankingScores
 from scdh.runs.floats import FloatScores
 from scdh.runs.folder import NetworkName, RunFolder
-from scdh.runs.summary import summarise
-from scdh.versions import versions
+from scdh.runs.summary import caution, summarise
+from scdh.storage.files import replacing
+from scdh.storage.json_files import write_table
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +52,12 @@ class RunScores:
     def per_query_file(self) -> Path:
         return self.run.per_query(self.part, self.network)
 
+    @property
+    def caution(self) -> str | None:
+        """A sentence if the scores rest on few rows, else None."""
+        chose = self.part == "query" and not self.config.data.train_on_validation
+        return caution(self.scores.definition["queries"], len(self.protocol.validation) if chose else 0)
+
     def to_dict(self) -> dict[str, Any]:
         scores = summarise(self.scores)
         if self.label_column is not None:
@@ -65,9 +71,11 @@ class RunScores:
             "floats": None if self.floats is None else self.floats.to_dict(),
             "no_floats": self.no_floats,
             "advice": self.advice,
+            "caution": self.caution,
         }
         return {
             "run": str(self.run),
+            "run_id": self.run.id,
             "part": self.part,
             "file": self.file.name,
             "per_query": self.per_query_file.name,

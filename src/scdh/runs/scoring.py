@@ -15,14 +15,14 @@ from scdh.data.name_files import load_named_codes, save_named_codes
 from scdh.data.protocol import Protocol
 from scdh.data.source import Source
 from scdh.errors import CodesError, DataError
-from scdh.evaluation import evaluate, evaluate_outputs
-from scdh.hasher import Hasher
+from scdh.evaluation import evaluate_outputs
 from scdh.label_arrays import is_labelled
+from scdh.model.hasher import Hasher
 from scdh.runs.encoding import HashOutputs, named_codes
 from scdh.runs.floats import FeaturesOfRows, advice_below_floats, score_floats, why_no_floats
 from scdh.runs.folder import NetworkName, RunFolder
-from scdh.runs.protocol import source_of
 from scdh.runs.ranking import KeptOutputs, MeasuredOutputs, score_ranking
+from scdh.runs.run_data import open_run_data
 from scdh.runs.run_scores import RunScores
 from scdh.runs.score_options import ScoreOptions
 from scdh.runs.scored_labels import scored_labels
@@ -51,6 +51,7 @@ def score_run(
     network: NetworkName | None = None,
     on_bad_image: Any = None,
     source: Source | None = None,
+    protocol: Protocol | None = None,
     hasher: Hasher | None = None,
     hash_outputs: HashOutputs | None = None,
     floats: bool = False,
@@ -66,18 +67,19 @@ def score_run(
         options: definitions of the scores.
         network: of a run with a teacher, whose codes to score (None: the teacher's); or "last", the last epoch's.
         on_bad_image: "fail" or "skip"; None: as in training.
-        source: the run's data, where they are open already.
-        hasher: the run's model, where it is loaded already.
+        source: the run's data, if they are already open.
+        protocol: the split to score; None: the run's.
+        hasher: the run's model, if it is already loaded.
         hash_outputs: gives (rows, u) batches as :func:`hash_outputs_of_rows` does; None: from the features that the
             run kept, and the model runs for the rest.
         floats: also score the float vectors that the codes were made of, by cosine.
-        outputs: also score the ranking of the same codes by the queries' real outputs; queries are then encoded anew.
+        outputs: also score the ranking of the same codes by the queries' real outputs; queries are then encoded again.
     """
-    config = run.config()
-    source = source_of(config) if source is None else source
-    protocol = run.protocol(source)
-    if not run.is_finished and run.codes("database").exists():
-        return _score_kept_codes(run, config, source, protocol, part, options)
+    config = run.config() if hasher is None else hasher.config
+    if source is None:
+        opened = open_run_data(run)
+        source, protocol = opened.source, opened.protocol
+    protocol = run.protocol(source) if protocol is None else protocol
     hasher = run.load_model(network) if hasher is None else hasher
     is_validation = part == "validation"
     rows = protocol.validation if is_validation else protocol.query
@@ -214,26 +216,6 @@ def _encode_or_reuse(
 def _has_l_q(hasher: Hasher) -> bool:
     """Outputs of a fitted projection are not drawn to ±1, so their distance from it means nothing."""
     return hasher.method.learns_by_gradient
-
-
-def _score_kept_codes(
-    run: RunFolder, config: RunConfig, source: Source, protocol: Protocol, part: str, options: ScoreOptions
-) -> RunScores:
-    """Fitted methods of comparisons made by earlier versions left codes and no model."""
-    if part != "query":
-        raise DataError(f"The run in {str(run)!r} was fitted at once and has codes of queries and database only.")
-    queries, database = (Codes.load(run.codes(name)) for name in ("query", "database"))
-    started = time.perf_counter()
-    arguments = {**options.for_evaluate(source.name), "progress": True}
-    labels, _ = scored_labels(source, options.label_column)
-    scores = evaluate(queries, labels[queries.ids], database, labels[database.ids], **arguments)
-    seconds = {"scoring": round(time.perf_counter() - started, 3)}
-    result = RunScores(
-        run, part, None, scores, protocol, source.name, config, label_column=options.label_column, seconds=seconds
-    )
-    assert queries.ids is not None  # codes of a run carry row numbers
-    result.save(queries.ids)
-    return result
 
 
 def _kept_codes(file: Path, metadata: dict[str, str], count: int, needed_key: str) -> Codes | None:

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from scdh.data.source import Source
-from scdh.engine_names import Engine
 from scdh.errors import DataError
-from scdh.hasher import Hasher
-from scdh.nets.network import weights_fingerprint
+from scdh.model import Engine
+from scdh.model.hasher import Hasher
+from scdh.nets.network import Network, weights_fingerprint
 from scdh.runs.encoding import hash_outputs_of_features, hash_outputs_of_rows
 from scdh.runs.features import cached_trunk_features, has_features
 
@@ -97,11 +97,11 @@ class SourceFeatures:
     ) -> Iterable[tuple[np.ndarray, np.ndarray]]:
         """As :func:`hash_outputs_of_rows`; where the trunk is as it came, only the layers above it run, in torch. (That
         of an INT8 model is not: features that were kept are the float32 model's.)"""
-        is_kept = has_untrained_trunk(hasher) and hasher.preprocess is not None and hasher.quantisation is None
-        if not is_kept or not self._is_of_use(hasher):
+        is_kept = _has_frozen_stages(hasher) and hasher.preprocess is not None and hasher.quantisation is None
+        if not is_kept or not self._is_of_use(hasher.frozen_part()):
             return hash_outputs_of_rows(hasher, source, rows, progress=progress, engine=engine, **loading)
         hasher.check_fits(source)
-        return self._hash_outputs(hasher, rows, progress, loading)
+        return self._hash_outputs(hasher.frozen_part(), hasher.learned_part(), rows, progress, loading)
 
     def _is_of_use(self, hasher: Hasher) -> bool:
         """Features that are neither kept nor to be kept would only take memory."""
@@ -110,16 +110,20 @@ class SourceFeatures:
         )
 
     def _hash_outputs(
-        self, hasher: Hasher, rows: np.ndarray, progress: str | None, loading: dict[str, Any]
+        self, frozen: Hasher, learned: Network, rows: np.ndarray, progress: str | None, loading: dict[str, Any]
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         starts = range(0, len(rows), CHUNK)
         for number, start in enumerate(starts, start=1):
             title = progress if progress is None or len(starts) == 1 else f"{progress} {number}/{len(starts)}"
-            readable, features = self.of_rows(hasher, rows[start : start + CHUNK], progress=title, **loading)
+            readable, features = self.of_rows(frozen, rows[start : start + CHUNK], progress=title, **loading)
             if len(readable):
-                yield readable, hash_outputs_of_features(hasher, features)
+                yield readable, hash_outputs_of_features(frozen.method, learned, features)
 
 
 def has_untrained_trunk(hasher: Hasher) -> bool:
-    """Whether the trunk is as it came: frozen, or under a method that is fitted to its features."""
-    return hasher.config.net.freeze or not hasher.method.learns_by_gradient
+    """Whether the whole trunk is as pretrained: frozen, or under a method that is fitted to its features."""
+    return hasher.config.net.freeze is True or not hasher.method.learns_by_gradient
+
+
+def _has_frozen_stages(hasher: Hasher) -> bool:
+    return bool(hasher.config.net.freeze) or has_untrained_trunk(hasher)

@@ -1,28 +1,33 @@
-"""A bounded number of things at once: what comes on top is refused at once instead of waiting for ever."""
+"""A bounded number of things at once: what exceeds it is rejected immediately instead of waiting."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from scdh.serve.refusals import busy
+from scdh.serve.request_errors import busy
 
 
 class Admission:
     """Counts what is inside; used from the event loop only.
 
     Args:
-        limit: the most there may be.
-        what: what they are, for the message.
-        observe: is told the number after each change.
+        limit: largest number.
+        what: their name in the message.
+        observe: is called with the number after each change.
     """
 
     def __init__(self, limit: int, what: str, observe: Callable[[int], object] = lambda _: None) -> None:
         self.limit, self.what, self.inside = limit, what, 0
         self._observe = observe
 
+    @property
+    def free(self) -> int:
+        """How many more may enter now."""
+        return self.limit - self.inside
+
     @contextmanager
     def admit(self, count: int = 1) -> Iterator[None]:
-        """Let ``count`` in until the end of the block; Refusal 503 if all of them do not fit."""
-        if self.inside + count > self.limit:
+        """Let ``count`` in until the end of the block; RequestError 503 if all of them do not fit."""
+        if count > self.free:
             raise busy(self.what)
         self._change(count)
         try:

@@ -1,7 +1,7 @@
 """Micro-batches: what arrives while a batch is computed makes up the next one.
 
-There is no waiting time to choose: a request that comes alone starts at once, and under load batches grow by
-themselves. The work runs on a thread, so the event loop stays free.
+No waiting time has to be chosen: a request that comes alone starts immediately, and batches grow under load. The work
+runs on a thread, so the event loop stays free.
 """
 
 import asyncio
@@ -18,11 +18,11 @@ class Batcher(Generic[T, R]):
     """Gathers items for a function that takes many at once; used from one event loop.
 
     Args:
-        work: items → results, as many. A result that is an exception is raised for its item alone; an exception that
-            is raised counts for all items of the batch.
+        work: items → one result for each. A result that is an exception is raised for its item alone; an exception
+            that is raised counts for all items of the batch.
         executor: where the work runs; one batch at a time.
-        largest: items of one batch.
-        observe: is told the size of each batch.
+        largest: most items of one batch.
+        observe: is called with the size of each batch.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class Batcher(Generic[T, R]):
         try:
             return await asyncio.gather(*futures)
         except BaseException:
-            # gather leaves the others running after the first error; nobody waits for them any more.
+            # After the first error gather leaves the others running, without anyone waiting for them.
             for future in futures:
                 future.cancel()
                 if future.done() and not future.cancelled():

@@ -4,6 +4,7 @@ import io
 import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -11,27 +12,59 @@ import numpy as np
 
 from scdh.errors import ConfigError, ServiceError
 from scdh.extras import check_installed
-from scdh.serve.client_answers import QueryAnswer, read_answers
 
 if TYPE_CHECKING:
     from scdh.codes import Codes
 
 Rank = Literal["bits", "outputs"]
-# Refusals that come before any work, so that the request may be sent again.
+# Errors that come before any work, so that the request may be sent again.
 _RETRIED = ("busy", "starting")
 _LONGEST_WAIT = 5.0
+
+
+@dataclass(frozen=True)
+class FoundItem:
+    """A hit of a search.
+
+    Attributes:
+        id: the item's id.
+        distance: number of bits that differ from the query's; with ``rank="outputs"`` the sum of the query's outputs
+            over these bits, a real number.
+        name: the item's name; empty if it has none.
+        labels: names of its labels.
+    """
+
+    id: int
+    distance: float
+    name: str
+    labels: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class QueryAnswer:
+    """What was found for one query.
+
+    Attributes:
+        code: packed bits of the query in hexadecimal digits.
+        hits: nearest first; equal distances by id.
+        total: number of items within the radius; None for a search without radius.
+    """
+
+    code: str
+    hits: tuple[FoundItem, ...]
+    total: int | None
 
 
 class Client:
     """Calls a service of ``scdh serve``; a context manager that closes its connections at the end.
 
     Args:
-        address: of the service, such as ``http://127.0.0.1:8000``.
+        address: the service's address, such as ``http://127.0.0.1:8000``.
         token: for adding and removing items.
         timeout: seconds to wait for an answer.
         tries: how often a request is sent while the service is starting or too busy.
 
-    Every method raises ``scdh.errors.ServiceError`` (with ``status`` and ``code``) where the service refuses a request
+    Every method raises ``scdh.errors.ServiceError`` (with ``status`` and ``code``) if the service rejects a request
     or does not answer.
     """
 
@@ -48,7 +81,7 @@ class Client:
         self._tries = tries
 
     def close(self) -> None:
-        """End the connections."""
+        """Close the connections."""
         self._http.close()
 
     def __enter__(self) -> "Client":
@@ -58,7 +91,7 @@ class Client:
         self.close()
 
     def is_ready(self) -> bool:
-        """Whether model and index are warm; False also where nothing answers."""
+        """Whether the service is ready; False also if it does not answer."""
         try:
             return bool(self._call("GET", "/ready", tries=1))
         except ServiceError:
@@ -93,7 +126,7 @@ class Client:
         """
         files = [("image", (f"{n}", content)) for n, content in enumerate(_image_bytes(images))]
         question = {"k": k, "radius": radius, "label": list(labels), "rank": rank}
-        return read_answers(self._call("POST", "/v1/search/image", params=_given(question), files=files))
+        return _read_answers(self._call("POST", "/v1/search/image", params=_given(question), files=files))
 
     def search_vectors(
         self,
@@ -112,7 +145,7 @@ class Client:
         """
         question = {"k": k, "radius": radius, "labels": list(labels), "rank": rank}
         body = {"vectors": _vector_rows(vectors), **_given(question)}
-        return read_answers(self._call("POST", "/v1/search/vector", json=body))
+        return _read_answers(self._call("POST", "/v1/search/vector", json=body))
 
     def search_codes(
         self,
@@ -129,7 +162,7 @@ class Client:
             k, radius, labels: as for :meth:`search_images`.
         """
         question = {"k": k, "radius": radius, "labels": list(labels)}
-        return read_answers(self._call("POST", "/v1/search/code", json={"codes": _hex(codes), **_given(question)}))
+        return _read_answers(self._call("POST", "/v1/search/code", json={"codes": _hex(codes), **_given(question)}))
 
     def similar(
         self, item_id: int, *, k: int | None = None, radius: int | None = None, labels: Iterable[str] = ()
@@ -141,7 +174,7 @@ class Client:
             k, radius, labels: as for :meth:`search_images`.
         """
         question = {"k": k, "radius": radius, "label": list(labels)}
-        return read_answers(self._call("GET", f"/v1/items/{int(item_id)}/similar", params=_given(question)))[0]
+        return _read_answers(self._call("GET", f"/v1/items/{int(item_id)}/similar", params=_given(question)))[0]
 
     def item(self, item_id: int) -> dict[str, Any]:
         """``{"id", "name", "labels", "code", "picture"}`` of the item ``item_id``."""
@@ -218,15 +251,15 @@ class Client:
                 raise ServiceError(f"The service at {self._http.base_url} does not answer: {reason}.") from error
             if answer.is_success:
                 return answer
-            refusal = _refusal(answer)
-            if left == 0 or refusal.code not in _RETRIED:
-                raise refusal
+            failure = _error_of(answer)
+            if left == 0 or failure.code not in _RETRIED:
+                raise failure
             wait = answer.headers.get("retry-after", "1")
             time.sleep(min(float(wait) if wait.isdecimal() else 1.0, _LONGEST_WAIT))
         raise AssertionError  # the last try returns or raises
 
 
-def _refusal(answer: Any) -> ServiceError:
+def _error_of(answer: Any) -> ServiceError:
     try:
         error = answer.json()["error"]
         return ServiceError(str(error["message"]), answer.status_code, str(error["code"]))
@@ -242,7 +275,7 @@ def _vector_rows(vectors: Any) -> list[list[float]]:
     try:
         rows = np.asarray(vectors, np.float64)
     except (ValueError, TypeError) as error:
-        raise ConfigError(f"Vectors must be finite real numbers [n, d] or [d], but these are none: {error}.") from None
+        raise ConfigError(f"Vectors must be finite real numbers [n, d] or [d], got other values: {error}.") from None
     if rows.ndim not in (1, 2):
         raise ConfigError(f"Vectors must be finite real numbers [n, d] or [d], got shape {list(rows.shape)}.")
     if not np.isfinite(rows).all():
@@ -274,3 +307,15 @@ def _encoded(image: Any) -> bytes:
     picture = image if isinstance(image, Image.Image) else Image.fromarray(image)
     picture.save(buffer, "PNG")
     return buffer.getvalue()
+
+
+def _read_answers(answer: Any) -> list[QueryAnswer]:
+    """The results in an answer of httpx to a search, one for each query."""
+    return [
+        QueryAnswer(
+            result["code"],
+            tuple(FoundItem(hit["id"], hit["distance"], hit["name"], tuple(hit["labels"])) for hit in result["hits"]),
+            result["total"],
+        )
+        for result in answer.json()["results"]
+    ]

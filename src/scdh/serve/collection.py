@@ -9,16 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from scdh.code_checks import check_same_model
 from scdh.codes import HAMMING, Codes, ranking_of
+from scdh.codes.checks import check_same_model
 from scdh.data.name_files import load_names, names_of_index, save_names_to_append
 from scdh.data.row_names import RowNames, joined
-from scdh.errors import CodesError, ScdhError
-from scdh.index import HammingIndex
-from scdh.index.milvus.uri import is_milvus_uri
+from scdh.errors import CodesError, ExistingIdError, IdError, IndexLockedError, ScdhError, UnknownIdError
+from scdh.index.engines import is_engine_address, open_index
+from scdh.index.search_index import SearchIndex
 from scdh.index.store import IndexWriter
 from scdh.label_arrays import no_labels
-from scdh.serve.refusals import Refusal, busy, invalid, not_found
+from scdh.serve.request_errors import RequestError, busy, invalid, unknown_item
 from scdh.serve.snapshot import DistanceTables, Snapshot
 
 
@@ -52,15 +52,17 @@ MOST_LABEL_CELLS = 1 << 28
 
 
 class Collection:
-    """A file or a Milvus collection. ``now`` is the newest state; ``refresh`` and ``change`` are called by one thread.
+    """An index file, or an index in a search engine. ``now`` is its newest state.
+
+    One thread calls ``refresh`` and ``change``.
 
     Args:
-        address: index file, or address of a Milvus collection.
+        address: index file, or address of a search engine.
         names: codes or index file whose names are shown; None: those of the index file.
-        model: fingerprint of the model that encodes the queries; an index of another one is refused.
+        model: fingerprint of the model that encodes the queries; an index of another one is rejected.
         bits: of its codes.
         ranking: the distance that its method ranks by.
-        distance_tables: as of :class:`Snapshot`.
+        distance_tables: as for :class:`Snapshot`.
     """
 
     def __init__(
@@ -74,7 +76,7 @@ class Collection:
     ) -> None:
         self._address, self._model, self._bits = address, model, bits
         self._ranking, self._distance_tables = ranking, distance_tables
-        self._is_file = not is_milvus_uri(address)
+        self._is_file = not is_engine_address(address)
         self._names = None if names is None else load_names(names)
         if names is not None and self._names is None:
             raise CodesError(f"There are no names in {names}.")
@@ -82,16 +84,9 @@ class Collection:
         self.now = self._open()
 
     def _open(self) -> Snapshot:
-        index: Any
-        if self._is_file:
-            index = HammingIndex.load(self._address)
-        else:
-            from scdh.index.milvus import MilvusIndex
+        return self._checked(open_index(self._address))
 
-            index = MilvusIndex.open(self._address)
-        return self._checked(index)
-
-    def _checked(self, index: Any) -> Snapshot:
+    def _checked(self, index: SearchIndex) -> Snapshot:
         if index.bits != self._bits:
             raise CodesError(f"The index holds codes of {index.bits} bits, but the model gives {self._bits} bits.")
         check_same_model(index.metadata, {"model": self._model}, "The index", "the model")
@@ -102,25 +97,23 @@ class Collection:
         return Snapshot(index, names, self._distance_tables)
 
     def refresh(self) -> bool:
-        """Take up the newest state of the file; False if it is served already. Milvus always gives its newest state.
+        """Take up the newest state of the file; False if it is served already.
+
+        A search engine always shows its newest state.
 
         Raises:
             CodesError: if the file cannot be read or is of another model; the state before it stays.
         """
-        if not self._is_file:
-            return False
         # A copy shares all arrays and tables, and searches that have begun go on with the one before.
         newer = copy.copy(self.now.index)
-        assert isinstance(newer, HammingIndex)
         if not newer.refresh():
             return False
         self.now = self._checked(newer)
         return True
 
     def close(self) -> None:
-        """End the connection to Milvus."""
-        if not isinstance(self.now.index, HammingIndex):
-            self.now.index.close()
+        """Release the connection of a search engine."""
+        self.now.index.close()
 
     def change(self, changes: Sequence[Change]) -> list[list[int] | BaseException]:
         """Make changes durable, those of one kind that follow each other in one commit; the ids of each.
@@ -129,18 +122,16 @@ class Collection:
         """
         results: list[list[int] | BaseException] = []
         if not self._is_file:
-            return [self._change_milvus(change) for change in changes]
+            return [self._change_engine(change) for change in changes]
         try:
             writer = IndexWriter(self._address)
-        except CodesError as error:
-            if "another IndexWriter" in str(error):
-                raise busy("programs that write the index") from error
-            raise
+        except IndexLockedError as error:
+            raise busy("programs that write the index") from error
         with writer:
             for kind, same_kind in groupby(changes, type):
                 run: list[Any] = list(same_kind)
                 try:
-                    self.refresh()  # to the state that the writer has, as nobody else can write now
+                    self.refresh()  # to the state that the writer has, as no other program can write now
                     results += self._add(writer, run) if kind is Addition else self._remove(writer, run)
                 except Exception as error:  # those that were committed before it stay what they are
                     results += [error] * len(run)
@@ -148,8 +139,7 @@ class Collection:
         return results
 
     def _add(self, writer: IndexWriter, additions: list[Addition]) -> list[list[int] | BaseException]:
-        ids_so_far = copy.copy(self.now.index)  # in memory alone: refuses known ids and chooses new ones
-        assert isinstance(ids_so_far, HammingIndex)
+        ids_so_far = copy.copy(self.now.index)  # in memory alone: rejects known ids and chooses new ones
         results: list[list[int] | BaseException] = []
         accepted: list[tuple[Addition, np.ndarray]] = []
         for addition in additions:
@@ -158,10 +148,10 @@ class Collection:
                 ids = ids_so_far.add(addition.codes, addition.ids)
                 accepted.append((addition, ids))
                 results.append(ids.tolist())
-            except Refusal as error:
+            except RequestError as error:
                 results.append(error)
             except CodesError as error:
-                results.append(_id_refusal(error))
+                results.append(_id_error(error))
         if accepted:
             names = self._names_with(accepted)
             if names is not None:
@@ -172,17 +162,15 @@ class Collection:
 
     def _remove(self, writer: IndexWriter, removals: list[Removal]) -> list[list[int] | BaseException]:
         results: list[list[int] | BaseException] = []
-        index = self.now.index
-        assert isinstance(index, HammingIndex)
         removed: set[int] = set()
         for removal in removals:
             try:
                 if removal.item_id in removed:
-                    raise not_found(f"The index holds no id {removal.item_id}.")
+                    raise unknown_item(removal.item_id)
                 self.now.code_of(removal.item_id)
                 removed.add(removal.item_id)
                 results.append([removal.item_id])
-            except Refusal as error:
+            except RequestError as error:
                 results.append(error)
         if removed:
             writer.remove(sorted(removed))
@@ -209,9 +197,7 @@ class Collection:
             return None
         parts = [_new_names(addition, ids) for addition, ids in accepted]
         if names is None:
-            index = self.now.index
-            assert isinstance(index, HammingIndex)
-            known = index.ids
+            known = self.now.index.ids
             names = RowNames(known, [""] * len(known), no_labels(len(known)), [])
         new_ids = np.concatenate([part.ids for part in parts])
         # Names of items that were removed stay until their id is given again.
@@ -219,32 +205,31 @@ class Collection:
             names = names.take(np.setdiff1d(np.arange(len(names.ids)), positions))
         return joined([names, *parts], np.concatenate([names.ids, new_ids]))
 
-    def _change_milvus(self, change: Change) -> list[int] | BaseException:
-        from scdh.index.milvus import MilvusIndex
-
+    def _change_engine(self, change: Change) -> list[int] | BaseException:
         index = self.now.index
-        assert isinstance(index, MilvusIndex)
         try:
             if isinstance(change, Removal):
                 self.now.code_of(change.item_id)
                 index.remove([change.item_id])
                 return [change.item_id]
             if any(change.labels) or change.names:
-                raise invalid("A Milvus collection keeps no names and labels; add items without them.")
+                raise invalid("A search engine stores no names and labels; add items without them.")
             return index.add(change.codes, change.ids).tolist()
-        except Refusal as error:
+        except RequestError as error:
             return error
         except ScdhError as error:
-            return _id_refusal(error)
+            return _id_error(error)
 
 
-def _id_refusal(error: ScdhError) -> BaseException:
+def _id_error(error: ScdhError) -> BaseException:
     """A mistake in the ids as the client's; anything else stays an error of the service."""
-    text = str(error)
-    if "already holds the id" in text:
-        return Refusal(409, "conflict", text)
-    if "may be given once" in text or "no free ids" in text:
-        return invalid(text)
+    match error:
+        case ExistingIdError():
+            return RequestError(409, "conflict", str(error))
+        case UnknownIdError():
+            return RequestError(404, "not_found", str(error))
+        case IdError():
+            return invalid(str(error))
     return error
 
 

@@ -1,9 +1,8 @@
-"""Images or embeddings → codes: checked and decoded on threads, then through the network in micro-batches."""
+"""Images or embeddings → codes: decoded in processes of their own, then through the network in micro-batches."""
 
 import asyncio
 import io
 import os
-import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -15,16 +14,16 @@ from PIL import Image
 
 from scdh.codes import HAMMING, Codes, ranking_metadata
 from scdh.data.batches.batch import Batch
-from scdh.data.images.decode import decode
 from scdh.data.source import BadImage
-from scdh.engine_names import Engine
 from scdh.errors import CodesError, ConfigError
-from scdh.hasher import Hasher
-from scdh.quantisation import FLOAT32, INT8
+from scdh.model import Engine
+from scdh.model.hasher import Hasher
+from scdh.nets.quantisation import FLOAT32, INT8
 from scdh.serve.admission import Admission
 from scdh.serve.batching import Batcher
-from scdh.serve.refusals import bad_image, invalid, too_large
-from scdh.serve.settings import Limits
+from scdh.serve.decoding import Decoders
+from scdh.serve.request_errors import bad_image, invalid
+from scdh.serve.settings import MOST_QUERIES, Limits
 
 DECODERS = min(4, os.cpu_count() or 1)
 
@@ -43,8 +42,8 @@ class Encoder:
     Args:
         hasher: the model.
         limits: of images and pixels.
-        observe_batch: is told the size of each batch.
-        observe_queue: is told how many images are inside.
+        observe_batch: is called with the size of each batch.
+        observe_queue: is called with the number of images that are waiting or being encoded.
         engine: what computes, as for :meth:`scdh.Hasher.encode`.
     """
 
@@ -59,17 +58,16 @@ class Encoder:
         self.hasher, self._limits, self._engine = hasher, limits, engine
         self.takes_images, self.ranking = hasher.preprocess is not None, hasher.method.ranking
         self.code_metadata = ranking_metadata(self.ranking)
-        # What is wrong with an image is told to its client, not to the terminal.
-        warnings.filterwarnings("ignore", module=r"PIL\.")
-        self._decoders = ThreadPoolExecutor(DECODERS, thread_name_prefix="decode")
+        self._decoders = None if hasher.preprocess is None else Decoders(hasher.preprocess, limits.pixels, DECODERS)
+        self._waiters = ThreadPoolExecutor(DECODERS, thread_name_prefix="decode")  # each waits for one process
         self._runner = ThreadPoolExecutor(1, thread_name_prefix="encode")
         self._admission = Admission(limits.waiting_images, "images", observe_queue)
         self._batcher: Batcher[np.ndarray, np.ndarray] = Batcher(
-            self._run, self._runner, limits.batch if self.takes_images else limits.queries, observe_batch
+            self._run, self._runner, limits.batch if self.takes_images else MOST_QUERIES, observe_batch
         )
 
     async def images(self, files: Sequence[BinaryIO]) -> Encoded:
-        """Codes of the image files of one request; Refusal if one cannot be used, or too many are waiting."""
+        """Codes of the image files of one request; RequestError if one cannot be used, or too many are waiting."""
         if not self.takes_images:
             raise invalid("This model takes embeddings, not images; send vectors as JSON.")
         if not 1 <= len(files) <= self._limits.images:
@@ -78,7 +76,7 @@ class Encoder:
         with self._admission.admit(len(files)):
             decoding = [
                 loop.run_in_executor(
-                    self._decoders, self._decoded, file, f"number {number}" if files[1:] else "that was sent"
+                    self._waiters, self._decoded, file, f"number {number}" if files[1:] else "that was sent"
                 )
                 for number, file in enumerate(files, start=1)
             ]
@@ -111,7 +109,7 @@ class Encoder:
             raise invalid(str(error)) from None
 
     def describe(self) -> dict[str, Any]:
-        """What is told of the model."""
+        """What clients may know about the model."""
         hasher = self.hasher
         return {
             "method": hasher.config.method.name,
@@ -125,35 +123,32 @@ class Encoder:
         }
 
     def warm(self) -> None:
-        """Run the network as requests will, so that the first of them does not wait: one input alone, a batch that is
-        no whole number of pieces, and a full batch. The engine may have code of its own for each."""
+        """Start what decodes, and run the network as requests will: one input alone, a batch that is not a whole number
+        of pieces, and a full batch. The engine may have code of its own for each."""
         if self.hasher.preprocess is None:
             example = np.zeros(self.hasher.feature_width or 1, np.float32)
         else:
             file = io.BytesIO()
             Image.new("RGB", (64, 64)).save(file, "JPEG")
-            file.seek(0)
-            example = self._decoded(file, "to warm up with")
+            files = [io.BytesIO(file.getvalue()) for _ in range(DECODERS)]
+            example = next(iter(self._waiters.map(self._decoded, files, ["to warm up with"] * DECODERS)))
         for count in (1, min(5, self._limits.batch), self._limits.batch):
             self._encoded(self._runner.submit(self._run, [example] * count).result())
 
     async def close(self) -> None:
         await self._batcher.finish()
-        self._decoders.shutdown(wait=False, cancel_futures=True)
+        self._waiters.shutdown(wait=False, cancel_futures=True)
+        if self._decoders is not None:
+            self._decoders.close()
         self._runner.shutdown(wait=False)
 
     def _decoded(self, file: BinaryIO, where: str) -> np.ndarray:
         """The input of the network, uint8 [3, size, size]; ``where`` says which image it is."""
-        preprocess = self.hasher.preprocess
-        assert preprocess is not None
+        assert self._decoders is not None
         try:
-            most = self._limits.pixels
-            image = decode(file.read(), where, preprocess.needed_side(), most_pixels=most)
-            return preprocess.evaluation_image(image)
+            return self._decoders.decode(file.read(), where)
         except BadImage as error:
             raise bad_image(str(error)) from None
-        except MemoryError:
-            raise too_large(f"The image {where} takes more memory than there is.") from None
 
     def _run(self, inputs: list[np.ndarray]) -> list[np.ndarray]:
         """u [r] of each input."""
@@ -163,7 +158,7 @@ class Encoder:
             values = torch.from_numpy(np.stack(inputs))
         rows = torch.arange(len(inputs))
         batch = Batch(values, torch.full_like(rows, -1), rows)
-        outputs = self.hasher.run([batch], engine=self._engine)  # of many: a service runs for long
+        outputs = self.hasher.run([batch], engine=self._engine)  # compiled: a service runs for long
         return [u for _, values_of_batch in outputs for u in values_of_batch]
 
     def _encoded(self, outputs: list[np.ndarray]) -> Encoded:

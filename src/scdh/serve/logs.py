@@ -12,7 +12,7 @@ logger = logging.getLogger("scdh.serve")
 
 
 class JsonLines(logging.Formatter):
-    """The fields of an event, given as ``extra={"fields": {…}}``, beside time, level and event."""
+    """The fields of an event, given as ``extra={"fields": {…}}``, in addition to time, level and event."""
 
     def format(self, record: logging.LogRecord) -> str:
         moment = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created)) + f".{int(record.msecs):03d}Z"
@@ -24,7 +24,7 @@ class JsonLines(logging.Formatter):
 
 
 def log(event: str, level: int = logging.INFO, error: BaseException | None = None, **fields: Any) -> None:
-    """Write an event; of an ``error`` its trace, too."""
+    """Write an event, with the trace of an ``error``."""
     fields = {name: printable(value) if isinstance(value, str) else value for name, value in fields.items()}
     logger.log(level, event, exc_info=error, extra={"fields": fields})
 
@@ -34,7 +34,7 @@ def write_lines(level: int = logging.INFO) -> None:
     handler = logging.StreamHandler()
     handler.setFormatter(JsonLines())
     levels = {"scdh.serve": level, "uvicorn": logging.ERROR}
-    # Forms and images that cannot be read are refused like anything else; their parsers would add a line for each.
+    # Forms and images that cannot be read are rejected like anything else; their parsers would add a line for each.
     levels |= dict.fromkeys(("python_multipart", "PIL"), logging.CRITICAL)
     for name, least in levels.items():
         own = logging.getLogger(name)

@@ -11,15 +11,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from scdh.index import HammingIndex
 from scdh.label_arrays import is_labelled
 from scdh.printable import printable
 from scdh.serve.layout import place
-from scdh.serve.refusals import Refusal
+from scdh.serve.request_errors import RequestError
 from scdh.serve.snapshot import Snapshot
 
 MOST_POINTS = 100_000
-MOST_REMOTE_POINTS = 10_000  # codes of a Milvus collection come over the network
+MOST_REMOTE_POINTS = 10_000  # codes of a search engine come over the network
 # Each change makes a new state of the index; a map of the state before is good enough for this long.
 KEPT_SECONDS = 300.0
 GRID = 65535
@@ -34,7 +33,7 @@ class Maps:
         self._making: asyncio.Task[bytes] | None = None
 
     async def of(self, snapshot: Snapshot) -> bytes:
-        """JSON of the map of this state, or of an earlier one; those who ask before there is any wait for the same."""
+        """JSON of the map of this state, or of an earlier one; requests before the first map wait for the same one."""
         if self._newest is not None:
             made_of, made, content = self._newest
             if made_of() is not snapshot and time.monotonic() - made > KEPT_SECONDS:
@@ -46,14 +45,14 @@ class Maps:
     def _begin(self, snapshot: Snapshot) -> asyncio.Task[bytes]:
         if self._making is None or self._making.done():
             self._making = asyncio.create_task(self._make(snapshot))
-            # Whoever waits for it gets its error; if nobody does, it is no news.
+            # Those who wait for it get its error; without them asyncio would log it as never retrieved.
             self._making.add_done_callback(lambda task: task.cancelled() or task.exception())
         return self._making
 
     async def _make(self, snapshot: Snapshot) -> bytes:
         made = await asyncio.to_thread(make_map, snapshot)
         content = await asyncio.to_thread(lambda: json.dumps(made).encode("ascii"))
-        if made["points"]:  # what is added to an empty index must not wait for its turn
+        if made["points"]:  # items that are added to an empty index must appear soon
             self._newest = (weakref.ref(snapshot), time.monotonic(), content)
         return content
 
@@ -65,7 +64,7 @@ def make_map(snapshot: Snapshot) -> dict[str, Any]:
     ``labels`` int32, the place of an item's first label in ``label_names``, −1 for none. ``label_names`` has the most
     frequent ones first. ``items`` is the number of items of the index, of which there may be more than points.
     """
-    most = MOST_POINTS if isinstance(snapshot.index, HammingIndex) else MOST_REMOTE_POINTS
+    most = MOST_POINTS if snapshot.index.abilities.lists_ids else MOST_REMOTE_POINTS
     ids = np.sort(_sample(_known_ids(snapshot), most))
     places = np.rint(place(snapshot.index.codes_of(ids)) * GRID).astype("<u2")
     labels, names = _first_labels(snapshot, ids)
@@ -89,24 +88,21 @@ def some_items(snapshot: Snapshot, count: int, labels: Sequence[str]) -> list[di
 
 
 def codes_of(snapshot: Snapshot, ids: Sequence[int]) -> list[dict[str, Any]]:
-    """``{"id", "code"}`` of those of the items that are there."""
+    """``{"id", "code"}`` of the items that exist."""
     wanted = np.unique(np.array(ids, np.int64))
     index = snapshot.index
-    # Item by item, as the ids of 100 million items would take 800 MB and seconds.
-    if isinstance(index, HammingIndex):
-        known = np.array([own for own in wanted.tolist() if snapshot.holds(own)], np.int64)
-    else:
-        known = wanted[index.contains(wanted)]
+    known = wanted[index.contains(wanted)]
     rows = index.codes_of(known).packed if len(known) else ()
     return [{"id": own, "code": row.tobytes().hex()} for own, row in zip(known.tolist(), rows, strict=True)]
 
 
 def _known_ids(snapshot: Snapshot) -> NDArray[np.int64]:
     index = snapshot.index
-    if isinstance(index, HammingIndex):
+    if index.abilities.lists_ids:
         return index.ids
     if snapshot.names is None:
-        raise Refusal(404, "no_overview", "The ids of this collection are not known; start the service with --names.")
+        message = "The ids of this collection are unknown; start the service with --names."
+        raise RequestError(404, "no_overview", message)
     drawn = _sample(snapshot.names.ids, MOST_REMOTE_POINTS)
     return drawn[index.contains(drawn)]
 

@@ -16,13 +16,16 @@ import uvicorn
 
 from scdh.errors import ConfigError
 from scdh.serve.http.app import create_app
-from scdh.serve.http.protocol import PatientProtocol
+from scdh.serve.http.protocol import BoundedProtocol
 from scdh.serve.logs import log, write_lines
 from scdh.serve.service import Service
 from scdh.serve.settings import Settings
 
 KEEP_ALIVE_SECONDS = 30
 STOP_SECONDS = 30  # for requests that have begun
+END_SECONDS = 5  # after that, for what cannot be interrupted; then the system ends the process
+BLOCKED_SECONDS = 5  # that a client may not read its answer while the service stops
+MOST_FILES = 1 << 16
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -55,15 +58,18 @@ def run(
     drain_seconds: float,
     opens_browser: bool = False,
     when_ready: Callable[[], object] = lambda: None,
+    report: Callable[[str], object] = lambda _: None,
 ) -> None:
     """Serve until a signal: SIGTERM stops after ``drain_seconds``, in which ``/ready`` says 503; Ctrl-C at once. Both
-    answer what has begun; a second signal does not wait for that.
+    answer what has begun, for at most ``STOP_SECONDS``; a second signal does not wait for that. ``END_SECONDS`` later
+    the system ends the process, whatever it is doing.
 
     Raises:
         ScdhError: if model, index or images cannot be used.
     """
     write_lines()
-    service = Service(settings)
+    _allow_many_files()
+    service = Service(settings, report)
     server = _Server(service, drain_seconds)
     page = address_of(listener)
 
@@ -77,10 +83,21 @@ def run(
         runner.run(_serve(server, service, listener, ready))
 
 
-def keep_what_is_loaded() -> None:
-    """Let the garbage collector look no more at what there is now, modules of torch above all.
+def _allow_many_files() -> None:
+    """Each connection and each upload takes a descriptor, and 1,024, a common limit, are too few."""
+    if sys.platform != "win32":
+        import resource
 
-    A full collection goes through all of it: 0.2 s in which nobody is answered, every second under load.
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        wanted = MOST_FILES if hard == resource.RLIM_INFINITY else min(MOST_FILES, hard)
+        if soft != resource.RLIM_INFINITY and soft < wanted:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+def keep_what_is_loaded() -> None:
+    """Exclude what is loaded now, mostly modules of torch, from garbage collection.
+
+    A full collection goes through all of it: a pause of 0.2 s, every second under load.
     """
     gc.collect()
     gc.freeze()
@@ -116,7 +133,7 @@ class _Server(uvicorn.Server):
         super().__init__(
             uvicorn.Config(
                 create_app(service),
-                http=PatientProtocol.with_limits(limits),
+                http=BoundedProtocol.with_limits(limits),
                 ws="none",
                 lifespan="off",
                 access_log=False,
@@ -133,11 +150,35 @@ class _Server(uvicorn.Server):
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         self._signals += 1
+        after = 0 if sig == signal.SIGINT else self._drain_seconds
         if self._signals > 1:
             self.should_exit = self.force_exit = True
+            _end_process_in(END_SECONDS)
             return
+        _end_process_in(after + STOP_SECONDS + END_SECONDS)
         # A signal handler runs between any two instructions, so the rest is left to the event loop.
-        asyncio.get_running_loop().call_soon_threadsafe(self._stop, 0 if sig == signal.SIGINT else self._drain_seconds)
+        asyncio.get_running_loop().call_soon_threadsafe(self._stop, after)
+
+    async def on_tick(self, counter: int) -> bool:
+        if counter % 10 == 0:  # every second
+            self._end_blocked_connections(self._service.settings.limits.request_seconds)
+        return await super().on_tick(counter)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        async def end_blocked_connections() -> None:
+            while True:
+                self._end_blocked_connections(BLOCKED_SECONDS)
+                await asyncio.sleep(0.5)
+
+        ending = asyncio.create_task(end_blocked_connections())
+        await super().shutdown(sockets)
+        ending.cancel()
+
+    def _end_blocked_connections(self, patience: float) -> None:
+        now = asyncio.get_running_loop().time()
+        for connection in list(self.server_state.connections):
+            assert isinstance(connection, BoundedProtocol)
+            connection.abort_if_blocked(now, patience)
 
     def _stop(self, after: float) -> None:
         self._service.announce_stop()
@@ -145,3 +186,10 @@ class _Server(uvicorn.Server):
 
     def _exit(self) -> None:
         self.should_exit = True
+
+
+def _end_process_in(seconds: float) -> None:
+    """The system ends the process by SIGALRM, even within a library that does not return."""
+    if sys.platform != "win32":
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.setitimer(signal.ITIMER_REAL, seconds)

@@ -2,7 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Iterator, Sequence
+import subprocess
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from typing import Any, BinaryIO, Literal
@@ -11,7 +12,7 @@ import numpy as np
 
 from scdh.codes import HAMMING, Codes
 from scdh.errors import CodesError, ConfigError, ScdhError
-from scdh.index.milvus.uri import is_milvus_uri
+from scdh.index.engines import is_engine_address
 from scdh.serve.admission import Admission
 from scdh.serve.batching import Batcher
 from scdh.serve.collection import Addition, Change, Collection, Removal
@@ -19,10 +20,10 @@ from scdh.serve.encoder import Encoded, Encoder
 from scdh.serve.logs import log
 from scdh.serve.measures import Measures
 from scdh.serve.pictures import Pictures
-from scdh.serve.refusals import Refusal, invalid, not_found, starting, stopping, unusable_index
+from scdh.serve.request_errors import RequestError, invalid, not_found, starting, stopping, unusable_index
 from scdh.serve.settings import Settings
-from scdh.serve.snapshot import Asked, Found, Question, find_all
-from scdh.serve.warm import warm_search
+from scdh.serve.snapshot import QueryHits, SearchOptions, SearchRequest, find_all
+from scdh.serve.warm import compile_search, warm_search
 
 LARGEST_SEARCH = 256  # requests that are searched together
 LARGEST_COMMIT = 64  # changes that are made durable together
@@ -33,9 +34,12 @@ class Service:
 
     Args:
         settings: what is served.
+        report: is called with a sentence about each part of the start that takes long.
     """
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, report: Callable[[str], object] = lambda _: None) -> None:
+        self._report = report
+        self._compilers: list[subprocess.Popen[bytes]] = []
         self.settings, self.measures = settings, Measures()
         self.state: Literal["starting", "ready", "stopping"] = "starting"
         self._searcher = ThreadPoolExecutor(1, thread_name_prefix="search")
@@ -44,7 +48,7 @@ class Service:
         limits, queue, batches = settings.limits, self.measures.queue, self.measures.batches
         self._searches = Admission(limits.waiting_searches, "searches", queue.labels("searches").set)
         self._changes = Admission(limits.waiting_changes, "changes", queue.labels("changes").set)
-        self._find: Batcher[Asked, list[Found]] = Batcher(
+        self._find: Batcher[SearchRequest, list[QueryHits]] = Batcher(
             self._find_now, self._searcher, LARGEST_SEARCH, batches.labels("searches").observe
         )
         self._change: Batcher[Change, list[int]] = Batcher(
@@ -60,6 +64,8 @@ class Service:
             ScdhError: if model, index or images cannot be used.
         """
         await asyncio.get_running_loop().run_in_executor(self._changer, self._load)
+        # Loading takes seconds, and another process may have changed the index since it was read.
+        await asyncio.get_running_loop().run_in_executor(self._changer, self._refresh)
         if self.state == "starting":
             self.state = "ready"
             self.measures.ready.set(1)
@@ -76,6 +82,8 @@ class Service:
     async def stop(self) -> None:
         """End after what has begun is done."""
         self.announce_stop()
+        for compiler in self._compilers:
+            compiler.kill()
         if self._watch is not None:
             self._watch.cancel()
             with suppress(asyncio.CancelledError):
@@ -90,7 +98,7 @@ class Service:
             pool.shutdown(wait=False, cancel_futures=True)
 
     def check_ready(self) -> None:
-        """Refusal 503 before the start is done."""
+        """RequestError 503 before the start is done."""
         if self.state == "starting":
             raise starting()
         if not hasattr(self, "collection"):
@@ -114,39 +122,39 @@ class Service:
             "limits": {"upload": limits.upload, "pixels": limits.pixels, "images": limits.images, "hits": limits.hits},
         }
 
-    async def search_images(self, files: Sequence[BinaryIO], question: Question) -> list[dict[str, Any]]:
+    async def search_images(self, files: Sequence[BinaryIO], options: SearchOptions) -> list[dict[str, Any]]:
         """Hits of images."""
-        return await self._search_encoded(await self.encoder.images(files), question)
+        return await self._search_encoded(await self.encoder.images(files), options)
 
-    async def search_vectors(self, vectors: Sequence[Sequence[float]], question: Question) -> list[dict[str, Any]]:
+    async def search_vectors(self, vectors: Sequence[Sequence[float]], options: SearchOptions) -> list[dict[str, Any]]:
         """Hits of embeddings."""
-        return await self._search_encoded(await self.encoder.vectors(vectors), question)
+        return await self._search_encoded(await self.encoder.vectors(vectors), options)
 
-    async def search_codes(self, codes: Sequence[str], question: Question) -> list[dict[str, Any]]:
+    async def search_codes(self, codes: Sequence[str], options: SearchOptions) -> list[dict[str, Any]]:
         """Hits of codes as hexadecimal digits of their packed bits."""
-        return await self._search_encoded(self.encoder.stored(self.read_codes(codes)), question)
+        return await self._search_encoded(self.encoder.stored(self.read_codes(codes)), options)
 
-    async def search_item(self, item_id: int, question: Question) -> list[dict[str, Any]]:
+    async def search_item(self, item_id: int, options: SearchOptions) -> list[dict[str, Any]]:
         """Hits of an item, without itself."""
         codes = await self._on_searcher(lambda: self.collection.now.code_of(item_id))
-        return await self._search_encoded(self.encoder.stored(codes), question, item_id)
+        return await self._search_encoded(self.encoder.stored(codes), options, item_id)
 
     async def _search_encoded(
-        self, encoded: Encoded, question: Question, left_out: int | None = None
+        self, encoded: Encoded, options: SearchOptions, left_out: int | None = None
     ) -> list[dict[str, Any]]:
         ranking = encoded.codes.ranking
-        if ranking != HAMMING and (question.radius is not None or question.rank == "outputs"):
-            option = "radius" if question.radius is not None else "'rank'"
-            raise invalid(f"This model ranks by {ranking}, for which there is no {option}; leave it out.")
-        outputs = encoded.outputs if question.rank == "outputs" or ranking != HAMMING else None
+        if ranking != HAMMING and (options.radius is not None or options.rank == "outputs"):
+            option = "radius" if options.radius is not None else "'rank'"
+            raise invalid(f"This model ranks by {ranking}, which does not support {option}; leave it out.")
+        outputs = encoded.outputs if options.rank == "outputs" or ranking != HAMMING else None
         if outputs is not None and not np.isfinite(outputs).all():
-            raise invalid("The model gives outputs beyond all numbers for this input, so they cannot rank.")
-        return await self.search(Asked(encoded.codes, question, left_out, outputs))
+            raise invalid("The model gives non-finite outputs for this input, so they cannot be ranked.")
+        return await self.search(SearchRequest(encoded.codes, options, left_out, outputs))
 
-    async def search(self, asked: Asked) -> list[dict[str, Any]]:
+    async def search(self, request: SearchRequest) -> list[dict[str, Any]]:
         """Hits of codes, with what is known of each item."""
         with self._searches.admit():
-            (found,) = await self._find.run([asked])
+            (found,) = await self._find.run([request])
         return [one._asdict() for one in found]
 
     async def item(self, item_id: int) -> dict[str, Any]:
@@ -168,13 +176,13 @@ class Service:
             snapshot.code_of(item_id)  # the name of an item that was removed may still be known
             row = None if pictures is None else pictures.row_of(snapshot.name_of(item_id))
             if pictures is None or row is None:
-                raise not_found(f"There is no picture of an item {item_id}.")
+                raise not_found(f"The item {item_id} has no picture.")
             found = pictures.thumbnail(row)
             if found is None:
                 raise not_found(f"The picture of the item {item_id} cannot be read.")
             return found
 
-        with self.index_errors_told():
+        with self.hiding_index_errors():
             return await asyncio.get_running_loop().run_in_executor(self._painter, paint)
 
     async def add(self, addition: Addition) -> list[dict[str, Any]]:
@@ -210,7 +218,16 @@ class Service:
     def _load(self) -> None:
         from scdh.runs.folder import RunFolder
 
+        self._report(f"Loading the model {self.settings.model} …")
         hasher = RunFolder(self.settings.model).load_model()
+        ranking = hasher.method.ranking
+        by_tables = ranking != HAMMING
+        if by_tables and is_engine_address(self.settings.index):
+            name = hasher.config.method.name
+            raise ConfigError(f"The method {name} ranks by {ranking}, which Milvus cannot; serve an index file.")
+        if not is_engine_address(self.settings.index):
+            self._compilers = compile_search(hasher.bits, by_tables=by_tables)
+        self._report(f"Opening the index {self.settings.index} …")
         self.pictures = None if self.settings.images is None else Pictures(self.settings.images)
         measures = self.measures
         self.encoder = Encoder(
@@ -221,56 +238,63 @@ class Service:
             self.settings.engine,
         )
         self._model = self.encoder.describe()
-        ranking, tables = self.encoder.ranking, None
-        if ranking != HAMMING:
-            if is_milvus_uri(self.settings.index):
-                name = hasher.config.method.name
-                raise ConfigError(f"The method {name} ranks by {ranking}, which Milvus cannot; serve an index file.")
-            tables = hasher.distance_tables
+        tables = hasher.distance_tables if by_tables else None
         names, bits = self.settings.names, hasher.bits
         self.collection = Collection(self.settings.index, names, self._model["fingerprint"], bits, ranking, tables)
+        self._report("Preparing the network, which takes a minute the first time a model is served here …")
         self.encoder.warm()
+        self._wait_for_compilers()
         warm_search(self.collection.now)
         self._count_items()
 
-    def _find_now(self, asked: list[Asked]) -> list[list[Found] | BaseException]:
-        return [self._told(answer) for answer in find_all(self.collection.now, asked)]
+    def _wait_for_compilers(self) -> None:
+        for compiler in self._compilers:
+            try:
+                compiler.wait(1.0)
+            except subprocess.TimeoutExpired:
+                self._report("Compiling the search loops, once per machine; this takes about half a minute …")
+                break
+        for compiler in self._compilers:
+            compiler.wait()  # what it could not compile, this process compiles itself
+
+    def _find_now(self, requests: list[SearchRequest]) -> list[list[QueryHits] | BaseException]:
+        return [self._hidden(answer) for answer in find_all(self.collection.now, requests)]
 
     def _change_now(self, changes: list[Change]) -> list[list[int] | BaseException]:
         try:
-            results = [self._told(result) for result in self.collection.change(changes)]
-        except Refusal:
+            results = [self._hidden(result) for result in self.collection.change(changes)]
+        except RequestError:
             raise
         except (ScdhError, OSError) as error:
-            raise self._told(error) from error
+            raise self._hidden(error) from error
         with suppress(ScdhError, OSError):  # the changes are made, even if Milvus cannot count its items just now
             self._count_items()
         return results
 
-    def _told(self, result: Any) -> Any:
-        """An error that is no mistake of the client goes to the log, as it may name files of the server."""
-        if isinstance(result, ScdhError | OSError) and not isinstance(result, Refusal):
+    def _hidden(self, result: Any) -> Any:
+        """Errors other than the client's mistakes go to the log, as they may name files of the server."""
+        if isinstance(result, ScdhError | OSError) and not isinstance(result, RequestError):
             self.measures.index_errors.inc()
             log("the index cannot be used", logging.ERROR, reason=str(result))
             return unusable_index()
         return result
 
     @contextmanager
-    def index_errors_told(self) -> Iterator[None]:
-        """Errors of the index in this block go to the log, and the client gets Refusal 503."""
+    def hiding_index_errors(self) -> Iterator[None]:
+        """Errors of the index in this block go to the log, and the client gets RequestError 503."""
         try:
             yield
-        except Refusal:
+        except RequestError:
             raise
         except (ScdhError, OSError) as error:
-            raise self._told(error) from error
+            raise self._hidden(error) from error
 
     def _count_items(self) -> None:
         self._items = len(self.collection.now.index)
         self.measures.items.set(self._items)
 
     async def _on_searcher(self, function: Any) -> Any:
-        with self._searches.admit(), self.index_errors_told():
+        with self._searches.admit(), self.hiding_index_errors():
             return await asyncio.get_running_loop().run_in_executor(self._searcher, function)
 
     async def _follow_index(self) -> None:
@@ -280,7 +304,7 @@ class Service:
             await asyncio.get_running_loop().run_in_executor(self._changer, self._refresh)
 
     def _refresh(self) -> None:
-        """A file that cannot be used is told once, and the state before it stays."""
+        """A file that cannot be used is logged once, and the state before it stays."""
         problem = ""
         try:
             if self.collection.refresh():

@@ -3,10 +3,11 @@
 import re
 from dataclasses import dataclass, field
 
-from scdh.engine_names import Engine
 from scdh.errors import ConfigError
+from scdh.model import Engine
 
 LEAST_TOKEN = 16
+MOST_QUERIES = 256  # codes, vectors or items in one request
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
@@ -19,13 +20,13 @@ class Limits:
         json: body of any other request.
         pixels: of one image, compared with its header before it is decoded.
         images: in one request.
-        queries: codes or vectors in one request.
         hits: k of a request, and hits of one query within a radius.
         batch: images in one pass of the network.
         waiting_images: images that are being decoded or encoded, or wait for it; beyond them requests get 503.
         waiting_searches: the same for searches.
         waiting_changes: the same for additions and removals.
         requests: at once, of any kind.
+        answers: bytes of answers above 64 KB that clients have not read yet, of all requests together.
         connections: open at once.
         head_seconds: for the head of a request to arrive.
         body_seconds: for its body to arrive.
@@ -36,13 +37,13 @@ class Limits:
     json: int = 4 << 20
     pixels: int = 50_000_000
     images: int = 16
-    queries: int = 256
     hits: int = 1000
     batch: int = 32
     waiting_images: int = 64
     waiting_searches: int = 512
     waiting_changes: int = 64
     requests: int = 256
+    answers: int = 256 << 20
     connections: int = 1000
     head_seconds: float = 10.0
     body_seconds: float = 20.0
@@ -67,12 +68,12 @@ class Settings:
         index: index file, or address of a Milvus collection.
         images: folder, or data as for ``scdh train``, that has the pictures of the items; None: no pictures.
         names: codes or index file with the names of the items; None: those that belong to the index file.
-        token: what writers must send; None: nobody may write.
+        token: what clients must send to add and remove; None: changes are off.
         hosts: names under which clients may call the service; None: any. A service for this machine alone takes only
             its own names, or else a web page could reach it through a name that its author lets point here.
         origins: web sites whose pages may call the service (CORS).
         engine: what computes codes of images, as for :meth:`scdh.Hasher.encode`.
-        limits: see there.
+        limits: bounds on requests.
         watch_seconds: how often the index file is compared with what is served.
     """
 
@@ -92,7 +93,7 @@ class Settings:
             raise ConfigError(f"A token must have at least {LEAST_TOKEN} characters, got {len(self.token)}.")
         if self.token is not None and not (self.token.isascii() and self.token.isprintable() and " " not in self.token):
             raise ConfigError("A token may have only ASCII letters, digits and signs without spaces.")
-        # Both are compared with what browsers send, so what they never send would refuse everybody in silence.
+        # Both are compared with what browsers send, so values that they never send would silently reject everyone.
         for origin in self.origins:
             if origin != "*" and not re.fullmatch(r"[a-z][a-z0-9+.-]*://[^/\s]+", origin):
                 raise ConfigError(f"--cors takes a site as https://example.org, with nothing after it, got {origin!r}.")

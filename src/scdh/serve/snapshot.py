@@ -1,26 +1,23 @@
-"""One state of the index with its names: everything an answer says comes from the same state."""
+"""One state of the index with its names; everything in an answer comes from the same state."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from scdh.codes import Codes
 from scdh.data.row_names import RowNames
-from scdh.errors import CodesError
-from scdh.index import HammingIndex
+from scdh.errors import UnknownIdError
+from scdh.index.search_index import SearchIndex
 from scdh.printable import printable
-from scdh.serve.refusals import Refusal, invalid, not_found
-
-if TYPE_CHECKING:
-    from scdh.index.milvus import MilvusIndex
+from scdh.serve.request_errors import RequestError, invalid, unknown_item
 
 KEPT_FILTERS = 16
-# Hits that a search by radius may gather at once, before each list is cut to what was asked for.
+# Hits that a search by radius may gather at once, before each list is cut to k.
 GATHERED_HITS = 4 << 20
 # From so many hits of a query on, those that are answered are searched for and the others only counted: to gather and
 # sort a million of them takes a quarter of a second, in which no other search is answered.
@@ -32,13 +29,13 @@ Rank = Literal["bits", "outputs"]
 DistanceTables = Callable[[NDArray[np.float32]], Callable[[slice], NDArray[Any]]]
 
 
-class Question(NamedTuple):
-    """What is asked of the index; equal questions about several codes are answered by one search.
+class SearchOptions(NamedTuple):
+    """The options of a search; requests with equal options are answered by one search.
 
     Attributes:
         k: the most hits of a query.
         radius: only items at most this many bits away; None: any.
-        labels: only items with one of these labels, as they are shown; empty: all.
+        labels: only items with one of these labels, as displayed; empty: all.
         rank: by the number of bits that differ, or by the query's real outputs (then without a radius); where the
             method has a distance of its own, that one ranks.
     """
@@ -49,23 +46,23 @@ class Question(NamedTuple):
     rank: Rank = "bits"
 
 
-class Asked(NamedTuple):
+class SearchRequest(NamedTuple):
     """One request.
 
     Attributes:
         codes: q queries.
-        question: about each of them.
-        left_out: the id that is no hit because it is the query; None: no such id.
+        options: for each of them.
+        left_out: the id of the item that is the query, which is not a hit; None: all items may be hits.
         outputs: u [q, r] of the queries, where they rank the hits.
     """
 
     codes: Codes
-    question: Question
+    options: SearchOptions
     left_out: int | None = None
     outputs: NDArray[np.float32] | None = None
 
 
-class Found(NamedTuple):
+class QueryHits(NamedTuple):
     """The answer for one query, ready for JSON.
 
     Attributes:
@@ -81,7 +78,7 @@ class Found(NamedTuple):
 
 
 class _Hits(NamedTuple):
-    """The hits of one query, nearest first; ``total`` as of :class:`Found`."""
+    """The hits of one query, nearest first; ``total`` as in :class:`QueryHits`."""
 
     ids: NDArray[np.int64]
     distances: NDArray[Any]
@@ -98,7 +95,7 @@ class Snapshot:
         distance_tables: of the model, where its method ranks by a distance of its own: ``Hasher.distance_tables``.
     """
 
-    index: "HammingIndex | MilvusIndex"
+    index: SearchIndex
     names: RowNames | None
     distance_tables: DistanceTables | None = None
     _allowed: dict[tuple[str, ...], NDArray[Any]] = field(default_factory=dict, init=False, repr=False)
@@ -106,21 +103,21 @@ class Snapshot:
     def find(
         self,
         codes: Codes,
-        question: Question,
+        options: SearchOptions,
         left_out: Sequence[int | None],
         outputs: NDArray[np.float32] | None = None,
-    ) -> list[Found]:
+    ) -> list[QueryHits]:
         """The hits of each query, without the id to leave out for it; by the outputs u [q, r] where they are given."""
-        allowed = self._filter(question.labels) if question.labels else None
+        allowed = self._filter(options.labels) if options.labels else None
         shown = [row.tobytes().hex() for row in codes.packed]
-        if question.radius is None:
+        if options.radius is None:
             more = any(item_id is not None for item_id in left_out)
-            found = self.index.search(codes, question.k + more, only=allowed, **self._real_distances(outputs))
+            found = self.index.search(codes, options.k + more, only=allowed, **self._real_distances(outputs))
             hits: Iterable[_Hits] = (_Hits(one.ids, one.distances, None) for one in found)
         else:
-            hits = self._near(codes, question.radius, question.k, left_out, allowed)
+            hits = self._near(codes, options.radius, options.k, left_out, allowed)
         queries = zip(shown, hits, left_out, strict=True)
-        return [self._found(code, one, question.k, item_id) for code, one, item_id in queries]
+        return [self._found(code, one, options.k, item_id) for code, one, item_id in queries]
 
     def _real_distances(self, outputs: NDArray[np.float32] | None) -> dict[str, Any]:
         """What the index ranks by, where that is not the number of bits."""
@@ -130,7 +127,7 @@ class Snapshot:
             return {"byte_tables": self.distance_tables(outputs)}
         return {"weights": np.abs(outputs)}
 
-    def _found(self, code: str, hits: _Hits, k: int, left_out: int | None) -> Found:
+    def _found(self, code: str, hits: _Hits, k: int, left_out: int | None) -> QueryHits:
         ids, distances, total = hits
         if left_out is not None:
             others = ids != left_out
@@ -139,7 +136,7 @@ class Snapshot:
         items = self.describe(ids[:k])
         for item, distance in zip(items, distances[:k].tolist(), strict=True):
             item["distance"] = distance
-        return Found(code, items, total)
+        return QueryHits(code, items, total)
 
     def _near(
         self, codes: Codes, radius: int, k: int, left_out: Sequence[int | None], allowed: NDArray[Any] | None
@@ -148,8 +145,8 @@ class Snapshot:
         has_many, start, step = False, 0, 1
         while start < len(codes):
             part = codes[start : start + step]
-            # Of an item, the one that is left out must be told from the others, so all of them are gathered.
-            if has_many and left_out[start] is None and isinstance(self.index, HammingIndex):
+            # The item that is left out must be among the gathered ones, so all of them are gathered.
+            if has_many and left_out[start] is None and self.index.abilities.counts:
                 part = codes[start : start + 1]
                 (first,) = self.index.search(part, k, only=allowed)
                 is_near = first.distances <= radius
@@ -163,21 +160,19 @@ class Snapshot:
             step = max(1, GATHERED_HITS // max(1, len(self.index)))
 
     def code_of(self, item_id: int) -> Codes:
-        """The code of an item; Refusal 404 if there is no such item."""
-        if isinstance(self.index, HammingIndex) and not -(1 << 63) <= item_id < 1 << 63:
-            raise not_found(f"The index holds no id {item_id}.")
+        """The code of an item; RequestError 404 if it does not exist."""
+        if not -(1 << 63) <= item_id < 1 << 63:
+            raise unknown_item(item_id)
         try:
             return self.index.codes_of([item_id])
-        except CodesError as error:
-            if "holds no id" not in str(error):
-                raise
-            raise not_found(f"The index holds no id {item_id}.") from None
+        except UnknownIdError:
+            raise unknown_item(item_id) from None
 
     def holds(self, item_id: int) -> bool:
         """Whether there is such an item."""
         try:
             return len(self.code_of(item_id)) == 1
-        except Refusal:
+        except RequestError:
             return False
 
     def describe(self, ids: NDArray[np.int64]) -> list[dict[str, Any]]:
@@ -213,14 +208,17 @@ class Snapshot:
     def _held_labels(self) -> NDArray[Any]:
         """Labels without those of items that were removed, whose names stay until their id is given again."""
         assert self.names is not None
-        if not isinstance(self.index, HammingIndex):
+        if not self.index.abilities.lists_ids:
             return self.names.labels
         ids = self.index.ids
         return self.names.labels[slice(None) if np.array_equal(self.names.ids, ids) else np.isin(self.names.ids, ids)]
 
     def ids_with_labels(self, labels: Sequence[str]) -> NDArray[np.int64]:
-        """The ids with one of these labels as they are shown, possibly of items that were removed; Refusal 422 for a
-        label that there is not."""
+        """Return the ids with one of the displayed labels, possibly including removed items.
+
+        Raises:
+            RequestError: 422 if a label does not exist.
+        """
         if self.names is None or not self.names.labelled:
             raise invalid("The items of this index have no labels to filter by.")
         wanted = [label for label in self.names.label_names if printable(label) in labels]
@@ -230,26 +228,24 @@ class Snapshot:
         return self.names.ids_with_labels(wanted)
 
     def _filter(self, labels: tuple[str, ...]) -> NDArray[Any]:
-        """What may be found: a mask over the ids of an index file, which is quickest; ids for Milvus."""
+        """The items with these labels, as the index takes them in ``only``."""
         if labels in self._allowed:
             return self._allowed[labels]
-        allowed: NDArray[Any] = self.ids_with_labels(labels)
-        if isinstance(self.index, HammingIndex):
-            allowed = np.isin(self.index.ids, allowed)
+        allowed = self.index.filter_of(self.ids_with_labels(labels))
         if len(self._allowed) >= KEPT_FILTERS:
             self._allowed.clear()
         self._allowed[labels] = allowed
         return allowed
 
 
-def find_all(snapshot: Snapshot, asked: Sequence[Asked]) -> list[list[Found] | BaseException]:
+def find_all(snapshot: Snapshot, requests: Sequence[SearchRequest]) -> list[list[QueryHits] | BaseException]:
     """The hits of many requests, equal questions in one search; what is wrong with one does not concern the others."""
-    groups: dict[Question, list[int]] = {}
-    for place, one in enumerate(asked):
-        groups.setdefault(one.question, []).append(place)
-    answers: list[list[Found] | BaseException] = [[] for _ in asked]
-    for question, places in groups.items():
-        parts = [asked[place] for place in places]
+    groups: dict[SearchOptions, list[int]] = {}
+    for place, one in enumerate(requests):
+        groups.setdefault(one.options, []).append(place)
+    answers: list[list[QueryHits] | BaseException] = [[] for _ in requests]
+    for options, places in groups.items():
+        parts = [requests[place] for place in places]
         packed = np.concatenate([part.codes.packed for part in parts])
         left_out = [part.left_out for part in parts for _ in range(len(part.codes))]
         # Equal questions rank alike, so either all of them have outputs or none has.
@@ -257,9 +253,9 @@ def find_all(snapshot: Snapshot, asked: Sequence[Asked]) -> list[list[Found] | B
         outputs = np.concatenate(given) if given else None
         try:
             codes = Codes(packed, parts[0].codes.bits, metadata=parts[0].codes.metadata)
-            found = iter(snapshot.find(codes, question, left_out, outputs))
+            found = iter(snapshot.find(codes, options, left_out, outputs))
             for place in places:
-                answers[place] = list(islice(found, len(asked[place].codes)))
+                answers[place] = list(islice(found, len(requests[place].codes)))
         except Exception as error:
             for place in places:
                 answers[place] = error

@@ -1,52 +1,54 @@
-"""Searches before the first request: compiled loops are loaded once a process has searched enough to be worth it, which
-would make some later request wait for seconds.
+"""Searches before the first request, so that no request waits until compiled loops are loaded.
+
+On a machine that has not compiled them yet, that takes half a minute and two gigabytes, which the compiler keeps. So
+processes that end afterwards compile them into the cache of the machine, and the service only loads them.
 """
+
+import os
+import subprocess
+import sys
 
 import numpy as np
 
-from scdh.codes import Codes
-from scdh.index import HammingIndex
+from scdh.codes import HAMMING, Codes
 from scdh.index.byte_tables import BYTE_VALUES
-from scdh.index.search.loading import wait_for_loads
-from scdh.index.search.scan import WORTH_LOADING
-from scdh.index.search.table_sums import WORK_OF_A_BYTE
-from scdh.serve.snapshot import Question, Snapshot
+from scdh.serve.snapshot import SearchOptions, Snapshot
 
-_ROWS = 1 << 18
+
+def compile_search(bits: int, *, by_tables: bool) -> list["subprocess.Popen[bytes]"]:
+    """Start the processes that compile what searches of codes of ``bits`` bits need, where the machine can keep it.
+
+    Args:
+        bits: of the codes.
+        by_tables: whether the method has a distance of its own.
+    """
+    kinds = ("tables",) if by_tables else ("nearest", "others")
+    command = [sys.executable, "-P", "-m", "scdh.index.search.warming"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    return [
+        subprocess.Popen([*command, kind, str(bits)], env=environment, stderr=subprocess.DEVNULL)
+        for kind in kinds
+        if _machine_keeps_loops()
+    ]
 
 
 def warm_search(snapshot: Snapshot) -> None:
     """Load what searches of this index will need, and read its codes once."""
-    bits = snapshot.index.bits
-    if snapshot.distance_tables is not None:
-        assert isinstance(snapshot.index, HammingIndex)  # Milvus has no tables
-        return _warm_tables(snapshot.index)
-    rng = np.random.default_rng(0)
-    queries = Codes.from_signs(rng.random((-(-WORTH_LOADING // _ROWS), bits)) < 0.5)
-    if isinstance(snapshot.index, HammingIndex):
-        made_up = HammingIndex(Codes.from_signs(rng.random((_ROWS, bits)) < 0.5))
-        made_up.search(queries, 10, by="scan")
-        made_up.within(queries, 1, by="scan")
-        made_up.search(queries, 10, weights=np.ones((len(queries), bits)))
-        wait_for_loads()
-    if len(snapshot.index):
-        snapshot.find(queries[:1], Question(10), [None])
-        snapshot.find(queries[:1], Question(10, radius=0), [None])
-
-
-def _warm_tables(index: HammingIndex) -> None:
-    """What ranks by a distance of the method's own."""
-    load_table_loop(index.bits)
-    if len(index):
-        query = Codes(np.zeros((1, -(-index.bits // 8)), np.uint8), index.bits, metadata=index.metadata)
+    index = snapshot.index
+    index.warm_up()
+    if not len(index):
+        return
+    query = Codes(np.zeros((1, -(-index.bits // 8)), np.uint8), index.bits, metadata=index.metadata)
+    if query.ranking != HAMMING:
         index.search(query, 10, byte_tables=np.zeros((1, query.packed.shape[1], BYTE_VALUES)))
+        return
+    snapshot.find(query, SearchOptions(10), [None])
+    snapshot.find(query, SearchOptions(10, radius=0), [None])
 
 
-def load_table_loop(bits: int) -> None:
-    """Load what ranks codes of ``bits`` bits by tables of bytes."""
-    width = -(-bits // 8)
-    rows = max(1024, _ROWS // width)  # the work counts by bytes
-    made_up = HammingIndex(Codes(np.zeros((rows, width), np.uint8), bits))
-    queries = Codes(np.zeros((1 + WORTH_LOADING // (WORK_OF_A_BYTE * width * rows), width), np.uint8), bits)
-    made_up.search(queries, 10, byte_tables=lambda own: np.zeros((own.stop - own.start, width, BYTE_VALUES)))
-    wait_for_loads()
+def _machine_keeps_loops() -> bool:
+    from numba.core.caching import NullCache
+
+    from scdh.index.kernels.scanning import nearest
+
+    return not isinstance(nearest._cache, NullCache)

@@ -1,4 +1,4 @@
-"""Measure batch-norm statistics anew once the weights are final."""
+"""Measure batch-norm statistics again once the weights are final."""
 
 from collections.abc import Iterable
 

@@ -14,24 +14,26 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from scdh.checksums import CHECKSUM
 from scdh.errors import ModelError
-from scdh.files import replacing
-from scdh.json_files import parse_json
-from scdh.model_folder import plain_copy, tensors_checksum
-from scdh.nets.network import Network, older_name
+from scdh.model.folder import plain_copy, tensors_checksum
+from scdh.storage.checksums import CHECKSUM
+from scdh.storage.files import replacing
+from scdh.storage.json_files import parse_json
 
-FORMAT, VERSION = "scdh-checkpoint", "2"
+FORMAT, VERSION = "scdh-checkpoint", "1"
 
 
 @dataclass
 class Progress:
-    """How far a run has come: epochs done, the log so far, and the best validation score with its epoch."""
+    """How far a run has come: epochs done, the log so far, and the best validation score with its epoch; and which run
+    it is.
+    """
 
     epochs_done: int = 0
     history: list[dict[str, float]] = field(default_factory=list)
     best_score: float | None = None
     best_epoch: int | None = None
+    run_id: str = ""
 
 
 def save_checkpoint(
@@ -81,25 +83,25 @@ def load_checkpoint(
     Raises:
         ModelError: if the file is damaged, or of another network.
     """
-    tensors, state, version = _read(path)
+    tensors, state = _read(path)
     try:
-        return _restore(path, tensors, state, version, modules, optimiser, schedule)
+        return _restore(path, tensors, state, modules, optimiser, schedule)
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, RuntimeError) as error:
         if isinstance(error, ModelError):
             raise
         raise _damaged(path, f"its state lacks or has another {_one_line(error)}") from None
 
 
-def check_checkpoint(path: Path) -> int:
-    """Read a checkpoint in full; the number of epochs that it has done.
+def check_checkpoint(path: Path) -> tuple[int, str]:
+    """Read a checkpoint in full; the number of epochs that it has done, and the id of its run.
 
     Raises:
         ModelError: if it is damaged.
     """
-    _, state, _ = _read(path)
+    _, state = _read(path)
     try:
-        return int(state["progress"]["epochs_done"])
-    except (KeyError, TypeError, ValueError):
+        return int(state["progress"]["epochs_done"]), str(state["progress"].get("run_id", ""))
+    except (KeyError, TypeError, ValueError, AttributeError):
         raise _damaged(path, "it does not say how many epochs are done") from None
 
 
@@ -107,7 +109,6 @@ def _restore(
     path: Path,
     tensors: dict[str, Tensor],
     state: dict[str, Any],
-    version: str,
     modules: dict[str, nn.Module],
     optimiser: torch.optim.Optimizer,
     schedule: torch.optim.lr_scheduler.LRScheduler,
@@ -116,7 +117,7 @@ def _restore(
         prefix = f"{name}."
         weights = {key.removeprefix(prefix): value for key, value in tensors.items() if key.startswith(prefix)}
         try:
-            module.load_weights(weights) if isinstance(module, Network) else module.load_state_dict(weights)
+            module.load_state_dict(weights)
         except RuntimeError as error:
             raise ModelError(f"Checkpoint {str(path)!r} is of another network: {_one_line(error)}.") from None
     entries: dict[int, dict[str, Any]] = {int(i): dict(values) for i, values in state["optimiser_plain"].items()}
@@ -125,14 +126,9 @@ def _restore(
             _, index, entry = key.split(".", 2)
             entries.setdefault(int(index), {})[entry] = value
     groups = optimiser.state_dict()["param_groups"]
-    if version == "1":
-        order = _positions_in_version_1(modules["net"], groups)
-        entries = {order[index]: values for index, values in entries.items()}
-    # Names of parameters are those of the present network, also where the file is older than they are.
-    saved_groups = [
-        {**saved, "params": group["params"], "param_names": group["param_names"]}
-        for saved, group in zip(state["optimiser_groups"], groups, strict=True)
-    ]
+    saved_groups = state["optimiser_groups"]
+    if [group["param_names"] for group in saved_groups] != [group["param_names"] for group in groups]:
+        raise ModelError(f"Checkpoint {str(path)!r} is of another optimiser: its parameters have other names.")
     optimiser.load_state_dict({"state": entries, "param_groups": saved_groups})
     # LambdaLR insists on an entry for its functions; ours is pure and has no state, so none was written.
     schedule.load_state_dict({**state["schedule"], "lr_lambdas": [None] * len(optimiser.param_groups)})
@@ -144,20 +140,7 @@ def _restore(
     return Progress(**state["progress"]), state["counters"]
 
 
-def _positions_in_version_1(net: nn.Module, groups: list[dict[str, Any]]) -> dict[int, int]:
-    """Position of a parameter in the optimiser of version 1 → its position now.
-
-    Version 1 kept the centres beside the trunk instead of in the head, so they came first in their group.
-    """
-    positions: dict[int, int] = {}
-    for group in groups:
-        named = list(zip(group["param_names"], group["params"], strict=True))
-        earlier = sorted(named, key=lambda entry: "." in older_name(net, entry[0]))  # stable: direct parameters first
-        positions |= {group["params"][i]: now for i, (_, now) in enumerate(earlier)}
-    return positions
-
-
-def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any], str]:
+def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     if path.exists() and not path.is_file():  # to read a pipe would wait for its other end
         raise _damaged(path, "it is not a file on disk")
     try:
@@ -165,14 +148,13 @@ def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any], str]:
             header = file.metadata() or {}
             if header.get("format") != FORMAT:
                 raise ModelError(f"{str(path)!r} is not a checkpoint of scdh.")
-            version = header.get("version", "1")
-            if version not in ("1", VERSION):
-                raise ModelError(f"Checkpoint {str(path)!r} has version {version!r}; the newest known is {VERSION!r}.")
+            if header.get("version") != VERSION:
+                version = header.get("version")
+                raise ModelError(f"Checkpoint {str(path)!r} has version {version!r}, but only {VERSION!r} can be read.")
             tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
-            checksum = header.get(CHECKSUM)  # earlier versions wrote none
-            if checksum is not None and checksum != tensors_checksum(tensors, header):
+            if header.get(CHECKSUM) != tensors_checksum(tensors, header):
                 raise _damaged(path, "it does not match its checksum")
-            return tensors, parse_json(header["state"].encode()), version
+            return tensors, parse_json(header["state"].encode())
     except ModelError:
         raise
     except (SafetensorError, OSError, ValueError, KeyError, TypeError) as error:

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from scdh.losses.labels import has_label
+from scdh.losses.label_masks import has_label
 from scdh.methods.base import Method
 from scdh.nets.network import Network
 

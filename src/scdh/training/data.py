@@ -17,11 +17,11 @@ from scdh.data.batches.sampling import shares, steps_per_epoch
 from scdh.data.batches.views import ViewedFeatures
 from scdh.data.protocol import Protocol
 from scdh.data.source import Source
-from scdh.encode import read_network, run_network
 from scdh.errors import DataError
-from scdh.hasher import Hasher
 from scdh.methods.base import MethodData
 from scdh.metrics.scores import RankingScores
+from scdh.model.encode import read_network, run_network
+from scdh.model.hasher import Hasher
 from scdh.nets.network import Network, Outputs
 from scdh.nets.small import FeatureTrunk
 from scdh.runs.features import cached_trunk_features
@@ -59,14 +59,14 @@ class TrainingData:
         self.source, self.train_rows, self.validation_rows = source, protocol.train, protocol.validation
         self.unlabelled_rows = protocol.unlabelled if method.learns_from_unlabelled else None
         if self.unlabelled_rows is not None and len(self.unlabelled_rows):
-            # Refuses a wrong setting now: it must not wait for cached features.
+            # Rejects a wrong setting now, not after the features are computed.
             shares(config.train.batch_size, config.train.labelled_share, accelerator.num_processes)
         self.preprocess = self.training_preprocess = hasher.preprocess
         if hasher.preprocess is not None and config.net.image_size is not None:
             self.training_preprocess = replace(hasher.preprocess, size=config.net.image_size)
         self.augmentation = config.train.augmentation if hasher.preprocess is not None else "none"
         self.batch_source = source  # where batches come from; row numbers below are those of this source
-        self.is_cached = config.net.freeze and hasher.preprocess is not None
+        self.is_cached = bool(config.net.freeze) and hasher.preprocess is not None
         if self.is_cached:
             self._cache_features()
         elif isinstance(hasher.network.trunk, FeatureTrunk) and config.net.standardise:
@@ -105,9 +105,10 @@ class TrainingData:
         """(rows, features) of the images as they are, and of random crops of the rows ``varied``."""
         config, count = self.config, 1 if self.augmentation == "none" else self.config.net.views
         shows_progress = self.accelerator.is_main_process and not self.quiet
+        frozen = self.hasher.frozen_part()
         return [
             cached_trunk_features(
-                self.hasher,
+                frozen,
                 self.source,
                 varied if view else rows,
                 folder=self.feature_cache,
@@ -126,7 +127,7 @@ class TrainingData:
 
     def network(self) -> Network:
         """The model's network as batches need it: without the trunk, where they are the trunk's features already."""
-        return self.hasher.network.on_features() if self.is_cached else self.hasher.network
+        return self.hasher.learned_part() if self.is_cached else self.hasher.network
 
     def for_method(self) -> MethodData:
         """The training rows as the method sees them."""

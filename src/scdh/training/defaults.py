@@ -12,7 +12,7 @@ from typing import Any
 from scdh.config import RunConfig
 from scdh.data.batches.sampling import steps_per_epoch
 from scdh.data.source import Source
-from scdh.methods.declared import declared
+from scdh.methods.registry import method_class
 from scdh.runs.choices import Choice
 
 # Layers on vectors learn in seconds with AdamW; the paper's SGD needs a rate of its own for every kind of features.
@@ -88,7 +88,7 @@ def suited_choices(
         searched: how many database rows are training rows, and how many there are; None where it is not known.
         label_sets: how many different sets of labels the training rows have.
     """
-    method = declared(config.method.name)
+    method = method_class(config.method.name)
     kind = data_kind(config, source, given)
     if not method.learns_by_gradient:
         made = [_frozen_choice()] if kind == "frozen images" else []
@@ -138,7 +138,7 @@ def _by_rows(config: RunConfig, kind: str, rows: int, given: Mapping[str, Any], 
 
 def _of_method(config: RunConfig, source: Source, kind: str, label_sets: int) -> list[Choice]:
     """What the method itself says suits such data; the last of two values for one setting counts."""
-    suited = declared(config.method.name).suited_settings
+    suited = method_class(config.method.name).suited_settings
     cases = [(kind, f"suits {kind}")]
     cases += [("many labels", "an item may have several labels")] if source.multi_label else []
     if source.multi_label and label_sets > source.num_classes:  # else one label of an item tells the others

@@ -19,6 +19,11 @@ def process_count() -> int:
     return int(count) if count.isdigit() else 1
 
 
+def is_first_process() -> bool:
+    """Whether this is the process that writes, of those that ``torchrun`` has started."""
+    return process_count() == 1 or os.environ.get("RANK", "0") == "0"
+
+
 def make_accelerator(precision: str) -> Any:
     """One process or many, on the chosen device (:mod:`scdh.nets.device`). ``auto`` mixes precision only on a GPU: on
     CPUs without AMX it is slower.
@@ -37,13 +42,13 @@ def make_accelerator(precision: str) -> Any:
     if precision == "fp16" and not on_gpu:
         raise ConfigError("train.precision 'fp16' needs a GPU, and this run has none; use 'bf16', 'fp32' or 'auto'.")
     mixed = "no" if precision == "fp32" else precision
-    # accelerate keeps precision and device of a process's first run and refuses others; here each run has its own.
+    # accelerate keeps precision and device of a process's first run and rejects others; here each run has its own.
     if AcceleratorState._shared_state:
         is_other_device = chosen != _last_chosen and not several
         if is_other_device or AcceleratorState().mixed_precision != mixed:
             AcceleratorState._reset_state(reset_partial_state=is_other_device)
     _last_chosen = chosen
-    # accelerate joins CPU processes only when told to use the CPU; untold, each would train alone in the same folder.
+    # accelerate joins CPU processes only if it must use the CPU; else each would train alone in the same folder.
     on_cpu = several and not on_gpu if chosen is None else chosen.type == "cpu"
     if chosen is not None and not on_cpu and not several:
         os.environ[_DEVICE_OF_ACCELERATE] = str(chosen)

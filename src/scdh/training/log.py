@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from scdh.errors import DataError
-from scdh.files import replacing
 from scdh.runs.folder import RunFolder
+from scdh.storage.files import replacing
 
 
 class RunLog:

@@ -14,7 +14,7 @@ from scdh.config import TrainSettings
 from scdh.data.batches.batch import Batch
 from scdh.errors import ConfigError, TrainingError
 from scdh.methods.base import Method, MethodData, Moment
-from scdh.nets.network import Network, older_name
+from scdh.nets.network import Network
 from scdh.progress import track
 from scdh.runs.folder import RunFolder
 from scdh.training.checkpoint import Progress, load_checkpoint, save_checkpoint
@@ -84,25 +84,25 @@ def train_epochs(
     seed = torch.initial_seed()
     net.channels_last(accelerator.device)
     method.to(accelerator.device)
-    refuse_two_averages(method, settings)
+    reject_two_averages(method, settings)
     decay, has_teacher = method.teacher_decay or settings.ema, method.teacher_decay > 0
     average = MovingAverage(net, decay, own_passes=has_teacher) if decay else None
     teacher, student = (average.net, net) if average is not None and has_teacher else (None, None)
     scored_net = net if average is None else average.net
     optimiser = build_optimiser(net, method, settings)
     schedule = build_schedule(optimiser, settings, steps_per_epoch)
-    # In the order of earlier versions, as their sum of squares rounds by it: a run of theirs goes on to the same bits.
-    named = sorted(net.named_parameters(), key=lambda entry: "." in older_name(net, entry[0]))
-    clipped = [*(parameter for _, parameter in named), *method.parameters()]
+    clipped = [*net.parameters(), *method.parameters()]
     collapse_watch = CollapseWatch(net, method, steps_per_epoch)
     modules: dict[str, nn.Module] = {"net": net, "method": method}
     if average is not None:
         modules["average"] = average.net
 
     # Everything random from here on (dropout) comes from torch's generator, which the checkpoint restores.
-    progress, checkpoint = Progress(), None if run is None else run.checkpoint
+    progress, checkpoint = Progress(run_id="" if run is None else run.id), None if run is None else run.checkpoint
     if resume and checkpoint is not None and checkpoint.exists():
         progress, counters = load_checkpoint(checkpoint, modules, optimiser, schedule)
+        if run is not None:
+            run.check_part(checkpoint, progress.run_id)
         if average is not None:
             average.steps = counters["average"]
     is_main = accelerator.is_main_process
@@ -187,7 +187,7 @@ def train_epochs(
     return Trained(scored_net.eval(), progress, None if student is None else student.eval())
 
 
-def refuse_two_averages(method: Method, settings: TrainSettings) -> None:
+def reject_two_averages(method: Method, settings: TrainSettings) -> None:
     if method.teacher_decay and settings.ema:
         raise ConfigError(f"{method.about.title} averages the weights itself; set train.ema=0.")
 

@@ -67,9 +67,7 @@ def build_optimiser(net: Network, method: Method, settings: TrainSettings) -> to
 
 
 def _is_large(groups: list[dict[str, Any]]) -> bool:
-    """Whether the optimiser's work on a CPU is worth a step in one pass. It rounds otherwise than torch's usual one of
-    seven passes, with which earlier versions began runs; a checkpoint says which one to go on with.
-    """
+    """Whether the network is large enough for torch's fused step on a CPU, which takes one pass instead of seven."""
     parameters = [p for group in groups for _, p in group["params"]]
     on_cpu = all(p.device.type == "cpu" and p.dtype == torch.float32 for p in parameters)
     return on_cpu and sum(p.numel() for p in parameters) >= ONE_PASS_WEIGHTS

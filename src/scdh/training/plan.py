@@ -1,4 +1,4 @@
-"""What a run will do before it does it: its data, its split, and settings for what nobody gave."""
+"""A run before it happens: its settings, data, split and choices, each computed once and carried as one object."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,8 +11,8 @@ from scdh.data.protocol import Protocol
 from scdh.data.source import Source
 from scdh.errors import ConfigError, TrainingError
 from scdh.label_arrays import count_label_sets
-from scdh.methods.declared import declared
-from scdh.runs.choices import Choices
+from scdh.methods.registry import method_class
+from scdh.runs.choices import Choices, flat_settings
 from scdh.runs.folder import RunFolder
 from scdh.runs.protocol import protocol_of, source_of
 from scdh.training.defaults import suited_choices
@@ -20,83 +20,142 @@ from scdh.training.device import process_count
 from scdh.training.trials import choose_by_trials, settings_to_try
 
 
-@dataclass(frozen=True)
+@dataclass
 class Plan:
-    """A run to be: its data and split, the choices so far, and why nothing is tried where nothing is."""
+    """A run before it happens; :func:`scdh.training.run.run_plan` carries it out.
 
+    Args:
+        config: the settings, with the choices made so far.
+        source: the data.
+        protocol: the split.
+        choices: the settings that were chosen, with reasons; None where all were given.
+        is_settled: whether nothing is left to choose: all settings were given, or chosen earlier.
+        why_not_tried: why no settings are tried; "" if some are, or if there is nothing to try.
+    """
+
+    config: RunConfig
     source: Source
     protocol: Protocol
-    choices: Choices
+    choices: Choices | None = None
+    is_settled: bool = True
     why_not_tried: str = ""
 
     @property
-    def config(self) -> RunConfig:
-        return self.choices.resolved()
+    def to_try(self) -> list[str]:
+        """The settings that trials have still to decide."""
+        return [] if self.choices is None or self.is_settled else self.choices.to_try
 
     def finish(self, folder: Path | None, feature_cache: Path | None = None, *, quiet: bool = False) -> RunConfig:
-        """Run the trials that are left, and give the settings of the run.
+        """Run the trials that are left, and return the settings of the run.
 
         Args:
             folder: the run folder that keeps the choices; None: nothing is written.
             feature_cache: folder that keeps a frozen trunk's features (default: the run's own).
             quiet: no progress bars.
         """
-        run = None if folder is None else RunFolder(folder)
+        if self.is_settled or self.choices is None:
+            return self.config
+        choices, run = self.choices, None if folder is None else RunFolder(folder)
         cache = feature_cache or (None if run is None else run.features)
         file = None if run is None else run.choices_file
         if file is not None:
             earlier = Choices.load(file)
-            if earlier is not None and earlier.are_for(self.choices.config, self.choices.protocol):  # it was stopped
-                self.choices.trials[:] = earlier.trials
-            self.choices.save(file)
-        choose_by_trials(self.choices, self.source, self.protocol, file=file, feature_cache=cache, quiet=quiet)
-        return self.choices.final()
+            if earlier is not None and earlier.are_for(choices.config, choices.protocol):  # it was stopped
+                choices.trials[:] = earlier.trials
+            choices.save(file)
+        choose_by_trials(choices, self.source, self.protocol, file=file, feature_cache=cache, quiet=quiet)
+        self.config, self.is_settled = choices.final(), True
+        if choices.refit and len(self.protocol.validation):
+            self.protocol = self.protocol.without_validation()
+        return self.config
 
 
 def plan_run(
-    given: Mapping[str, Any], *, trials: bool = True, refit: bool = False, source: Source | None = None
+    config: RunConfig,
+    *,
+    resumed: Path | None = None,
+    trials: bool = True,
+    refit: bool = False,
+    source: Source | None = None,
 ) -> Plan:
-    """Choose settings for the data where none are given.
+    """Open the data, split them, and choose what suits them for the settings that ``config`` leaves open.
 
     Args:
-        given: settings by dotted key; ``data.source`` at least.
+        config: the settings; those that were set explicitly stay as they are.
+        resumed: folder of the run to continue, whose settings are those that ``config`` leaves open; None: a new run.
         trials: whether settings may be found by trials.
         refit: whether the validation rows train too, once the settings are found.
-        source: the data, where they are open already.
+        source: the data, if they are already open.
     """
-    config = load_config(overrides=given)
+    if config.is_complete:
+        return settled_plan(config.with_values({"data.train_on_validation": True}) if refit else config, source)
+    given = config.given()
+    if resumed is not None:
+        return _resumed_plan(resumed, given, refit, source)
+    if "data.source" not in given:
+        raise ConfigError("There is nothing to train on: give --data, --preset or --config (or --resume with --out).")
     source = source_of(config) if source is None else source
     protocol = protocol_of(config, source)
-    unlabelled = len(protocol.unlabelled) if declared(config.method.name).learns_from_unlabelled else 0
+    unlabelled = len(protocol.unlabelled) if method_class(config.method.name).learns_from_unlabelled else 0
     learned = learned_source(source, protocol)
     sets = count_label_sets(learned.labels[protocol.train])
     made = suited_choices(config, learned, len(protocol.train), given, unlabelled, protocol.searched_counts, sets)
-    choices = Choices(config, made=made)
-    choices = Choices(choices.resolved(), made=made)
-    to_try, why_not = settings_to_try(choices.config, source, protocol, given)
+    config = config.with_values({choice.setting: choice.value for choice in made})
+    to_try, why_not = settings_to_try(config, source, protocol, given)
     if not trials:
         to_try, why_not = [], "none were asked for"
     if to_try and process_count() > 1:
         to_try, why_not = [], f"trials run in one process, and there are {process_count()}"
-    choices.to_try, choices.refit, choices.protocol = to_try, refit, protocol.fingerprint
-    return Plan(source, protocol, choices, why_not)
+    choices = Choices(config, to_try, made, refit=refit, protocol=protocol.fingerprint)
+    return Plan(config, source, protocol, choices, is_settled=False, why_not_tried=why_not)
 
 
-def resumed_plan(folder: Path) -> Plan | None:
-    """The plan of a run that was stopped while it tried settings; None where there is no such run."""
-    choices = Choices.load(RunFolder(folder).choices_file)
-    if choices is None:
-        return None
+def settled_plan(config: RunConfig, source: Source | None = None, protocol: Protocol | None = None) -> Plan:
+    """A run with the settings as they are, whatever the data.
+
+    Args:
+        config: the settings.
+        source: the data, if they are already open.
+        protocol: their split, if it is already known.
+    """
+    source = source_of(config) if source is None else source
+    return Plan(config, source, protocol_of(config, source) if protocol is None else protocol)
+
+
+def _resumed_plan(folder: Path, given: Mapping[str, Any], refit: bool, source: Source | None) -> Plan:
+    """A run that was started before, also one that was stopped while it tried settings."""
+    run = RunFolder(folder)
+    choices = Choices.load(run.choices_file)
+    if run.is_in_trials and choices is not None:
+        return _resumed_trials(folder, choices, given, refit, source)
+    if not run.config_file.exists():
+        raise ConfigError(f"There is no run in {str(folder)!r} to resume: it holds no {run.config_file.name}.")
+    saved = flat_settings(run.saved_settings())
+    if refit and not saved.get("data.train_on_validation"):
+        raise ConfigError(
+            f"--refit makes a run of its own, and {str(folder)!r} holds one without it; give another --out."
+        )
+    plan = settled_plan(load_config(overrides={**saved, **given}), source)
+    plan.choices = choices
+    return plan
+
+
+def _resumed_trials(
+    folder: Path, choices: Choices, given: Mapping[str, Any], refit: bool, source: Source | None
+) -> Plan:
+    if not choices.are_for(choices.config.with_values(given), choices.protocol):
+        raise ConfigError(f"The run in {str(folder)!r} was stopped while it tried settings; resume it without others.")
     if choices.to_try and process_count() > 1:
         raise ConfigError(
             f"The run in {str(folder)!r} was stopped while it tried settings, which one process does; resume it "
             "without torchrun until training begins."
         )
-    source = source_of(choices.config)
+    choices.refit |= refit
+    source = source_of(choices.config) if source is None else source
     protocol = protocol_of(choices.config, source)
     if not choices.are_for(choices.config, protocol.fingerprint):
         raise TrainingError(
             f"The data have changed since the run in {str(folder)!r} tried settings on them (its split was "
             f"{choices.protocol}, now it would be {protocol.fingerprint}); start a new run."
         )
-    return Plan(source, protocol, choices)
+    return Plan(choices.resolved(), source, protocol, choices, is_settled=False)

@@ -1,9 +1,9 @@
-"""From a configuration to a model: data, split, network, training or fitting, run folder."""
+"""Carry out a plan: trials, network, training or fitting, run folder."""
 
 import shutil
-import time
 import warnings
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 
 import torch
@@ -12,60 +12,90 @@ from scdh.config import RunConfig
 from scdh.data.batches.batch import BadImages
 from scdh.data.images.augment import augmentation
 from scdh.data.learned_labels import learned_source
-from scdh.data.protocol import Protocol
-from scdh.data.source import Source
-from scdh.errors import DataError
-from scdh.hasher import Hasher
-from scdh.hub import has_model
-from scdh.model_folder import open_model
+from scdh.model.folder import open_model
+from scdh.model.hasher import Hasher
+from scdh.model.hub import has_model
 from scdh.nets.network import Network
-from scdh.runs.features import cached_trunk_features
+from scdh.runs.choices import Choices
 from scdh.runs.folder import RunFolder
-from scdh.runs.protocol import protocol_of, source_of
 from scdh.training.batch_norm import recalibrate_batch_norm
 from scdh.training.data import TrainingData
-from scdh.training.device import make_accelerator
-from scdh.training.loop import Trained, train_epochs
+from scdh.training.device import is_first_process, make_accelerator
+from scdh.training.fitting import fit_head, train_network
+from scdh.training.loop import Trained
 from scdh.training.optim import count_learned
+from scdh.training.plan import Plan
 
 
-def train(
-    config: RunConfig,
+def run_plan(
+    plan: Plan,
     folder: Path | None = None,
     *,
     resume: bool = False,
     feature_cache: Path | None = None,
     quiet: bool = False,
     shows_epochs: bool = True,
-    source: Source | None = None,
     keep_last: bool = True,
+    is_held: bool = False,
+    after_trials: Callable[[Plan], None] | None = None,
     each_epoch: Callable[[dict[str, float]], None] | None = None,
 ) -> Hasher:
-    """Train (or fit, where the method has no gradient training) and return the model to take codes from: the best on
-    validation where there is one, else the last.
+    """Run the trials that are left, then train (or fit, where the method has no gradient training).
 
     Args:
-        config: settings of the run.
+        plan: settings, data and split; its choices are complete afterwards.
         folder: run folder that receives settings, split, logs, checkpoints and model; None: nothing is written.
-        resume: go on with the run in ``folder``.
+        resume: continue the run in ``folder``.
         feature_cache: folder that keeps a frozen trunk's features for other runs (default: the run's own folder).
         quiet: no progress bars.
         shows_epochs: a bar and a line for every epoch; else only the features of a frozen trunk have a bar.
-        source: the data that ``config.data`` describes, where they are open already.
         keep_last: where another epoch's model is taken, also leave the last one's in the folder.
-        each_epoch: is called with the figures of every epoch, as in the log.
+        is_held: whether the caller holds the lock of ``folder`` (:meth:`RunFolder.held`).
+        after_trials: called once the settings are final.
+        each_epoch: called with the figures of every epoch, as in the log.
+
+    Returns:
+        The model of the epoch that is best on the validation rows if there are any, else of the last epoch. The
+        caller's random state of torch does not change.
     """
-    augmentation(config.train.augmentation)  # refuses a wrong name before anything is downloaded or computed
-    accelerator = make_accelerator(config.train.precision)
+    augmentation(plan.config.train.augmentation)  # rejects a wrong name before anything is downloaded or computed
     run = None if folder is None else RunFolder(folder)
+    takes_lock = run is not None and not is_held and is_first_process()
+    with torch.random.fork_rng(devices=[]), run.held() if run is not None and takes_lock else nullcontext():
+        if run is not None and not plan.is_settled:
+            run.reject_earlier_run(resume=resume)
+        plan.finish(folder, feature_cache, quiet=quiet)
+        if after_trials is not None:
+            after_trials(plan)
+        if run is not None and not resume and plan.choices is None:
+            _remove_other_choices(run, plan.config)
+        return _train(plan, run, resume, feature_cache, quiet, shows_epochs, keep_last, each_epoch)
+
+
+def _remove_other_choices(run: RunFolder, config: RunConfig) -> None:
+    """Remove the choices of another run that was stopped in its trials."""
+    choices = Choices.load(run.choices_file)
+    if choices is not None and choices.final() != config:
+        run.choices_file.unlink()
+
+
+def _train(
+    plan: Plan,
+    run: RunFolder | None,
+    resume: bool,
+    feature_cache: Path | None,
+    quiet: bool,
+    shows_epochs: bool,
+    keep_last: bool,
+    each_epoch: Callable[[dict[str, float]], None] | None,
+) -> Hasher:
+    config, protocol = plan.config, plan.protocol
+    accelerator = make_accelerator(config.train.precision)
     if run is not None:
         run.claim(config, resume=resume, write=accelerator.is_main_process, may_be_longer=True)
         accelerator.wait_for_everyone()
-    source = source_of(config) if source is None else source
-    protocol = protocol_of(config, source)
-    if run is not None:
-        run.keep_protocol(protocol, resume=resume, write=accelerator.is_main_process)
-    source = learned_source(source, protocol)
+        run.keep_protocol(protocol, plan.source, resume=resume, write=accelerator.is_main_process)
+    source = learned_source(plan.source, protocol)
     torch.manual_seed(config.seed)
     width = source.features.shape[1] if source.kind == "features" else None
     hasher = Hasher.build(config, source.label_names, source.multi_label, width)
@@ -75,15 +105,17 @@ def train(
         "protocol": {"name": protocol.name, "fingerprint": protocol.fingerprint},
         "source": {"name": source.name, "fingerprint": protocol.source_fingerprint},
     }
+    if run is not None:
+        hasher.info["run_id"] = run.id
     bad_images = BadImages()
     cache = feature_cache if run is None or source.kind == "features" else run.feature_folder(feature_cache)
     if hasher.method.learns_by_gradient:
         data = TrainingData(config, hasher, source, protocol, accelerator, bad_images, cache, quiet)
         is_quiet = quiet or not shows_epochs
-        result = _train(hasher, data, run, each_epoch, resume=resume, quiet=is_quiet, keep_last=keep_last)
+        result = _learn(hasher, data, run, each_epoch, resume=resume, quiet=is_quiet, keep_last=keep_last)
     else:
         hasher.network.channels_last(accelerator.device)
-        result = _fit(hasher, source, protocol, cache, bad_images, quiet or not accelerator.is_main_process)
+        result = fit_head(hasher, source, protocol, cache, bad_images, quiet or not accelerator.is_main_process)
     if run is not None and accelerator.is_main_process:
         result.save(run.model)
         shutil.rmtree(run.best, ignore_errors=True)  # the model is the same
@@ -96,34 +128,7 @@ def train(
     return result
 
 
-def _fit(
-    hasher: Hasher, source: Source, protocol: Protocol, cache: Path | None, bad_images: BadImages, quiet: bool
-) -> Hasher:
-    """A method without gradient training: it writes its head from the features of all training rows at once."""
-    if source.kind == "features":
-        rows, features = protocol.train, source.features[protocol.train]
-    else:
-        config = hasher.config
-        rows, features = cached_trunk_features(
-            hasher,
-            source,
-            protocol.train,
-            folder=cache,
-            batch_size=config.train.batch_size,
-            workers=config.train.workers,
-            on_bad_image=config.data.on_bad_image,
-            bad_images=bad_images,
-            progress=None if quiet else "features of the trunk",
-        )
-    if not len(rows):
-        raise DataError(f"None of the {len(protocol.train)} training images of {source.name} can be read.")
-    started = time.perf_counter()
-    hasher.method.fit(hasher.network, features, source.labels[rows], hasher.config.seed)
-    hasher.info["seconds"] = time.perf_counter() - started
-    return hasher
-
-
-def _train(
+def _learn(
     hasher: Hasher,
     data: TrainingData,
     run: RunFolder | None,
@@ -134,13 +139,7 @@ def _train(
     keep_last: bool,
 ) -> Hasher:
     config, accelerator, method = hasher.config, data.accelerator, hasher.method
-    net, method_data = data.network(), data.for_method()
-    net.channels_last(accelerator.device)
-    method.to(accelerator.device)
-    started = time.perf_counter()
-    method.prepare(net, method_data)
-    prepare_seconds = time.perf_counter() - started
-    learned = count_learned(net, method)
+    net = data.network()
     best_weights: dict[str, torch.Tensor] = {}
 
     def keep_best(best: Network, student: Network | None) -> None:
@@ -151,38 +150,35 @@ def _train(
         if student is not None:  # the student of the teacher that was best
             hasher.with_network(student).save(run.student)
 
-    trained = train_epochs(
+    trained = train_network(
+        data,
         net,
         method,
-        method_data,
-        data.batches,
-        data.steps_per_epoch,
-        config.train,
-        accelerator=accelerator,
         run=run,
         resume=resume,
-        validate=data.validate if len(data.validation_rows) else None,
+        validates=len(data.validation_rows) > 0,
         keep_best=keep_best if config.train.keep == "best" else None,
         each_epoch=each_epoch,
-        prepare_seconds=prepare_seconds,
         quiet=quiet,
     )
+    learned = count_learned(net, method)  # some methods add parameters when they are prepared
     takes_best = config.train.keep == "best" and trained.progress.best_epoch is not None
     progress, best_info = trained.progress, {}
+    if takes_best and run is None:
+        trained.net.load_state_dict(best_weights)
     result = hasher.with_network(trained.net)
     result.info |= {"epochs": progress.epochs_done, "history": progress.history[-1], "learned_weights": learned}
     if takes_best:
         best_info = {"best_epoch": progress.best_epoch, "validation_map": progress.best_score}
     written = run if accelerator.is_main_process else None
     if takes_best and run is None:
-        trained.net.load_state_dict(best_weights)
         result.info |= best_info
     elif takes_best and written is not None:
         if keep_last and progress.best_epoch != progress.epochs_done:
             if config.train.recalibrate:  # as the best epoch's below, else the two could not be compared
                 recalibrate_batch_norm(result.network, data.plain_batches(data.seen_rows))
             result.save(written.last)
-        # Of a run that was finished before, the best epoch's model is the model itself.
+        # In a run that was finished before, the best epoch's model is the model itself.
         best = written.best if has_model(written.best) else written.model
         with open_model(best) as stored:
             stored.load_into(result.network)
@@ -195,7 +191,7 @@ def _train(
 
 
 def _recalibrate(result: Hasher, trained: Trained, data: TrainingData, run: RunFolder | None) -> None:
-    """Batch-norm statistics of the final weights, of the model and of the student beside it."""
+    """Batch-norm statistics of the final weights, of the model and of its student."""
     recalibrate_batch_norm(result.network, data.plain_batches(data.seen_rows))
     if run is not None and trained.student is not None:
         student = Hasher.load(run.student)

@@ -19,16 +19,15 @@ from scdh.data.learned_labels import learned_source
 from scdh.data.protocol import Protocol
 from scdh.data.source import Source
 from scdh.errors import TrainingError
-from scdh.hasher import Hasher
 from scdh.methods.base import Method
-from scdh.methods.declared import declared
-from scdh.methods.registry import make_method
+from scdh.methods.registry import make_method, method_class
+from scdh.model.hasher import Hasher
 from scdh.progress import count_progress
-from scdh.runs.choices import Choice, Choices, Trial, with_values
+from scdh.runs.choices import Choice, Choices, Trial
 from scdh.training.collapse import CollapseWarning
 from scdh.training.data import TrainingData
 from scdh.training.device import make_accelerator
-from scdh.training.loop import train_epochs
+from scdh.training.fitting import train_network
 from scdh.training.search import ALPHA, EPOCHS, RATE, Search, Start
 
 TRUNK_RATE = "train.lr_trunk"
@@ -49,10 +48,10 @@ def settings_to_try(
         protocol: its split.
         given: settings that the user gave, by dotted key.
     """
-    method = declared(config.method.name)
+    method = method_class(config.method.name)
     if not method.learns_by_gradient:
         return [], ""
-    if source.kind == "images" and not config.net.freeze:
+    if source.kind == "images" and config.net.freeze is not True:
         return [], "trials of a whole network would take too long"
     count = len(protocol.validation)
     if count < LEAST_VALIDATION_ROWS:
@@ -142,13 +141,13 @@ class TrialRunner:
         warm_up = own.get("warm_up_epochs", 0)  # a trial must be longer than what only its beginning has
         first_epochs = max(FIRST_EPOCHS, 2 * warm_up, math.ceil(FIRST_STEPS / self.epoch_steps))
         epochs = round(settings.epochs * self.data.steps_per_epoch / self.epoch_steps)
-        has_alpha = "alpha" in declared(self.config.method.name).Settings.model_fields
+        has_alpha = "alpha" in method_class(self.config.method.name).Settings.model_fields
         alpha = self.data.hasher.method.settings.alpha if has_alpha else None
         return Start(settings.lr_head, epochs, first_epochs, alpha)
 
     def run(self, values: dict[str, Any]) -> Trial:
         """Train with these values to the end, then score the validation rows."""
-        config = with_values(self.config, {**values, **self.rates(values[RATE]), "train.epoch_steps": self.epoch_steps})
+        config = self.config.with_values({**values, **self.rates(values[RATE]), "train.epoch_steps": self.epoch_steps})
         data = self.data.with_config(config)
         started = time.perf_counter()
         with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
@@ -156,20 +155,8 @@ class TrialRunner:
             warnings.simplefilter("ignore", CollapseWarning)
             torch.manual_seed(config.seed)
             net, method = copy.deepcopy(self.first_network), self._method(config)
-            method.to(self.accelerator.device)
-            method_data = data.for_method()
             try:
-                method.prepare(net, method_data)
-                trained = train_epochs(
-                    net,
-                    method,
-                    method_data,
-                    data.batches,
-                    data.steps_per_epoch,
-                    config.train,
-                    accelerator=self.accelerator,
-                    quiet=True,
-                )
+                trained = train_network(data, net, method, quiet=True)
             except TrainingError:  # a loss that is no number
                 return Trial(values, None, None, round(time.perf_counter() - started, 2))
         scores, l_q = data.validation_scores(trained.net)

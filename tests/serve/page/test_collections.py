@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from scdh.codes import Codes
-from scdh.hasher import Hasher
 from scdh.index import HammingIndex
+from scdh.model.hasher import Hasher
 from scdh.serve.settings import Settings
 from tests.serve.conftest import BITS, save_index, save_model, some_vectors
 from tests.serve.hosted import hosted

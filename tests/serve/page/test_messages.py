@@ -7,12 +7,12 @@ import pytest
 from PIL import Image, features
 
 from scdh.codes import Codes
-from scdh.hasher import Hasher
 from scdh.index import HammingIndex
+from scdh.model.hasher import Hasher
 from scdh.serve.settings import Settings
 from tests.serve.conftest import BITS, TOKEN, picture, save_index, save_model, some_vectors
 from tests.serve.hosted import hosted
-from tests.serve.page.test_states import refuse
+from tests.serve.page.test_states import answer_with
 
 
 def buttons(tab) -> list[str]:
@@ -70,9 +70,9 @@ def test_what_is_no_picture_is_told_on_the_map_too(tab, tmp_path):
         (500, "internal", ["Try again", "Back to the collection"]),
     ],
 )
-def test_an_upload_that_is_refused(tab, photo, status, code, names):
+def test_an_upload_that_is_rejected(tab, photo, status, code, names):
     tab.wait_for_results()
-    refuse(tab, "**/v1/search/image*", status, code, "A sentence of the service.", times=1)
+    answer_with(tab, "**/v1/search/image*", status, code, "A sentence of the service.", times=1)
     tab.page.set_input_files("#file", photo)
     tab.page.get_by_text("A sentence of the service.").wait_for()
     assert buttons(tab) == names
@@ -91,7 +91,7 @@ def test_a_proxy_that_takes_no_large_bodies(tab, photo):
 @pytest.mark.parametrize(
     ("address", "message", "names", "leads_to"),
     [
-        ("?item=99", "The index holds no id 99. It may have been removed.", ["Back to the collection"], ""),
+        ("?item=99", "The index does not contain the id 99. It may have been removed.", ["Back to the collection"], ""),
         (
             "?item=3&label=plum",
             "No item has the label 'plum'.",
@@ -151,8 +151,8 @@ def test_a_collection_that_is_emptied_and_filled_again(open_tab, shop, tmp_path)
 
 def test_items_that_cannot_be_listed_can_be_searched_for(open_tab, site, photo):
     tab = open_tab(site.url, "/docs")
-    refuse(tab, "**/v1/sample*", 404, "no_overview", "The ids of this collection are not known.")
-    refuse(tab, "**/v1/map", 404, "no_overview", "The ids of this collection are not known.")
+    answer_with(tab, "**/v1/sample*", 404, "no_overview", "The ids of this collection are not known.")
+    answer_with(tab, "**/v1/map", 404, "no_overview", "The ids of this collection are not known.")
     tab.go("/")
     tab.page.get_by_text("Searching works all the same.").wait_for()
     tab.page.click("#to-map")

@@ -1,11 +1,11 @@
-"""Ranking by outputs on the page: offered for what was uploaded, kept in the address, told where it cannot be done."""
+"""Ranking by outputs on the page: offered for uploads, kept in the address, reported where it is impossible."""
 
 import numpy as np
 import pytest
 
 from scdh.codes import Codes
-from scdh.hasher import Hasher
 from scdh.index import HammingIndex
+from scdh.model.hasher import Hasher
 from scdh.serve.settings import Settings
 from tests.serve.conftest import BITS, picture, save_index, save_model, save_own_distance, some_vectors
 from tests.serve.hosted import hosted

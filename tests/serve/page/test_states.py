@@ -5,7 +5,7 @@ from collections.abc import Callable
 from tests.serve.page.tab import Tab
 
 
-def refuse(tab: Tab, address: str, status: int, code: str, message: str, times: int | None = None) -> None:
+def answer_with(tab: Tab, address: str, status: int, code: str, message: str, times: int | None = None) -> None:
     error = {"status": status, "json": {"error": {"code": code, "message": message}}}
     tab.page.route(address, lambda route: route.fulfill(**error), times=times)
 
@@ -19,7 +19,7 @@ def wait_until(tab: Tab, is_so: Callable[[], object]) -> None:
     raise AssertionError("It never was.")
 
 
-def test_a_file_that_is_no_picture_is_refused_in_a_sentence(tab, tmp_path):
+def test_a_file_that_is_not_a_picture_is_rejected_in_a_sentence(tab, tmp_path):
     broken = tmp_path / "broken.png"
     broken.write_bytes(b"\x89PNG\r\n\x1a\n but not really")
     tab.wait_for_results()
@@ -35,14 +35,14 @@ def test_a_file_that_is_no_picture_is_refused_in_a_sentence(tab, tmp_path):
 
 def test_an_item_that_is_not_there(tab):
     tab.go("/?item=99")
-    tab.page.get_by_text("The index holds no id 99.").wait_for()
+    tab.page.get_by_text("The index does not contain the id 99.").wait_for()
     assert "Not found" in tab.message()
     tab.page.click("#home")
     tab.wait_for_results("From the collection")
     assert tab.message() == ""
 
 
-def test_a_code_of_another_length_is_refused(tab):
+def test_a_code_of_another_length_is_rejected(tab):
     tab.go("/?code=ffffffff")
     tab.page.get_by_text("A code of 13 bits is 4 hexadecimal digits").wait_for()
 
@@ -68,7 +68,7 @@ def test_a_service_that_does_not_answer(tab):
 
 def test_a_service_that_starts_is_waited_for(open_tab, site):
     tab = open_tab(site.url, "/docs")
-    refuse(tab, "**/v1/info", 503, "starting", "The model and the index are still being loaded.", times=1)
+    answer_with(tab, "**/v1/info", 503, "starting", "The model and the index are still being loaded.", times=1)
     tab.go("/?item=3")
     tab.page.get_by_text("still being loaded").wait_for()
     tab.wait_for_results("11 results")
@@ -76,7 +76,7 @@ def test_a_service_that_starts_is_waited_for(open_tab, site):
 
 def test_a_busy_service_can_be_asked_again(tab):
     tab.wait_for_results()
-    refuse(tab, "**/similar*", 503, "busy", "Too many searches are waiting.", times=1)
+    answer_with(tab, "**/similar*", 503, "busy", "Too many searches are waiting.", times=1)
     tab.page.locator("#grid .card").first.click()
     tab.page.get_by_text("Too many searches are waiting.").wait_for()
     tab.page.get_by_role("button", name="Try again").click()
@@ -153,11 +153,11 @@ def test_a_picture_that_is_read_slowly_does_not_return_after_another_search(open
 
 
 def test_trying_again_ends_when_something_else_is_asked_for(tab):
-    """The page asked whether the service is ready, and then repeated what nobody wanted any more."""
+    """The page asked whether the service is ready, and then repeated a request that was not wanted any more."""
     tab.wait_for_results()
     held = []
     tab.page.route("**/ready", lambda route: held.append(route))
-    refuse(tab, "**/v1/sample*", 503, "starting", "The model and the index are still being loaded.", times=1)
+    answer_with(tab, "**/v1/sample*", 503, "starting", "The model and the index are still being loaded.", times=1)
     tab.page.click("#home")
     tab.page.get_by_text("still being loaded").wait_for()
     wait_until(tab, lambda: held)

@@ -41,6 +41,11 @@ def read_archive(arrays: Mapping[str, np.ndarray], name: str, wanted_split: str 
         wanted_split: the array that the user named as the split.
     """
     names = list(arrays)
+    if {"format", "shape", "data"} <= set(names):
+        raise DataError(
+            f"{name} contains a sparse matrix of scipy; reduce it to dense vectors, for example by TruncatedSVD of "
+            "scikit-learn, and save them by numpy.savez(file, X=vectors, y=labels)."
+        )
     key = _first_of(VECTORS, names)
     if key is None:
         return _joined_parts(arrays, name)
@@ -77,14 +82,14 @@ def _different_words(arrays: Mapping[str, np.ndarray], key: str, rows: int) -> l
     """The words of an array of one text a row; of any other, and of one that cannot be read, none."""
     try:
         values = arrays[key]
-    except Exception:  # nobody asked for it: it may hold Python objects
+    except Exception:  # an array that is not needed may hold Python objects
         return []
     return np.unique(values).tolist() if values.dtype.kind in "US" and values.shape == (rows,) else []
 
 
 def _words(values: np.ndarray, key: str, name: str) -> np.ndarray:
     if values.ndim != 1:
-        raise DataError(f"{name}: the array {key} must hold one word a row, not the shape {list(values.shape)}.")
+        raise DataError(f"{name}: the array {key} must hold one word per row, not the shape {list(values.shape)}.")
     return part_names(values.tolist())
 
 

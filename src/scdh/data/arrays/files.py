@@ -6,7 +6,7 @@ import numpy as np
 
 from scdh.data.arrays.archive import Archive, read_archive
 from scdh.data.arrays.memory import ArraySource
-from scdh.data.regular_files import refuse_unreadable
+from scdh.data.regular_files import check_readable
 from scdh.errors import DataError
 
 LABEL_ADVICE = "give labels with --labels labels.npy, or as an array y of an .npz file"
@@ -37,7 +37,7 @@ def open_embeddings(path: Path, labels: Path | None = None, split_column: str | 
 
 
 def _read(path: Path) -> np.ndarray:
-    refuse_unreadable(path)
+    check_readable(path)
     try:
         # Memory-mapped, so that rows of a large float32 file are read when they are needed.
         return np.load(path, mmap_mode="r", allow_pickle=False)
@@ -48,7 +48,7 @@ def _read(path: Path) -> np.ndarray:
 
 
 def _read_npz(path: Path, split_column: str | None) -> Archive:
-    refuse_unreadable(path)
+    check_readable(path)
     try:
         archive = np.load(path, allow_pickle=False)
         if not isinstance(archive, np.lib.npyio.NpzFile):
@@ -62,5 +62,4 @@ def _read_npz(path: Path, split_column: str | None) -> Archive:
 
 
 def _first_line(error: Exception) -> str:
-    text = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
-    return "it is of another kind, or holds Python objects" if "pickle" in text else text  # numpy offers to load them
+    return (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")

@@ -39,6 +39,10 @@ class ArraySource(Source):
         split: np.ndarray | None = None,
         item_names: Sequence[str] | None = None,
     ) -> None:
+        if hasattr(data, "tocsr"):
+            raise DataError(
+                f"{name} is a sparse matrix; reduce it to dense vectors, for example by TruncatedSVD of scikit-learn."
+            )
         data = np.asarray(data)
         self.name = name
         self.kind = "images" if data.dtype == np.uint8 and data.ndim >= 3 else "features"

@@ -47,7 +47,7 @@ def training_batches(
     Args:
         source: images or embeddings.
         rows: int64 [m], the labelled rows to train on.
-        preprocess: how images become inputs; required for images, refused for embeddings.
+        preprocess: how images become inputs; required for images, rejected for embeddings.
         augmentation: a name of :data:`scdh.data.AUGMENTATIONS`; "none" for embeddings.
         batch_size: rows of a batch, of all processes together.
         seed, epoch: 0 or more.
@@ -125,7 +125,7 @@ def evaluation_batches(
     Args:
         source: images or embeddings.
         rows: int64 [m], row numbers; they may repeat.
-        preprocess: how images become inputs; required for images, refused for embeddings.
+        preprocess: how images become inputs; required for images, rejected for embeddings.
         batch_size: rows of a batch.
         workers: decoding processes; 0 decodes in this thread, None decides by machine.
         on_bad_image: "fail" raises :class:`BadImage`; "skip" leaves the image out and warns once at the end.
@@ -164,7 +164,7 @@ def _make_batches(
     count_before = len(bad_images)
     for views, rows, bad in decode_batches(decoder, workers):
         if bad and on_bad_image == "fail":
-            raise BadImage(*bad[0][1:])
+            raise BadImage(bad[0][1], bad[0][2] + _advice_on_bad_images(len(decoder.source), len(bad)))
         for row, where, reason in bad:
             bad_images.by_row.setdefault(row, BadImage(where, reason))
         if len(rows):
@@ -179,8 +179,15 @@ def _make_batches(
         bad_images.warn()
 
 
+def _advice_on_bad_images(rows: int, bad: int) -> str:
+    if rows == 1:
+        return ""
+    more = f", and {bad - 1} more of this batch" if bad > 1 else ""
+    return f"{more}; --on-bad-image skip (in Python on_bad_image='skip') leaves all such images out"
+
+
 def check_loading(batch_size: int, workers: int | None, on_bad_image: str) -> None:
-    """Refuse wrong values of what every function here, and every caller, takes."""
+    """Reject wrong values of the arguments that all functions here share."""
     if not isinstance(batch_size, int | np.integer) or batch_size < 1:
         raise DataError(f"batch_size must be a whole number, 1 or more, not {batch_size}.")
     if workers is not None and (not isinstance(workers, int | np.integer) or workers < 0):

@@ -11,24 +11,15 @@ import numpy as np
 # The modules of the formats are imported by name: Pillow would else import all its formats to look for two of them.
 from PIL import Image, ImageOps, TiffImagePlugin, WebPImagePlugin  # noqa: F401
 
+from scdh.data.images.formats import FORMATS, advice_on_content
 from scdh.data.images.pixels import BadShape, rgb_pixels
 from scdh.data.regular_files import problem_of_file
 from scdh.data.source import BadImage
 from scdh.errors import DataError
 
-# The only formats that are tried, whatever a file is called: by default Pillow tries dozens of rarely used decoders,
-# and starts another program, Ghostscript, for PostScript in a file that is called .jpg.
-EXTENSIONS_OF_FORMAT = {
-    "JPEG": (".jpg", ".jpeg"),
-    "PNG": (".png",),
-    "BMP": (".bmp",),
-    "GIF": (".gif",),
-    "WEBP": (".webp",),
-    "TIFF": (".tif", ".tiff"),
-    "PPM": (".ppm", ".pgm"),
-}
-FORMATS = tuple(EXTENSIONS_OF_FORMAT)
-EXTENSIONS = frozenset(extension for extensions in EXTENSIONS_OF_FORMAT.values() for extension in extensions)
+# For untrusted files: each scan of a progressive JPEG goes through all pixels; cameras and programs write about ten.
+MOST_SCANS = 100
+MOST_SIDE = 65_535  # pixels, as in JPEG; an image of 50,000,000 × 1 is not a photo, and slow to decode and to resize
 DRAFT_GAP = 2  # decode at no less than this multiple of the needed side, so that the resizing decides the quality
 DEEP_MODES = ("I", "F")  # first letters of modes with more than 8 bits, which Pillow's conversion would clip
 WITH_ALPHA = {"P": "RGBA", "PA": "RGBA", "RGBa": "RGBA", "La": "LA"}  # modes that cannot become RGB in one clean step
@@ -45,7 +36,8 @@ def decode(item: AnyImage, where: str, at_least: int | None = None, *, most_pixe
         item: a path, the bytes of a file, a PIL image, or an array as :func:`scdh.data.images.pixels.rgb_pixels` takes.
         where: what messages call the item.
         at_least: as in :meth:`scdh.data.source.Source.image`; it concerns paths and bytes.
-        most_pixels: refuse larger paths and bytes by their header, before memory is taken for their pixels.
+        most_pixels: for untrusted bytes: images with more pixels are rejected by their header, before memory is taken,
+            and so are images that would take very long; None: no limits.
     """
     try:
         if isinstance(item, np.ndarray):
@@ -53,8 +45,8 @@ def decode(item: AnyImage, where: str, at_least: int | None = None, *, most_pixe
         if isinstance(item, Image.Image):
             return _upright_rgb(item)
         with Image.open(_readable(item, where), formats=FORMATS) as image:
-            if most_pixels is not None and image.width * image.height > most_pixels:
-                raise BadImage(where, f"it has {image.width:,} × {image.height:,} pixels, of {most_pixels:,} at most")
+            if most_pixels is not None and (reason := _excess(image, item, most_pixels)):
+                raise BadImage(where, reason)
             if at_least is not None and min(image.size) >= 2 * DRAFT_GAP * at_least:
                 image.draft("RGB", _draft_size(image.size, at_least))
             return _upright_rgb(image)
@@ -63,7 +55,7 @@ def decode(item: AnyImage, where: str, at_least: int | None = None, *, most_pixe
     except BadShape as error:  # a mistake of the program that made the array, not a single image to be skipped
         raise DataError(f"The image {where} cannot be read: {error}.") from None
     except Exception as error:  # broken files make decoders raise nearly anything, SyntaxError included
-        raise BadImage(where, _reason(error)) from error
+        raise BadImage(where, _reason(error, item)) from error
 
 
 def to_rgb(image: Image.Image) -> Image.Image:
@@ -93,10 +85,26 @@ def _upright_rgb(image: Image.Image) -> Image.Image:
     return to_rgb(ImageOps.exif_transpose(image) if "exif" in image.info else image)
 
 
-def _reason(error: Exception) -> str:
+def _excess(image: Image.Image, item: Path | Encoded, most_pixels: int) -> str:
+    """Why an image would take too long to decode or too much memory; empty if it would not."""
+    width, height = image.size
+    if width * height > most_pixels:
+        return f"it has {width:,} × {height:,} pixels, but the limit is {most_pixels:,}"
+    if max(width, height) > MOST_SIDE:
+        return f"it has {width:,} × {height:,} pixels, but the limit of a side is {MOST_SIDE:,}"
+    # The marker of a scan cannot occur within the data of one.
+    scans = 0 if isinstance(item, Path) or image.format != "JPEG" else bytes(item).count(b"\xff\xda")
+    return f"it has {scans:,} scans, but the limit is {MOST_SCANS}" if scans > MOST_SCANS else ""
+
+
+def _reason(error: Exception, item: AnyImage) -> str:
     """Why an image cannot be read, as the end of a sentence."""
     if isinstance(error, Image.UnidentifiedImageError):
-        return f"its bytes are no known image format ({', '.join(FORMATS)})"
+        advice = ""
+        if isinstance(item, (Path, *ENCODED)):
+            with open(item, "rb") if isinstance(item, Path) else io.BytesIO(item) as file:
+                advice = advice_on_content(file)
+        return advice or f"its bytes are not in a known image format ({', '.join(FORMATS)})"
     if isinstance(error, Image.DecompressionBombError):
         return f"it would have more than {2 * (Image.MAX_IMAGE_PIXELS or 0):,} pixels"
     return (" ".join(str(error).split()) or type(error).__name__).rstrip(".")

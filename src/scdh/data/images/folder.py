@@ -1,6 +1,7 @@
 """Folders of images: each sub-folder is a class, optionally below train, val, test and database."""
 
 import os
+import warnings
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -8,13 +9,14 @@ from typing import Literal, NamedTuple
 import numpy as np
 from PIL import Image
 
-from scdh.data.images.decode import EXTENSIONS, decode
+from scdh.data.images.decode import decode
+from scdh.data.images.formats import EXTENSIONS, describe_skipped, is_image_name
 from scdh.data.source import Source, file_stamps
 from scdh.data.split_words import DATABASE, TRAIN, UNLABELLED, UNMARKED, is_part, part_name, part_of_name
 from scdh.errors import DataError
 from scdh.label_arrays import NO_LABEL
 
-LEFTOVERS = ("__MACOSX",)  # macOS packs it into archives, beside the folders that were meant
+LEFTOVERS = ("__MACOSX",)  # macOS adds it to archives
 
 
 class FolderSource(Source):
@@ -31,6 +33,7 @@ class FolderSource(Source):
     """
 
     kind: Literal["images", "features"] = "images"
+    has_paths = True
     label_advice = "give every class a folder of its own"
 
     def __init__(
@@ -73,7 +76,7 @@ def open_folder(root: Path, *, name: str | None = None, parts: frozenset[str] | 
     They may also be below the classes.
 
     A folder of images without sub-folders is unlabelled; so is a sub-folder ``unlabelled`` in the place of a class, or
-    beside ``train``, ``val`` and ``test``. Capitals do not matter (:mod:`scdh.data.split_words`).
+    next to ``train``, ``val`` and ``test``. Capitals do not matter (:mod:`scdh.data.split_words`).
 
     Args:
         root: the folder.
@@ -85,21 +88,26 @@ def open_folder(root: Path, *, name: str | None = None, parts: frozenset[str] | 
     folders = _sub_folders(root)
     divided, divided_classes = _are_parts(root, folders), False
     files: list[_ImageFile] = []
+    others: list[str] = []  # files that are not read
     if divided:
         for folder in folders:
             part = _part_of_folder(folder)
             if part == UNLABELLED:
-                files += [_ImageFile(path, None, part) for path in images_below(root, folder)]
+                files += [_ImageFile(path, None, part) for path in images_below(root, folder, others)]
             elif parts is None or part in parts:
-                files += _class_files(root, folder, part)
+                files += _class_files(root, folder, part, others)
     else:
-        files = _class_files(root, "", "")
+        files = _class_files(root, "", "", others)
         divided = divided_classes = _have_parts(folders, files)
     if divided_classes:
         files = [file._replace(part=_inner_part(file)) for file in files]
         files = [file for file in files if parts is None or file.part in parts]
+    skipped = describe_skipped(root, others)
     if not files:
-        raise DataError(f"The folder {root} holds no images ({', '.join(sorted(EXTENSIONS))}).")
+        instead = f"; it has files that are not read: {skipped}" if skipped else ""
+        raise DataError(f"The folder {root} contains no images ({', '.join(sorted(EXTENSIONS))}){instead}.")
+    if skipped:
+        warnings.warn(f"{name}: {len(files):,} images are read, but not these files: {skipped}.", stacklevel=2)
     label_names = sorted({file.label for file in files if file.label is not None})
     numbers = {label: i for i, label in enumerate(label_names)}
     labels = np.array([NO_LABEL if file.label is None else numbers[file.label] for file in files], dtype=np.int64)
@@ -128,13 +136,13 @@ def _below_wrapping(root: Path) -> Path:
 def _only_folder(folder: Path) -> Path | None:
     """The one sub-folder of a folder that holds nothing else to read."""
     folders = _sub_folders(folder)
-    if len(folders) != 1 or any(_is_image(entry.name) for entry in os.scandir(folder)):
+    if len(folders) != 1 or any(is_image_name(entry.name) for entry in os.scandir(folder)):
         return None
     return folder / folders[0]
 
 
 def _part_of_folder(folder: str) -> str:
-    """The part that a folder's name tells, "train_images" and "TestSet" too."""
+    """The part that a folder's name means, also in "train_images" and "TestSet"."""
     return part_name(folder) if is_part(folder) else part_of_name(folder) or folder
 
 
@@ -144,13 +152,13 @@ def _are_parts(root: Path, folders: list[str]) -> bool:
     All of them have names of parts, train or database among them. Or longer names with such words, train among them,
     and the same class folders. Or some have: two that repeat each other's class
     folders, or one of two folders whose class folders the other has too, as ``train/cat`` and ``holdout/cat``; a
-    setting must then explain the other names. A class that is called test or index beside other classes is a class.
+    setting must then explain the other names. A folder that is called test or index among class folders is a class.
     """
     names = {part_name(folder) for folder in folders if is_part(folder)}
     if all(is_part(folder) for folder in folders) and {TRAIN, DATABASE} & names:
         return True
-    told = {_part_of_folder(folder) for folder in folders}
-    if TRAIN in told and len(told) == len(folders) > 1 and all(map(is_part, told)):  # train_images, test_images
+    meant = {_part_of_folder(folder) for folder in folders}
+    if TRAIN in meant and len(meant) == len(folders) > 1 and all(map(is_part, meant)):  # train_images, test_images
         return bool(set.intersection(*(set(_sub_folders(root / folder)) for folder in folders)))
     classes = {folder: set(_sub_folders(root / folder)) for folder in folders if part_name(folder) != UNLABELLED}
     parts = [inner for folder, inner in classes.items() if is_part(folder)]
@@ -175,7 +183,7 @@ def _have_parts(folders: list[str], files: list[_ImageFile]) -> bool:
 
 
 def _inner_part(file: _ImageFile) -> str:
-    """The part that the sub-folder of its class tells; ``UNMARKED`` if the image is in the class folder itself."""
+    """The part that the sub-folder of its class means; ``UNMARKED`` if the image is in the class folder itself."""
     folders = Path(file.path).parts[1:-1]
     return part_name(folders[0]) if folders else UNLABELLED if file.label is None else UNMARKED
 
@@ -195,7 +203,7 @@ def _note_on_wrapping(root: Path) -> str:
     inner = _only_folder(root)
     while inner is not None and (below := _only_folder(inner)) is not None:
         inner = below
-    if inner is None or any(_is_image(entry.name) for entry in os.scandir(inner)):
+    if inner is None or any(is_image_name(entry.name) for entry in os.scandir(inner)):
         return ""
     count = sum(bool(images_below(inner, folder)) for folder in _sub_folders(inner))
     if count < 2:
@@ -205,36 +213,43 @@ def _note_on_wrapping(root: Path) -> str:
     )
 
 
-def images_below(root: Path, folder: str = "") -> list[str]:
-    """Image files at any depth below root/folder, sorted, relative to root; hidden ones are left out."""
+def images_below(root: Path, folder: str = "", others: list[str] | None = None) -> list[str]:
+    """Image files at any depth below root/folder, sorted, relative to root; hidden ones are left out.
+
+    ``others``, if given, is extended by the remaining files.
+    """
     paths = []
     for directory, sub_folders, files in os.walk(root / folder):
         sub_folders[:] = [name for name in sub_folders if not _is_hidden(name)]
         base = os.path.relpath(directory, root)
-        paths += [os.path.normpath(os.path.join(base, file)) for file in files if _is_image(file)]
+        paths += [os.path.normpath(os.path.join(base, file)) for file in files if is_image_name(file)]
+        if others is not None:
+            others += [os.path.normpath(os.path.join(base, file)) for file in files if not is_image_name(file)]
     return sorted(paths)
 
 
-def _is_image(file: str) -> bool:
-    return not file.startswith(".") and os.path.splitext(file)[1].lower() in EXTENSIONS
-
-
-def _class_files(root: Path, folder: str, part: str) -> list[_ImageFile]:
+def _class_files(root: Path, folder: str, part: str, others: list[str]) -> list[_ImageFile]:
     """Every image below root/folder; its sub-folders are classes, images in it have no label."""
     base = root / folder
-    outside_classes = sorted(os.path.join(folder, entry.name) for entry in os.scandir(base) if _is_image(entry.name))
+    names = [entry.name for entry in os.scandir(base)]
+    outside_classes = sorted(os.path.join(folder, name) for name in names if is_image_name(name))
+    others += [os.path.join(folder, name) for name in names if not is_image_name(name) and not (base / name).is_dir()]
     classes = _sub_folders(base)
     if outside_classes and classes:
         raise DataError(
-            f"{len(outside_classes)} images are in {base} itself beside its class folders, for example "
+            f"{len(outside_classes)} images are in {base} itself, next to its class folders, for example "
             f"{os.path.basename(outside_classes[0])!r}; put images without a label into a folder 'unlabelled'."
         )
     files = [_ImageFile(path, None, part) for path in outside_classes]
     for label in classes:
-        paths = images_below(root, os.path.join(folder, label))
+        unread: list[str] = []
+        paths = images_below(root, os.path.join(folder, label), unread)
+        others += unread
         is_unlabelled = part_name(label) == UNLABELLED
         if not paths and not is_unlabelled:
-            raise DataError(f"The class folder {base / label} holds no images; fill it or remove it.")
+            skipped = describe_skipped(root, unread)
+            advice = f"it has files that are not read: {skipped}" if skipped else "fill it or remove it"
+            raise DataError(f"The class folder {base / label} contains no images; {advice}.")
         files += [_ImageFile(path, None if is_unlabelled else label, part) for path in paths]
     return files
 

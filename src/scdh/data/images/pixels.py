@@ -12,7 +12,7 @@ other fractions to 255        cut to an integer
 other fractions to 65535      the upper 8 of 16 bits
 ============================  ==========================================================================================
 
-Other values are refused: no scale could be told from the numbers of one image, and a guess would be wrong in silence.
+Other values are rejected: one image does not show which scale its numbers have, and a guess may be silently wrong.
 """
 
 import numpy as np
@@ -22,7 +22,7 @@ SHAPES = "[H, W], or [H, W, C] with 1 to 4 channels"
 
 
 class BadPixels(ValueError):
-    """The values of an array are no pixels; the message is the end of a sentence."""
+    """The values of an array are not pixels; the message is the end of a sentence."""
 
 
 class BadShape(ValueError):

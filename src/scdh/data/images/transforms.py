@@ -4,14 +4,17 @@ same as training. Images stay uint8 until they are on the device: a quarter of t
 
 import math
 from dataclasses import asdict, dataclass, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from PIL import Image
 
 from scdh.data.images.augment import RATIO, SHIFT, augmentation, erased, jittered, random_box, shifted
 from scdh.errors import ConfigError, unknown_name
+from scdh.settings import LARGEST_IMAGE
+
+if TYPE_CHECKING:
+    import torch
 
 INTERPOLATIONS = {"bilinear": Image.Resampling.BILINEAR, "bicubic": Image.Resampling.BICUBIC}
 
@@ -21,7 +24,7 @@ class Preprocess:
     """How images become inputs: cropped to a square, resized, normalised.
 
     Args:
-        size: side of the input in pixels, 2 or more.
+        size: side of the input in pixels, 2 to 1024.
         mean, std: three floats each; an input is (x/255 − mean)/std for each channel.
         interpolation: "bilinear" or "bicubic".
         crop_fraction: side of the centre square of an evaluation image as a share of the image's shorter side.
@@ -34,8 +37,8 @@ class Preprocess:
     crop_fraction: float = 1.0
 
     def __post_init__(self) -> None:
-        if not isinstance(self.size, int) or self.size < 2:
-            raise ConfigError(f"size must be a whole number of pixels, 2 or more, not {self.size!r}.")
+        if not isinstance(self.size, int) or not 2 <= self.size <= LARGEST_IMAGE:
+            raise ConfigError(f"size must be a whole number of pixels from 2 to {LARGEST_IMAGE}, not {self.size!r}.")
         for name in ("mean", "std"):
             try:
                 values = tuple(float(v) for v in getattr(self, name))
@@ -57,7 +60,7 @@ class Preprocess:
 
     @classmethod
     def from_dict(cls, settings: dict[str, Any]) -> "Preprocess":
-        """The reverse of :meth:`to_dict`; an unknown key is refused."""
+        """The reverse of :meth:`to_dict`; an unknown key is rejected."""
         known = [field.name for field in fields(cls)]
         for key in settings:
             if key not in known:
@@ -97,7 +100,7 @@ class Preprocess:
             pixels = erased(pixels, tuple(round(255 * value) for value in self.mean), rng)
         return _channels_first(pixels)
 
-    def normalise(self, images: torch.Tensor) -> torch.Tensor:
+    def normalise(self, images: "torch.Tensor") -> "torch.Tensor":
         """(x/255 − mean)/std.
 
         Args:
@@ -106,6 +109,8 @@ class Preprocess:
         Returns:
             float32 tensor [B, 3, H, W] with the channels last in memory, which convolutions prefer.
         """
+        import torch  # here, as processes that only decode start without it
+
         if images.dtype != torch.uint8 or images.ndim != 4 or images.shape[1] != 3:
             raise ConfigError(f"normalise takes uint8 [B, 3, H, W], not {images.dtype} {list(images.shape)}.")
         mean = torch.tensor(self.mean, device=images.device).view(1, 3, 1, 1)

@@ -99,7 +99,7 @@ DATASETS: dict[str, DatasetEntry] = {
 PROTOCOLS: dict[str, ProtocolRule] = {
     "cifar10-59k": ProtocolRule(
         "cifar10",
-        "the paper's: 1,000 queries (100 a class), 5,000 trained on (500 a class) of the 59,000 searched",
+        "the paper's: 1,000 queries (100 per class), 5,000 trained on (500 per class) of the 59,000 searched",
         100,
         500,
     ),
@@ -125,9 +125,9 @@ PROTOCOLS: dict[str, ProtocolRule] = {
         "1,322 test photos are queries, 675 training photos are searched, 57 validate",
         validation="val",
     ),
-    "digits": ProtocolRule("digits", "200 queries (20 a class), all the rest trained on and searched", 20),
+    "digits": ProtocolRule("digits", "200 queries (20 per class), all the rest trained on and searched", 20),
     "digits-images": ProtocolRule(
-        "digits-images", "200 queries (20 a class), all the rest trained on and searched", 20
+        "digits-images", "200 queries (20 per class), all the rest trained on and searched", 20
     ),
 }
 

@@ -42,5 +42,5 @@ def _label_from_list(source: FolderSource, rows: np.ndarray, folders: list[Path]
     for row in rows:
         name = Path(source.item_name(int(row))).stem
         if wnids.get(name) not in numbers:
-            raise DataError(f"{file} gives {name} the class {wnids.get(name)!r}, which is no folder of train/.")
+            raise DataError(f"{file} gives {name} the class {wnids.get(name)!r}, which is not a folder of train/.")
         source.labels[row] = numbers[wnids[name]]

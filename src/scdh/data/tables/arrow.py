@@ -50,9 +50,9 @@ class ArrowSource(Source):
         self._titles, self._folder = titles, folder
         self._chunks = [_bytes_and_paths(chunk, name, column) for chunk in images.chunks]
         self._chunk_starts = starts(len(chunk) for chunk in images.chunks)
-        self._paths_only = all(data is None for data, _ in self._chunks)
-        if self._paths_only:
-            self._refuse_wrong_folder()
+        self.has_paths = all(data is None for data, _ in self._chunks)
+        if self.has_paths:
+            self._check_folder()
 
     def image(self, row: int, at_least: int | None = None) -> Image.Image:
         data, path = self._cell(row)
@@ -63,16 +63,16 @@ class ArrowSource(Source):
         return decode(self._folder / str(path), str(self._folder / str(path)), at_least)
 
     def item_name(self, row: int) -> str:
-        path = self._cell(row)[1] if self._paths_only else None
+        path = self._cell(row)[1] if self.has_paths else None
         return self._titles.id_of(row) or (str(self._folder / path) if path else self._titles.where(row))
 
     def stable_names(self) -> Iterable[str]:
-        if self._paths_only:
+        if self.has_paths:
             return (self._cell(row)[1] or "" for row in range(len(self)))
         return (f"{name} {rows}" for name, rows in self._titles.parts)
 
     def content_samples(self) -> Iterable[bytes]:
-        if self._paths_only:
+        if self.has_paths:
             return file_stamps(self._folder / (self._cell(row)[1] or "") for row in range(len(self)))
         # The length of every image, since another image rarely has the same; and some whole images.
         encoded = [data for data, _ in self._chunks if data is not None]
@@ -89,7 +89,7 @@ class ArrowSource(Source):
         path = paths[position].as_py() if paths is not None else None
         return (memoryview(encoded) if encoded is not None else None), (path or None)
 
-    def _refuse_wrong_folder(self) -> None:
+    def _check_folder(self) -> None:
         """If none of the first paths exists, the folder is wrong; that is not a matter of single bad images."""
         probed = [self._cell(row)[1] for row in range(min(PROBED_PATHS, len(self)))]
         if not any_file(probed, self._folder):

@@ -13,7 +13,7 @@ import pyarrow as pa
 from scdh.errors import DataError
 
 MOST_LISTED = 20  # in a message
-# Of several, the first one here is taken.
+# If a table has several, the first one here is used.
 IMAGE_COLUMNS = (
     *("image", "img", "image_data", "path", "file", "file_name", "filename"),
     *("image_path", "img_path", "file_path", "filepath", "image_file"),

@@ -53,7 +53,7 @@ def parse_label_cells(
 
 
 def _without_missing(texts: list[str], what: str) -> list[str]:
-    """The same with "" for text that stands for a missing value, which is told."""
+    """The same with "" for text that stands for a missing value; a warning names it."""
     found = Counter(text.strip() for text in texts if text.strip().lower() in NO_VALUE)
     if not found:
         return texts
@@ -66,7 +66,7 @@ Split = Callable[[str], list[str]]
 
 
 def _chosen_split(texts: list[str], separator: str, what: str) -> Split | None:
-    """How the labels of a cell are told apart; None where a cell is one label."""
+    """How the labels of a cell are separated; None if a cell is one label."""
     if separator != AUTO:
         return None if separator == WHOLE else _split_at(separator)
     different = {text for text in texts if text}

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from scdh.data.regular_files import refuse_unreadable
+from scdh.data.regular_files import check_readable
 from scdh.data.source import Source
 from scdh.data.split_words import part_name, parts_of_files
 from scdh.data.tables.column_names import VECTOR_COLUMNS, class_names, hugging_face_features
@@ -36,7 +36,7 @@ def open_parquet(files: list[Path], *, folder: Path | None = None, **columns: An
         columns: further options of :func:`scdh.data.tables.table.open_table`.
     """
     for file in files:
-        refuse_unreadable(file)
+        check_readable(file)
     try:
         parts = [(file.name, pq.ParquetFile(file).metadata.num_rows) for file in files]
         if sum(file.stat().st_size for file in files) > LARGE:
@@ -44,7 +44,7 @@ def open_parquet(files: list[Path], *, folder: Path | None = None, **columns: An
             table = _arrow_table(dataset)
         else:
             tables = [pq.read_table(file) for file in files]
-            _refuse_other_class_names(files, tables)
+            _check_class_names(files, tables)
             table = pa.concat_tables(tables)
         table.column_names  # noqa: B018 (decodes them, which fails where they are damaged)
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
@@ -64,7 +64,7 @@ def open_csv(file: Path, *, folder: Path | None = None, vector_column: str | Non
         vector_column: as in :func:`scdh.data.open.open_source`.
         columns: further options of :func:`scdh.data.tables.table.open_table`.
     """
-    refuse_unreadable(file)
+    check_readable(file)
     try:
         with open(file, newline="", encoding="utf-8-sig") as handle:
             delimiter = _delimiter(handle.readline())
@@ -108,7 +108,7 @@ def open_hub(spec: str, **columns: Any) -> Source:
         loaded = datasets.load_dataset(repository, split=split or None, **_without_scripts(datasets))
     except Exception as error:  # the hub raises many kinds: no network, no such name, no such split, gated
         raise DataError(f"The Hugging Face data set {spec!r} cannot be loaded: {_first_line(error)}.") from error
-    splits = {split: loaded} if split else dict(loaded)
+    splits = dict(loaded) if isinstance(loaded, dict) else {split or repository: loaded}
     table = pa.concat_tables([_arrow_table(part) for part in splits.values()])
     parts = [(f"{repository} {name}", len(part)) for name, part in splits.items()]
     if len(splits) > 1 and columns.get("split_column") is None:
@@ -118,8 +118,8 @@ def open_hub(spec: str, **columns: Any) -> Source:
     return open_table(table, name=f"hf:{spec}", parts=parts, **columns)
 
 
-def _refuse_other_class_names(files: list[Path], tables: list[pa.Table]) -> None:
-    """Class numbers refer to the names in their own file, so files with different names cannot be joined."""
+def _check_class_names(files: list[Path], tables: list[pa.Table]) -> None:
+    """Raise an error if files number their classes differently: their labels cannot be joined."""
     first = {c: class_names(f) for c, f in hugging_face_features(tables[0].schema).items()}
     for file, table in zip(files, tables, strict=True):
         for column, feature in hugging_face_features(table.schema).items():

@@ -70,7 +70,7 @@ def _free(table: pa.Table, taken: Collection[str]) -> list[str]:
 
 
 def _words(column: pa.ChunkedArray) -> list[object]:
-    """The different words of a column; of a column with very many only some, as it is no split."""
+    """The different words of a column; only some if there are very many, as the column is not a split."""
     some = pc.unique(column.slice(0, PROBED_ROWS)).to_pylist()
     return some if len(some) > MOST_WORDS else pc.unique(column).to_pylist()
 

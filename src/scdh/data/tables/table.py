@@ -54,7 +54,7 @@ def open_table(
     """
     if table.num_rows == 0:
         raise DataError(f"{name} has no rows.")
-    _refuse_damaged(table, name)
+    _check_undamaged(table, name)
     folder = folder or Path()
     if vector_column is not None and "*" in vector_column and vector_column not in table.column_names:
         table = gather_columns(table, vector_column, name)
@@ -79,8 +79,8 @@ def open_table(
     return source
 
 
-def _refuse_damaged(table: pa.Table, name: str) -> None:
-    """Refuse text that is no UTF-8, and lists and dictionaries that point outside their values: Arrow does not look."""
+def _check_undamaged(table: pa.Table, name: str) -> None:
+    """Reject text that is not UTF-8, and lists and dictionaries that point outside their values; Arrow does not."""
     for column in table.column_names:
         try:
             table[column].validate(full=True)

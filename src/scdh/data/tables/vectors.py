@@ -37,7 +37,7 @@ def read_vectors(column: pa.ChunkedArray, what: str) -> np.ndarray:
         what: how messages call the column.
 
     Raises:
-        DataError: cells are no lists of numbers, one is empty or missing a value, or their lengths differ.
+        DataError: cells are not lists of numbers, one is empty or missing a value, or their lengths differ.
     """
     kind = column.type
     if not is_list(kind) or not (pa.types.is_floating(kind.value_type) or pa.types.is_integer(kind.value_type)):
@@ -65,7 +65,7 @@ def read_vectors(column: pa.ChunkedArray, what: str) -> np.ndarray:
     if len(parts) == 1 and parts[0].dtype == np.float32:
         return parts[0]  # Arrow's own memory
     features = np.empty((start, width), np.float32)
-    with np.errstate(over="ignore"):  # infinity is refused with its row, as in every other source
+    with np.errstate(over="ignore"):  # infinity is rejected with its row, as in every other source
         np.concatenate(parts, out=features, casting="same_kind")
     return features
 

@@ -9,8 +9,8 @@ from scdh.experiments.check.parts import check_cache, check_codes, check_index, 
 from scdh.experiments.check.runs import check_run
 from scdh.experiments.compare.results import RESULTS_FILE
 from scdh.experiments.info.models import is_model, is_run
-from scdh.files import open_regular
-from scdh.hub import WEIGHTS
+from scdh.model.hub import WEIGHTS
+from scdh.storage.files import open_regular
 
 KINDS = "a run, a model, codes, an index, a comparison or a folder of kept features"
 
@@ -22,7 +22,7 @@ def check_anything(name: str) -> list[Finding]:
         name: path of something that scdh wrote.
 
     Raises:
-        DataError: if it is nothing that has checksums.
+        DataError: if it has no checksums.
     """
     path = Path(name).expanduser()
     if not path.exists():
@@ -40,7 +40,7 @@ def _folder(path: Path) -> Iterator[Finding]:
         yield from check_run(path)
     elif (path / RESULTS_FILE).is_file() or (path / "cells").is_dir():
         if (path / RESULTS_FILE).is_file():
-            yield check_json(path / RESULTS_FILE, "results of a comparison", "The same `scdh compare` makes it anew.")
+            yield check_json(path / RESULTS_FILE, "results of a comparison", "The same `scdh compare` writes it again.")
         for cell in sorted(path.glob("cells/*")) + sorted(path.glob("tuning/cells/*")):
             if cell.is_dir() and is_run(cell):
                 yield from check_run(cell)

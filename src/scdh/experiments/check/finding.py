@@ -1,4 +1,4 @@
-"""What a check says about one part: it is whole, or what is wrong with it and what to do."""
+"""Result of checking one part: it is whole, or what is wrong with it and what to do."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,8 +14,8 @@ class Finding:
     Args:
         part: the file or folder.
         kind: what it is, such as "codes".
-        contents: what is in it; empty where it is damaged.
-        problem: one sentence; empty where it is whole.
+        contents: what is in it; empty if it is damaged.
+        problem: one sentence; empty if it is whole.
         remedy: what to do about the problem.
     """
 
@@ -35,13 +35,13 @@ class Finding:
 
 
 def find(part: Path, kind: str, read: Callable[[], str], remedy: str) -> Finding:
-    """Read a part; whatever refuses it says what is wrong.
+    """Read a part; an error of the reader is the problem.
 
     Args:
         part: the file or folder.
         kind: what it is.
-        read: reads all of it and tells its contents in a few words.
-        remedy: what to do where it is damaged.
+        read: reads all of it and returns its contents in a few words.
+        remedy: what to do if it is damaged.
     """
     try:
         return Finding(str(part), kind, contents=read())

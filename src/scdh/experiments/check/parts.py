@@ -1,43 +1,57 @@
 """Checks of single files and folders: codes, indexes, models, kept features, JSON."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from scdh.codes import Codes
+from scdh.data.name_files import index_names_file, is_missing_names
 from scdh.data.row_names import RowNames
+from scdh.errors import DataError
 from scdh.experiments.check.finding import Finding, find
 from scdh.experiments.info.described import read_json
 from scdh.index import HammingIndex
 from scdh.runs.features import check_shard
 
 
-def check_codes(path: Path) -> Finding:
+def check_codes(path: Path, models: set[str] | None = None) -> Finding:
+    """Read a codes file; ``models`` are the fingerprints of the models that may have made it, None for any."""
+
     def read() -> str:
         codes = Codes.load(path)
+        if models is not None and codes.metadata.get("model") not in models:
+            raise DataError(f"{str(path)!r} was made by a model that is not in this run.")
         names = RowNames.load(path, codes.ids, len(codes))
         return f"{len(codes):,} codes of {codes.bits} bits, {'with' if names else 'without'} names"
 
-    return find(path, "codes", read, "Make it anew with `scdh encode … --replace`.")
+    return find(path, "codes", read, "`scdh encode … --replace` writes it again.")
 
 
 def check_index(path: Path) -> Finding:
     def read() -> str:
         index = HammingIndex.load(path, verify=True)
+        if is_missing_names(path, index.metadata):
+            file = index_names_file(path, index.metadata)
+            raise DataError(f"{str(path)!r} was written with names, but their file {file.name} is gone.")
         names = RowNames.load(path, index.ids, len(index), may_have_more=True)
         return f"{len(index):,} codes of {index.bits} bits, {'with' if names else 'without'} names"
 
-    return find(path, "index", read, "Make it anew from its codes with `scdh index … --replace`.")
+    return find(path, "index", read, "`scdh index … --replace` writes it again from its codes.")
 
 
-def check_model(folder: Path) -> Finding:
+def check_model(folder: Path, check_info: Callable[[dict[str, Any]], None] | None = None) -> Finding:
+    """Load a model; ``check_info`` raises an error if its ``info`` is wrong."""
+
     def read() -> str:
-        from scdh.hasher import Hasher
+        from scdh.model.hasher import Hasher
 
         model = Hasher.load(folder, device="cpu")
+        if check_info is not None:
+            check_info(model.info)
         return f"{model.method.about.title}, {model.bits} bits, fingerprint {model.fingerprint()}"
 
-    return find(folder, "model", read, "Train it again, or copy it anew from where it came.")
+    return find(folder, "model", read, "Train it again, or copy it again from where it came.")
 
 
 def check_json(path: Path, kind: str, remedy: str) -> Finding:

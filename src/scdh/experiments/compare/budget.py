@@ -1,8 +1,8 @@
 """Equal time instead of equal steps: how many epochs each method may have.
 
-A run takes fixed + epochs · epoch seconds. Some costs occur once a run (what a method prepares or infers first), some
-once an epoch (k-means of all rows) and the rest at every step, so runs of a few epochs are timed, with as many steps
-an epoch as the real ones have or, where these are many, with two smaller numbers of steps.
+A run takes fixed + epochs · epoch seconds. Some costs occur once per run (what a method prepares or infers first), some
+once per epoch (k-means of all rows) and the rest at every step, so runs of a few epochs are timed, with as many steps
+per epoch as the real ones have or, if these are many, with two smaller numbers of steps.
 """
 
 from collections.abc import Callable
@@ -10,18 +10,18 @@ from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
-from scdh.checksums import CHECKSUM, json_checksum
 from scdh.config import RunConfig
 from scdh.data.source import Source
 from scdh.errors import TrainingError
 from scdh.experiments.compare.grid import Grid
 from scdh.experiments.compare.named_warnings import warnings_named
-from scdh.files import locked
-from scdh.json_files import read_table, write_table
-from scdh.methods.declared import declared
+from scdh.methods.registry import method_class
 from scdh.progress import track
-from scdh.runs.choices import with_values
-from scdh.training.run import train
+from scdh.storage.checksums import CHECKSUM, json_checksum
+from scdh.storage.files import locked
+from scdh.storage.json_files import read_table, write_table
+from scdh.training.plan import settled_plan
+from scdh.training.run import run_plan
 
 TIMED_EPOCHS = 8
 FEW_STEPS, MOST_STEPS = 10, 100  # of a timed epoch
@@ -70,7 +70,7 @@ def epochs_within(
     file = out / BUDGET_FILE
     stored: dict[str, Any] = {}
     epochs: dict[tuple[str, int], int] = {}
-    trained = [name for name in grid.methods if declared(name).learns_by_gradient]
+    trained = [name for name in grid.methods if method_class(name).learns_by_gradient]
     pairs = [(name, bits) for name in trained for bits in grid.bits_of(name)]
     out.mkdir(parents=True, exist_ok=True)
     with locked(out / ".timing", wait=True):
@@ -123,14 +123,14 @@ def run_time(config: RunConfig, source: Source, cache: Path, seconds: float) -> 
     timed = epoch_seconds(_timed_config(config, many), source, cache)
     epoch = usual_epoch(timed)
     fixed = max(0.0, sum(timed) - len(timed) * epoch)
-    if many < steps:  # what occurs once an epoch must not be counted once for so few steps
+    if many < steps:  # what occurs once per epoch must not be counted once for so few steps
         step = (epoch - short) / (many - few)
         epoch += (steps - many) * (step if step > 0 else epoch / many)
     return RunTime(fixed, epoch)
 
 
 def usual_epoch(seconds: list[float]) -> float:
-    """Of the seconds of each epoch, those of a usual one: neither the first nor the last, which may do more.
+    """The seconds of a usual epoch: neither the first nor the last, which may do more.
 
     Epochs are taken two by two, as methods do something every second epoch; the median leaves out a single disturbance.
 
@@ -145,15 +145,15 @@ def epoch_seconds(config: RunConfig, source: Source, cache: Path) -> list[float]
     """Seconds of each epoch of a run that leaves nothing behind; those of the first include what is prepared."""
     seconds: list[float] = []
     each_epoch: Callable[[dict[str, float]], None] = lambda figures: seconds.append(figures["seconds"])  # noqa: E731
-    train(config, None, feature_cache=cache, quiet=True, source=source, each_epoch=each_epoch)
+    run_plan(settled_plan(config, source), feature_cache=cache, quiet=True, each_epoch=each_epoch)
     return seconds
 
 
 def _timed_config(config: RunConfig, steps: int) -> RunConfig:
     values: dict[str, Any] = {"train.epochs": TIMED_EPOCHS, "train.epoch_steps": steps, "train.keep": "last"}
     values |= {"train.validate_every": TIMED_EPOCHS, "train.patience": None}
-    values |= {f"method.{key}": value for key, value in declared(config.method.name).timing_settings.items()}
-    return with_values(config, values)
+    values |= {f"method.{key}": value for key, value in method_class(config.method.name).timing_settings.items()}
+    return config.with_values(values)
 
 
 def _settings_hash(config: RunConfig) -> str:

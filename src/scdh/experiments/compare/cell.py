@@ -9,18 +9,19 @@ from typing import Any
 
 from scdh.data.source import Source
 from scdh.errors import ConfigError, DataError, TrainingError
-from scdh.experiments.compare.grid import Cell
+from scdh.experiments.compare.grid import Cell, Known
 from scdh.experiments.compare.named_warnings import warnings_named
-from scdh.experiments.compare.own_weights import own_weights
 from scdh.experiments.compare.results import CellResult
-from scdh.files import locked
-from scdh.json_files import write_table
-from scdh.methods.declared import declared
-from scdh.model_description import read_description
+from scdh.methods.registry import method_class
+from scdh.model.description import read_description
+from scdh.model.hasher import Hasher
 from scdh.runs.folder import NetworkName, RunFolder
 from scdh.runs.scoring import ScoreOptions, score_run
 from scdh.runs.source_features import SourceFeatures
-from scdh.training.run import train
+from scdh.storage.files import locked
+from scdh.storage.json_files import write_table
+from scdh.training.plan import settled_plan
+from scdh.training.run import run_plan
 
 REPORTED = ("map", "map_best", "map_worst", "precision_at_radius", "empty_balls", "precision_at_k", "l_q")
 
@@ -33,20 +34,37 @@ class CellRunner:
         folder: cells go into ``folder/cells/<name>``.
         topk: items that count for MAP; None takes the usual number for this data (mostly all).
         cache: folder for the features of a frozen network; None takes ``folder/features``.
+        known: splits that the grid has computed.
     """
 
-    def __init__(self, source: Source, folder: Path, topk: int | None = None, cache: Path | None = None) -> None:
-        self.source, self.folder = source, folder
+    def __init__(
+        self,
+        source: Source,
+        folder: Path,
+        topk: int | None = None,
+        cache: Path | None = None,
+        known: Known | None = None,
+    ) -> None:
+        self.source, self.folder, self.known = source, folder, known or Known()
         self.options = ScoreOptions("usual" if topk is None else topk)
         self.features = SourceFeatures(source, cache or folder / "features", holds_all=True)
+        self._models: dict[tuple[Path, NetworkName | None], Hasher] = {}
 
     def run_of(self, cell: Cell) -> RunFolder:
         """The run folder of a cell."""
         return RunFolder(self.folder / "cells" / cell.name)
 
+    def model(self, run: RunFolder, network: NetworkName | None = None) -> Hasher:
+        """A network of a finished run; the one that was read last stays in memory."""
+        key = (run.path, network)
+        if key not in self._models:
+            self._models = {key: run.load_model(network)}
+        return self._models[key]
+
     def is_trained(self, cell: Cell) -> bool:
         """Whether nothing is left to train: the cell has a model, or it failed."""
-        return self.run_of(cell).is_finished or self.is_scored(cell)  # earlier versions left fitted cells no model
+        run = self.run_of(cell)
+        return run.is_finished or run.failure.exists()
 
     def is_scored(self, cell: Cell) -> bool:
         """Whether nothing is left to do: the cell failed, or it has the scores that are wanted.
@@ -97,16 +115,17 @@ class CellRunner:
                         self.options,
                         network=network,
                         source=self.source,
+                        hasher=self.model(run, network),
                         hash_outputs=self.features.hash_outputs,
                     )
         return run is not None
 
     def validation_map(self, cell: Cell) -> float | None:
-        """Of the model that would be taken, without a look at queries; None for a run that failed or was not scored."""
+        """Validation MAP of the model that would be taken; None for a run that failed or was not scored."""
         run = self.run_of(cell)
         if run.failure.exists():
             return None
-        if declared(cell.method).learns_by_gradient:
+        if method_class(cell.method).learns_by_gradient:
             scores = [score for _, score in read_training_log(run)[1]]
             return max(scores[-1:] if cell.config.train.keep == "last" else scores, default=None)
         # A method that is fitted has no epochs that were validated.
@@ -127,7 +146,7 @@ class CellRunner:
                 return
             run.claim(cell.config, resume=True)
             if run.protocol_file.exists():
-                run.protocol(self.source)  # refuses data that changed since
+                run.protocol(self.source)  # raises if the data have changed
             yield run
 
     def results(self, cell: Cell) -> list[CellResult]:
@@ -136,16 +155,16 @@ class CellRunner:
 
     def _train(self, cell: Cell, run: RunFolder) -> None:
         try:
-            train(
-                cell.config,
+            run_plan(
+                settled_plan(cell.config, self.source, self.known.split(cell.config, self.source).protocol),
                 run.path,
                 resume=True,
                 feature_cache=self.features.folder,
                 shows_epochs=False,
-                source=self.source,
+                is_held=True,
             )
         except ConfigError as error:
-            if declared(cell.method).learns_by_gradient:
+            if method_class(cell.method).learns_by_gradient:
                 raise
             raise TrainingError(str(error)) from None  # such as more bits than features: a failure of this cell only
 
@@ -158,15 +177,17 @@ def _networks(run: RunFolder) -> list[NetworkName | None]:
 
 def read_results(run: RunFolder, cell: Cell) -> list[CellResult]:
     """As :meth:`CellRunner.results`, of any run folder."""
-    method = declared(cell.method)
+    method = method_class(cell.method)
     known: dict[str, Any] = {"method": cell.method, "bits": cell.bits, "seed": cell.seed, "cell": cell.name}
     if run.failure.exists():
         failed = run.failed_sentence()
         return [CellResult(**known, title=method.about.title, student=False, failed=failed)]
-    description = read_description(run.model) if run.is_finished else {}  # earlier versions left some without a model
+    if not run.is_finished:
+        return []
+    description = read_description(run.model)
     if method.learns_by_gradient:
-        known |= {"epochs": cell.config.train.epochs, **_training_facts(description)}
-    if description.get("bits", cell.bits) != cell.bits:
+        known |= {"epochs": cell.config.train.epochs, **_training_facts(description["info"])}
+    if description["bits"] != cell.bits:
         known["code_bits"] = description["bits"]
     results = []
     networks: tuple[NetworkName | None, ...] = (None, "student")
@@ -183,13 +204,16 @@ def read_results(run: RunFolder, cell: Cell) -> list[CellResult]:
     return results
 
 
-def _training_facts(description: dict[str, Any]) -> dict[str, Any]:
-    """The epoch whose model was taken, and how many weights learned; None where an earlier version did not say."""
-    info = description.get("info", {})
+def _training_facts(info: dict[str, Any]) -> dict[str, Any]:
+    """The epoch whose model was taken, and how many weights learned: all of them, and beyond the plain network.
+
+    The last number is below 0 if a method has fewer, such as a classifier with fewer classes than bits.
+    """
+    learned = info["learned_weights"]
     return {
         "best_epoch": info.get("best_epoch"),
-        "learned_weights": info.get("learned_weights", {}).get("all"),
-        "own_weights": own_weights(description),
+        "learned_weights": learned["all"],
+        "own_weights": learned["all"] - learned["plain"],
     }
 
 

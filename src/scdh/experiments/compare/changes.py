@@ -1,7 +1,7 @@
-"""What of a comparison changed after queries were scored: whoever has seen scores may choose by them.
+"""What changed in a comparison after queries were scored: a change made then may have been chosen by the scores.
 
 ``scored.json`` keeps what was compared when queries were first scored, and the settings of every run when it was first
-scored. Later calls are compared with that; what differs is told on the page and in ``compare.json``.
+scored. Later calls are compared with that; differences are reported on the page and in ``compare.json``.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -10,17 +10,17 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from scdh.checksums import CHECKSUM
 from scdh.config import RunConfig
 from scdh.errors import ConfigError, DataError, TrainingError
 from scdh.experiments.compare.cell import CellRunner
 from scdh.experiments.compare.grid import Cell, Grid
 from scdh.experiments.compare.results import TuningResult
-from scdh.files import locked
-from scdh.json_files import read_table, write_table
-from scdh.methods.declared import declared
+from scdh.methods.registry import method_class
 from scdh.runs.choices import flat_settings
 from scdh.runs.folder import RunFolder
+from scdh.storage.checksums import CHECKSUM
+from scdh.storage.files import locked
+from scdh.storage.json_files import read_table, write_table
 
 SCORED_FILE = "scored.json"
 # Differ between runs of one comparison: of all lengths and seeds, and with --seconds the lengths of training.
@@ -59,7 +59,7 @@ def compared_now(grid: Grid, cells: Sequence[Cell], topk: int | None, tuning: Ma
 def first_scored(out: Path) -> Compared | None:
     """What was compared when queries were first scored; None if none was.
 
-    Where only runs say so (of an earlier version, or scored by ``scdh evaluate``), it is what these runs are.
+    If only runs have scores, because ``scdh evaluate`` scored them, the settings of these runs count.
     """
     runs = [RunFolder(folder) for folder in sorted((out / "cells").glob("*"))]
     scored = [run for run in runs if run.has_query_scores]
@@ -142,12 +142,9 @@ def _other_settings(first: Mapping[str, dict[str, Any]], now: Mapping[str, dict[
     found: dict[str, dict[str, None]] = {}
     for cell, settings in now.items():
         before = first.get(cell) or _similar_run(first, settings)
-        defaults = declared(str(_method(settings))).Settings.model_construct().model_dump(mode="json")
         for key in sorted(before.keys() | settings.keys()):
             if key not in before.keys() & settings.keys() and not key.startswith("method."):
                 continue  # a setting that came with a newer version
-            if key not in before and settings[key] == defaults.get(key.removeprefix("method.")):
-                continue  # earlier versions left out what a method has by default
             old, new = before.get(key, "default"), settings.get(key, "default")
             is_of_other_run = cell not in first and key in _OF_ONE_RUN
             is_of_other_method = _method(before) != _method(settings) and not key.startswith(_SHARED)
@@ -166,21 +163,21 @@ def _similar_run(runs: Mapping[str, dict[str, Any]], settings: Mapping[str, Any]
 
 def _is_trained(method: str) -> bool | None:
     try:
-        return declared(method).learns_by_gradient
+        return method_class(method).learns_by_gradient
     except ConfigError:  # of a package that is no longer installed
         return None
 
 
-def refuse_other_runs(cells: Iterable[Cell], runner: CellRunner, tuned: Mapping[str, set[str]]) -> None:
-    """Refuse runs that are there with other settings, before any work; not those that only tuning has changed."""
+def check_same_settings(cells: Iterable[Cell], runner: CellRunner, tuned: Mapping[str, set[str]]) -> None:
+    """Raise, before any work, if a run has other settings than asked for; values that tuning chose may differ."""
     for cell in cells:
         run = runner.run_of(cell)
         if run.config_file.exists() and not _changed_by_tuning(run, cell, tuned):
             run.claim(cell.config, resume=True, write=False)
 
 
-def refuse_before_trials(cells: Iterable[Cell], runner: CellRunner, to_choose: Mapping[str, set[str]]) -> None:
-    """Refuse other settings before trials are run, which take long and take the place of those that are kept.
+def check_before_trials(cells: Iterable[Cell], runner: CellRunner, to_choose: Mapping[str, set[str]]) -> None:
+    """Raise if a run has other settings, before trials start, which take long and replace those that are kept.
 
     Args:
         cells: the runs as given, before settings are chosen by trials.
@@ -209,16 +206,16 @@ def _changed_by_tuning(run: RunFolder, cell: Cell, tuned: Mapping[str, set[str]]
     return different if different <= tuned[cell.method] else set()
 
 
-def move_runs_tuned_anew(
+def move_runs_with_other_values(
     out: Path,
     cells: Iterable[Cell],
     runner: CellRunner,
     tuned: Mapping[str, set[str]],
     notify: Callable[[str], None],
 ) -> None:
-    """Where tuning chose other values than a run there has, keep that run in ``earlier`` and make place for another.
+    """Move each run for which tuning has now chosen other values to ``earlier``, so that it is trained again.
 
-    Runs that differ in anything else were refused: whoever gives other settings takes another folder.
+    Runs that differ in anything else raise an error before.
 
     Args:
         out: folder of the comparison.
@@ -244,7 +241,9 @@ def _move(out: Path, cell: Cell, run: RunFolder, tuned: Mapping[str, set[str]], 
             place = next(place for place in places if not place.exists())
             place.parent.mkdir(exist_ok=True)
             run.path.rename(place)
-            notify(f"{cell.name} had another {', '.join(sorted(different))}; it is now {place}, and trained anew.")
+            notify(
+                f"{cell.name} had another {', '.join(sorted(different))}; it was moved to {place} and is trained again."
+            )
 
 
 def _flat(config: RunConfig) -> dict[str, Any]:

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from scdh.config import MethodSettings
 from scdh.experiments.compare.results import CellResult, ComparisonResults
-from scdh.experiments.compare.tables import format_seconds, rows_by_method
-from scdh.methods.declared import declared, method_names
+from scdh.experiments.compare.tables import difference_from_training, format_seconds, rows_by_method
+from scdh.methods.registry import method_class, method_names
 
 
 def conditions(results: ComparisonResults) -> dict[str, str]:
@@ -14,7 +14,7 @@ def conditions(results: ComparisonResults) -> dict[str, str]:
     parts = ", ".join(f"{getattr(data, p):,} {p}" for p in ("train", "unlabelled", "validation", "query", "database"))
     splits = ", ".join(f"{split['fingerprint']} (seed {seed})" for seed, split in results.protocols.items())
     names = ", ".join(sorted({split["name"] for split in results.protocols.values()}))
-    labels = f"{data.labels} labels" + (", any number an item" if data.multi_label else "")
+    labels = f"{data.labels} labels" + (", any number per item" if data.multi_label else "")
     network = ", ".join(f"{key} {value}" for key, value in results.network.items() if value not in (None, [], False))
     epochs, steps = _range(budget.epochs), _range(budget.steps)
     if not budget.steps:
@@ -38,6 +38,8 @@ def conditions(results: ComparisonResults) -> dict[str, str]:
     }
     if own := _own_settings(results):
         sentences["Settings other than a method's defaults"] = own
+    if (difference := difference_from_training(results)) is not None:
+        sentences["Not as `scdh train`"] = difference
     differing = [f"{name} ({text.partition(': ')[0]}): {text.partition(': ')[2]}" for name, text in differs.items()]
     sentences["Not as published"] = "; ".join(differing) + "." if differing else "Nothing."
     if not results.missing and (without := _lengths_left_out(results)):
@@ -59,7 +61,7 @@ def _own_settings(results: ComparisonResults) -> str:
     for config in results.configs.values():
         name = config["method"]["name"]
         is_known = name in method_names()  # else it is of a package that is not installed here
-        defaults = declared(name).Settings.model_construct().model_dump(mode="json") if is_known else {}
+        defaults = method_class(name).Settings.model_construct().model_dump(mode="json") if is_known else {}
         own = {key: value for key, value in config["method"].items() if key not in MethodSettings.model_fields}
         changed = [f"{key} {value}" for key, value in own.items() if value != defaults.get(key)]
         if changed:
@@ -91,7 +93,7 @@ def _measured(cells: Sequence[CellResult]) -> str:
     """The least and the most seconds of runs that were trained, not fitted."""
     seconds = [cell.seconds for cell in cells if cell.epochs is not None and cell.seconds is not None]
     if not seconds:
-        return "of which none is done"
+        return "but no run is finished"
     least, most = format_seconds(min(seconds)), format_seconds(max(seconds))
     return f"which took {least}" if least == most else f"which took {least} to {most}"
 

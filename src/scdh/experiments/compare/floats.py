@@ -8,8 +8,8 @@ from scdh.experiments.compare.cell import CellRunner
 from scdh.experiments.compare.grid import Cell
 from scdh.experiments.compare.results import FloatRow
 from scdh.experiments.compare.summary import average
-from scdh.json_files import read_entries, write_table
 from scdh.runs.floats import score_floats, why_no_floats
+from scdh.storage.json_files import read_entries, write_table
 
 
 def float_row(cells: Sequence[Cell], runner: CellRunner) -> FloatRow | None:
@@ -23,7 +23,7 @@ def float_row(cells: Sequence[Cell], runner: CellRunner) -> FloatRow | None:
     """
     by_seed: dict[int, dict[str, Any]] = {}
     for cell in cells:
-        if cell.seed not in by_seed and (scores := _scores(cell, runner)) is not None:
+        if cell.seed not in by_seed and (scores := float_scores(cell, runner)) is not None:
             by_seed[cell.seed] = scores
     if not by_seed:
         return None
@@ -33,7 +33,8 @@ def float_row(cells: Sequence[Cell], runner: CellRunner) -> FloatRow | None:
     return FloatRow(width=every[0]["width"], bytes=every[0]["bytes"], map=mean, map_std=deviation, seeds=list(by_seed))
 
 
-def _scores(cell: Cell, runner: CellRunner) -> dict[str, Any] | None:
+def float_scores(cell: Cell, runner: CellRunner) -> dict[str, Any] | None:
+    """Scores of the vectors behind a run: those that were kept for its seed, else they are computed and kept."""
     run = runner.run_of(cell)
     if not run.is_finished:
         return None
@@ -45,7 +46,7 @@ def _scores(cell: Cell, runner: CellRunner) -> dict[str, Any] | None:
         is_same = content["protocol"] == protocol.fingerprint
         if is_same and runner.options.agree_with(content["floats"]["definition"], runner.source.name):
             return dict(content["floats"])
-    hasher = run.load_model()
+    hasher = runner.model(run)
     if why_no_floats(hasher, len(protocol.database)) is not None:
         return None
     of_rows = partial(runner.features.of_rows, hasher)

@@ -2,22 +2,22 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from scdh.config import RunConfig, load_config
 from scdh.data.batches.sampling import shares, steps_per_epoch
 from scdh.data.learned_labels import learned_source
+from scdh.data.protocol import Protocol
 from scdh.data.source import Source
 from scdh.errors import ConfigError
-from scdh.methods.declared import check_known, declared
-from scdh.methods.registry import make_method
+from scdh.label_arrays import count_label_sets
+from scdh.methods.registry import check_known, make_method, method_class
 from scdh.runs.protocol import protocol_of
 from scdh.training.defaults import suited_choices
-from scdh.training.loop import refuse_two_averages
+from scdh.training.loop import reject_two_averages
 
 # What all methods of a comparison share: neither settings of one method nor values to tune may change these.
 SHARED = (
@@ -56,6 +56,7 @@ class Grid:
         settings: settings of all runs by dotted key, over preset and file.
         method_settings: settings of single methods: method → dotted key → value.
         epochs: numbers of epochs by (method, bits), for equal times; None: those of the settings.
+        known: what was computed before, also by grids that this one was derived from.
     """
 
     methods: tuple[str, ...]
@@ -66,14 +67,11 @@ class Grid:
     settings: Mapping[str, Any] | None = None
     method_settings: Mapping[str, Mapping[str, Any]] | None = None
     epochs: Mapping[tuple[str, int], int] | None = None
-
-    @cached_property
-    def splits(self) -> "Splits":
-        return Splits()
+    known: "Known" = field(default_factory=lambda: Known(), compare=False, repr=False)
 
     def bits_of(self, method: str) -> tuple[int, ...]:
         """The lengths of codes that a method has."""
-        return tuple(bits for bits in self.bits if declared(method).about.has_length(bits))
+        return tuple(bits for bits in self.bits if method_class(method).about.has_length(bits))
 
     def middle_bits(self, method: str) -> int:
         """The length of codes at which a method's settings are chosen for all lengths: the middle one, or the nearest
@@ -86,7 +84,7 @@ class Grid:
         """Methods that do not have all of the lengths, as sentences."""
         sentences = []
         for name in self.methods:
-            about, without = declared(name).about, sorted(set(self.bits) - set(self.bits_of(name)))
+            about, without = method_class(name).about, sorted(set(self.bits) - set(self.bits_of(name)))
             if without:
                 lengths = ", ".join(map(str, without))
                 sentences.append(
@@ -109,36 +107,35 @@ class Grid:
         return self
 
     def check_methods(self, source: Source) -> None:
-        """Refuse methods that cannot learn from such labels, or have none of the lengths, before any work is done."""
+        """Raise for methods that cannot learn from such labels or have none of the lengths, before any work is done."""
         for name in self.methods:
             if not self.bits_of(name):
-                multiple = declared(name).about.bits_multiple
+                multiple = method_class(name).about.bits_multiple
                 raise ConfigError(f"{name} has multiples of {multiple} bits only; leave it out, or add such a length.")
             if not takes_labels(name, source):
-                kind = declared(name).about.labels[0]
+                kind = method_class(name).about.labels[0]
                 raise ConfigError(
                     f"{name} learns from {kind}-label data only, which {source.name} is not; leave it out."
                 )
 
     def check_runs(self, source: Source) -> None:
-        """Refuse settings that training would refuse only when the run's turn comes."""
+        """Raise for settings that training would reject only when the turn of the run comes."""
         self.check_methods(source)
         for name in self.methods:
             for bits in self.bits_of(name):
-                check_run(self.config(name, bits, self.seeds[0], source), source)
+                cell = self.cell(source, name, bits, self.seeds[0])
+                check_run(cell.config, source, self.split(source, cell.seed).protocol)
 
-    def config(self, method: str, bits: int, seed: int, source: Source | None, **more: Any) -> RunConfig:
-        """Settings of one cell: as given and, where there is neither preset nor file, as suits the data."""
-        given = {**(self.settings or {}), **(self.method_settings or {}).get(method, {}), **more}
+    def config(self, method: str, bits: int, seed: int, given: Mapping[str, Any]) -> RunConfig:
+        """Settings of a run over the preset and the file; the same settings are parsed once."""
         given = {key: at_length(value, bits) if key.startswith("method.") else value for key, value in given.items()}
-        cell = {"method.name": method, "method.bits": bits, "seed": seed}
-        defaults: dict[str, Any] = {}
-        if self.preset is None and self.file is None and source is not None:
-            config = load_config(overrides={**given, **cell})
-            split = self.splits.of(config, source)
-            made = suited_choices(config, split.learned, split.train_rows, given, searched=split.searched)
-            defaults = {choice.setting: choice.value for choice in made}
-        return load_config(self.preset, self.file, {**defaults, **given, **cell})
+        return self.known.config(
+            self.preset, self.file, {**given, "method.name": method, "method.bits": bits, "seed": seed}
+        )
+
+    def split(self, source: Source, seed: int) -> "Split":
+        """The split of a seed, which all methods share."""
+        return self.known.split(self.config(self.methods[0], self.bits[0], seed, self.settings or {}), source)
 
     def cells(self, source: Source) -> list[Cell]:
         """All cells, seed by seed: a comparison that is stopped early has whole seeds."""
@@ -146,73 +143,94 @@ class Grid:
         return [self.cell(source, name, bits, seed) for seed, bits, name in order if bits in self.bits_of(name)]
 
     def cell(self, source: Source, method: str, bits: int, seed: int, epochs: int | None = None) -> Cell:
-        """One cell. Every method's epoch has as many steps as one pass over the labelled rows, also where it sees
-        unlabelled rows beside them: equal epochs are equal steps. ``epochs`` takes the place of the grid's.
+        """One cell: settings as given and, if there is neither preset nor file, as ``scdh train`` takes for the data.
+
+        Every method's epoch has as many steps as one pass over the labelled rows, also where it sees unlabelled rows in
+        addition to them: equal epochs are equal steps. ``epochs`` takes the place of the grid's.
         """
-        config = self.config(method, bits, seed, source)
+        given = {**(self.settings or {}), **(self.method_settings or {}).get(method, {})}
+        # The settings without the method's own: those that decide the split and the steps are the same for all methods.
+        shared = self.config(self.methods[0], self.bits[0], seed, self.settings or {})
+        split = self.known.split(shared, source)
+        values = {**self._suited(shared, split, method, given), **given}
+
+        def value_of(name: str) -> Any:
+            return values.get(f"train.{name}", getattr(shared.train, name))
+
+        if method_class(method).learns_by_gradient and value_of("epoch_steps") is None:
+            values["train.epoch_steps"] = steps_per_epoch(len(split.protocol.train), value_of("batch_size"))
         epochs = (self.epochs or {}).get((method, bits)) if epochs is None else epochs
-        more: dict[str, Any] = {}
-        if declared(method).learns_by_gradient and config.train.epoch_steps is None:
-            rows = self.splits.of(config, source).train_rows
-            more["train.epoch_steps"] = steps_per_epoch(rows, config.train.batch_size)
-        if epochs is not None:
-            more |= _epoch_settings(config, epochs)
+        if epochs is not None:  # the steps of the learning rate keep their relative position
+            steps = [max(1, round(step * epochs / value_of("epochs"))) for step in value_of("lr_steps")]
+            values |= {"train.epochs": epochs, "train.lr_steps": steps}
         # With the defaults: a later version may have others, and its runs must not pass for these.
-        return Cell(method, bits, seed, self.config(method, bits, seed, source, **more).with_method_defaults())
+        return Cell(method, bits, seed, self.config(method, bits, seed, values).with_method_defaults())
+
+    def _suited(self, shared: RunConfig, split: "Split", method: str, given: Mapping[str, Any]) -> dict[str, Any]:
+        if self.preset is not None or self.file is not None:
+            return {}
+        config = shared.model_copy(update={"method": shared.method.model_copy(update={"name": method})})
+        counts = split.protocol.searched_counts
+        rows = len(split.protocol.train)
+        made = suited_choices(config, split.learned, rows, given, searched=counts, label_sets=split.label_sets)
+        return {choice.setting: choice.value for choice in made}
 
 
-class SplitFacts(NamedTuple):
-    """``train_rows``: those with a label; ``searched``: training rows and all rows of the database; ``learned``: the
-    data with the labels that training sees.
-    """
+@dataclass(frozen=True)
+class Split:
+    """The rows of a seed, the data with the labels that training sees, and how many sets of labels it sees."""
 
-    train_rows: int
-    searched: tuple[int, int]
+    protocol: Protocol
     learned: Source
+    label_sets: int
 
 
-class Splits:
-    """What settings depend on, by split: cells share a few splits, and drawing one takes a while."""
+class Known:
+    """Settings and splits of a comparison that were computed before: its cells share a few splits."""
 
     def __init__(self) -> None:
-        self._facts: dict[str, SplitFacts] = {}
+        self._configs: dict[str, RunConfig] = {}
+        self._splits: dict[str, Split] = {}
 
-    def of(self, config: RunConfig, source: Source) -> SplitFacts:
+    def config(self, preset: str | None, file: Path | None, values: Mapping[str, Any]) -> RunConfig:
+        """The settings of a run, as :func:`scdh.load_config` gives them."""
+        key = repr((preset, file, sorted(values.items())))
+        if key not in self._configs:
+            self._configs[key] = load_config(preset, file, values)
+        return self._configs[key]
+
+    def split(self, config: RunConfig, source: Source) -> Split:
+        """The split that the settings describe."""
         key = f"{config.seed} {config.data.model_dump_json()}"
-        if key not in self._facts:
+        if key not in self._splits:
             protocol = protocol_of(config, source)
             learned = learned_source(source, protocol)
-            self._facts[key] = SplitFacts(len(protocol.train), protocol.searched_counts, learned)
-        return self._facts[key]
+            label_sets = count_label_sets(learned.labels[protocol.train])
+            self._splits[key] = Split(protocol, learned, label_sets)
+        return self._splits[key]
 
 
 def takes_labels(method: str, source: Source) -> bool:
     """Whether a method can learn from the labels of a source (one per item, or many)."""
-    return ("multi" if source.multi_label else "single") in declared(method).about.labels
+    return ("multi" if source.multi_label else "single") in method_class(method).about.labels
 
 
-def check_run(config: RunConfig, source: Source) -> None:
-    """Refuse what training would refuse only when its turn comes."""
+def check_run(config: RunConfig, source: Source, protocol: Protocol) -> None:
+    """Raise for what training would reject only when its turn comes."""
     chosen = config.method
     method = make_method(chosen.name, chosen.own, chosen.bits, source.num_classes, source.multi_label)
     if not method.learns_by_gradient:
         return
-    refuse_two_averages(method, config.train)
-    if method.learns_from_unlabelled and len(protocol_of(config, source).unlabelled):
+    reject_two_averages(method, config.train)
+    if method.learns_from_unlabelled and len(protocol.unlabelled):
         shares(config.train.batch_size, config.train.labelled_share)
 
 
 def check_not_shared(keys: Iterable[str]) -> None:
-    """Refuse settings of one method that all methods must share."""
+    """Raise for settings of one method that all methods must share."""
     for key in keys:
         if any(key == shared or (shared.endswith(".") and key.startswith(shared)) for shared in SHARED):
             raise ConfigError(f"{key} must be the same for every method, else they cannot be compared; set it for all.")
-
-
-def _epoch_settings(config: RunConfig, epochs: int) -> dict[str, Any]:
-    """Another number of epochs; the steps of the learning rate keep their relative position."""
-    steps = [max(1, round(step * epochs / config.train.epochs)) for step in config.train.lr_steps]
-    return {"train.epochs": epochs, "train.lr_steps": steps}
 
 
 def at_length(value: Any, bits: int) -> Any:

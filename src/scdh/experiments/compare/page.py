@@ -9,7 +9,7 @@ from scdh.experiments.pages.markdown import escape_markdown, markdown_table
 from scdh.experiments.pages.template import load_template
 from scdh.experiments.pages.written import save_page
 from scdh.extras import missing_packages
-from scdh.methods.declared import declared, method_names
+from scdh.methods.registry import method_class, method_names
 
 PAGE_PACKAGES = ("matplotlib", "jinja2")
 CAPTIONS = {
@@ -61,7 +61,7 @@ def to_html(results: ComparisonResults, svgs: dict[str, str]) -> str:
 
 def _uses_unlabelled(row: MethodRows) -> bool:
     is_known = row.method in method_names()  # else it is of a package that is not installed here
-    return is_known and declared(row.method).learns_from_unlabelled and not row.student
+    return is_known and method_class(row.method).learns_from_unlabelled and not row.student
 
 
 def to_markdown(results: ComparisonResults) -> str:

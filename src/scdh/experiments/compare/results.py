@@ -5,10 +5,10 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from scdh.checksums import CHECKSUM
 from scdh.config import one_sentence
 from scdh.errors import DataError
-from scdh.json_files import read_table, write_table
+from scdh.storage.checksums import CHECKSUM
+from scdh.storage.json_files import read_table, write_table
 
 RESULTS_FILE = "compare.json"
 
@@ -50,6 +50,11 @@ class CellResult(Record):
     definition: dict[str, Any] | None = None
     protocol: dict[str, str] | None = None
 
+    @property
+    def precision_at_10(self) -> float | None:
+        """Share of the first 10 items that are right; None for a run without scores."""
+        return None if self.precision_at_k is None else self.precision_at_k.get("10")
+
 
 class SummaryRow(Record):
     """Means and standard deviations (n − 1) over the seeds of one (method, bits); None where there is no value.
@@ -81,6 +86,8 @@ class SummaryRow(Record):
     epochs: int | None
     seconds_to_target: float | None
     reached_target: int
+    precision_at_10: float | None = None
+    precision_at_10_std: float | None = None
     map_last: float | None = None
     map_last_std: float | None = None
     best_epoch: float | None = None
@@ -172,6 +179,7 @@ class ComparisonResults(Record):
     configs: dict[str, dict[str, Any]]
     versions: dict[str, str]
     fidelity: dict[str, str] = {}  # method → how near it is to its paper, and what differs
+    left_to_train: dict[str, list[str]] = {}  # method → settings that `scdh train` finds by trials, and this does not
     changed_after_scoring: list[str] = []  # what is not as it was when queries were first scored
 
     def trials(self, method: str) -> int:
@@ -199,7 +207,7 @@ class ComparisonResults(Record):
         content = read_table(folder / RESULTS_FILE, "the results of a comparison", remedy)
         content.pop(CHECKSUM, None)
         try:
-            # Not by pydantic's own reader of JSON, which refuses the escapes of names that are no UTF-8.
+            # pydantic's own JSON reader rejects the escapes of names that are not UTF-8.
             return cls.model_validate(content)
         except ValidationError as error:
             raise DataError(

@@ -19,27 +19,25 @@ from scdh.experiments.compare.budget import epochs_within
 from scdh.experiments.compare.cell import CellRunner
 from scdh.experiments.compare.changes import (
     changes_since,
+    check_before_trials,
+    check_same_settings,
     compared_now,
     first_scored,
     keep_scored,
-    move_runs_tuned_anew,
-    refuse_before_trials,
-    refuse_other_runs,
+    move_runs_with_other_values,
 )
-from scdh.experiments.compare.floats import float_row
+from scdh.experiments.compare.floats import float_row, float_scores
 from scdh.experiments.compare.grid import Cell, Grid
-from scdh.experiments.compare.rates import has_no_rate, own_rates
+from scdh.experiments.compare.rates import WHOLE_RATES, has_no_rate, left_to_train, own_rates, rates_of_whole_networks
 from scdh.experiments.compare.results import Budget, CellResult, ComparedData, ComparisonResults, TuningResult
 from scdh.experiments.compare.summary import shared_target, summarise
 from scdh.experiments.compare.tuning import OWN_VALUES, Values, tune, values_to_try
-from scdh.experiments.compare.whole_rates import WHOLE_RATES, rates_of_whole_networks
-from scdh.methods.declared import declared
+from scdh.extras import versions
+from scdh.methods.registry import method_class
 from scdh.progress import track
 from scdh.runs.folder import RunFolder
-from scdh.runs.protocol import protocol_of
 from scdh.training.search import RATE
 from scdh.training.trials import TRUNK_RATE
-from scdh.versions import versions
 
 FEW_STEPS = 100
 
@@ -56,6 +54,7 @@ def compare_methods(
     cache: Path | None = None,
     find_rates: bool = True,
     notify: Callable[[str], None] = lambda _: None,
+    after_run: Callable[[], None] = lambda: None,
 ) -> ComparisonResults:
     """Run what is left of a comparison, and write its results to ``out/compare.json``.
 
@@ -71,6 +70,7 @@ def compare_methods(
         cache: folder for the features of a frozen network, also of other comparisons; None takes ``out/features``.
         find_rates: find a learning rate for every method by trials, where none is given.
         notify: is called with lines about the progress.
+        after_run: is called after each run that was trained.
 
     Returns:
         The results, as written.
@@ -81,7 +81,7 @@ def compare_methods(
     """
     cache = cache or out / "features"
     grid.check().check_methods(source)
-    protocol = protocol_of(grid.config(grid.methods[0], grid.bits[0], grid.seeds[0], source), source)
+    protocol = grid.split(source, grid.seeds[0]).protocol
     if not len(protocol.query):
         raise ConfigError("The data have no queries to compare with; set data.query_per_class (not data.split=all).")
     if target is not None and not len(protocol.validation):
@@ -92,9 +92,9 @@ def compare_methods(
     if seconds is not None:  # before trials, which must be as long as the runs
         grid = replace(grid, epochs=epochs_within(grid, source, out, seconds, cache, notify))
     given, tuning = grid, dict[str, TuningResult]()
-    runner = CellRunner(source, out, topk, cache)
+    runner = CellRunner(source, out, topk, cache, grid.known)
     finds_rates = find_rates or tuned == WHOLE_RATES
-    refuse_before_trials(grid.cells(source), runner, _keys_to_choose(grid, values, finds_rates))
+    check_before_trials(grid.cells(source), runner, _keys_to_choose(grid, values, finds_rates))
     if tuned == WHOLE_RATES:
         grid, tuning = rates_of_whole_networks(grid, source, out, cache, notify)
     elif find_rates and (tuned == OWN_VALUES or RATE not in (tuned or {})):
@@ -103,13 +103,13 @@ def compare_methods(
         grid, tuning = tune(grid, source, out, values, cache, notify, tuning)
     cells = grid.cells(source)
     tuned_keys = _tuned_keys(given, grid)
-    refuse_other_runs(cells, runner, tuned_keys)
+    check_same_settings(cells, runner, tuned_keys)
     now = compared_now(grid, cells, topk, tuning)
     changed = changes_since(first_scored(out), now)
     for sentence in changed:
         notify(f"Changed after queries were scored, which the results will say: {sentence}")
-    move_runs_tuned_anew(out, cells, runner, tuned_keys, notify)
-    if not _train_cells(cells, runner, notify):
+    move_runs_with_other_values(out, cells, runner, tuned_keys, notify)
+    if not _train_cells(cells, runner, notify, after_run):
         keep_scored(out, now, is_scored=False)
         _score_cells(cells, runner, notify)
         keep_scored(out, now, is_scored=True)
@@ -134,16 +134,19 @@ def compare_methods(
         rows=summarise(cell_results, target),
         floats=float_row(scored, runner),
         cells=cell_results,
-        configs={cell.name: _settings(runner, cell) for cell in cells if cell.seed == grid.seeds[0]},
+        configs={cell.name: cell.config.model_dump(mode="json") for cell in cells if cell.seed == grid.seeds[0]},
         versions=_versions([runner.run_of(cell) for cell in scored]),
         fidelity={name: _fidelity(name) for name in grid.methods},
+        left_to_train=left_to_train(grid, source, tuning),
         changed_after_scoring=changed,
     )
     results.write(out)
     return results
 
 
-def _train_cells(cells: Sequence[Cell], runner: CellRunner, notify: Callable[[str], None]) -> list[str]:
+def _train_cells(
+    cells: Sequence[Cell], runner: CellRunner, notify: Callable[[str], None], after_run: Callable[[], None]
+) -> list[str]:
     """Train the cells that are not trained; returns the names of those that another process is still training."""
     steps = max((_steps(settings) for settings in _train_settings(cells)), default=FEW_STEPS)
     if steps < FEW_STEPS:
@@ -153,6 +156,7 @@ def _train_cells(cells: Sequence[Cell], runner: CellRunner, notify: Callable[[st
         notify(f"{len(cells) - len(left)} of {len(cells)} runs are trained already.")
     for cell in track(left, len(left), "runs", "runs"):
         runner.train(cell)
+        after_run()
     for cell in left:  # once more: another process may have taken one and been killed since
         if not runner.is_trained(cell):
             runner.train(cell)
@@ -169,7 +173,8 @@ def _score_cells(cells: Sequence[Cell], runner: CellRunner, notify: Callable[[st
     """Score the cells that are not scored, all of which are trained."""
     left = [cell for cell in cells if not runner.is_scored(cell)]
     for cell in track(left, len(left), "scoring", "runs"):
-        runner.score(cell)
+        if runner.score(cell):
+            float_scores(cell, runner)  # now, as the model is in memory
     for cell in left:  # as above
         if not runner.is_scored(cell):
             runner.score(cell)
@@ -190,14 +195,8 @@ def _tuned_keys(given: Grid, tuned: Grid) -> dict[str, set[str]]:
 
 
 def _fidelity(name: str) -> str:
-    about = declared(name).about
+    about = method_class(name).about
     return ": ".join(part for part in (about.fidelity, about.differs) if part)
-
-
-def _settings(runner: CellRunner, cell: Cell) -> dict[str, Any]:
-    """As the run has them: where an earlier version left out defaults, these are not known."""
-    run = runner.run_of(cell)
-    return (run.config() if run.config_file.exists() else cell.config).model_dump(mode="json")
 
 
 def _versions(runs: Sequence[RunFolder]) -> dict[str, str]:
@@ -211,12 +210,12 @@ def _versions(runs: Sequence[RunFolder]) -> dict[str, str]:
 
 
 def _train_settings(cells: Sequence[Cell]) -> list[TrainSettings]:
-    return [cell.config.train for cell in cells if declared(cell.method).learns_by_gradient]
+    return [cell.config.train for cell in cells if method_class(cell.method).learns_by_gradient]
 
 
 def _network(cells: Sequence[Cell]) -> dict[str, Any]:
-    """Of the methods that are trained, if there are some: others read features, without its layers."""
-    trained = (cell for cell in cells if declared(cell.method).learns_by_gradient)
+    """The network of the trained methods; a method that is fitted reads features, without the hidden layers."""
+    trained = (cell for cell in cells if method_class(cell.method).learns_by_gradient)
     return next(trained, cells[0]).config.net.model_dump(mode="json")
 
 
@@ -231,7 +230,7 @@ def _budget(cells: Sequence[Cell], seconds: float | None) -> Budget:
 
 
 def common_definition(results: Sequence[CellResult]) -> dict[str, Any] | None:
-    """Of a ranking by Hamming distance if there is one: only that has a radius."""
+    """The definition of a ranking by Hamming distance if there is one: only that has a radius."""
     definitions = [result.definition for result in results if result.definition is not None]
     return max(definitions, key=lambda definition: "radius" in definition, default=None)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from scdh.experiments.compare.results import CellResult, SummaryRow
 
 AVERAGED = (
-    *("map", "map_best", "map_worst", "map_last", "precision_at_radius", "empty_balls", "l_q"),
+    *("map", "map_best", "map_worst", "map_last", "precision_at_radius", "empty_balls", "precision_at_10", "l_q"),
     *("seconds", "best_epoch"),
 )
 TARGET_SHARE = 0.95  # of the lowest of the methods' best validation MAPs
@@ -51,7 +51,7 @@ def summarise(cells: Iterable[CellResult], target: float | None) -> list[Summary
 
 
 def _title(cells: Sequence[CellResult]) -> str:
-    """Of all rows of a method: with the length of its codes, where that is the same whatever was asked for."""
+    """The title of all rows of a method, with the length of its codes if that is the same for all lengths asked for."""
     title, scored = cells[0].title, [cell for cell in cells if cell.failed is None]
     lengths = {cell.code_bits or cell.bits for cell in scored}
     has_own_length = len(lengths) == 1 and any(cell.code_bits is not None for cell in scored)

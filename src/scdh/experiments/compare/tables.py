@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from scdh.experiments.compare.results import ComparisonResults, SummaryRow
 from scdh.experiments.compare.summary import TARGET_SHARE
 
+HIGHLIGHTED = ("map", "precision_at_radius", "precision_at_10")
 TIME_TO_TARGET = (
     f"Mean over seeds, in whole epochs. If no other level was asked for, it is {TARGET_SHARE:.0%} of the lowest "
     "of the methods' best validation MAPs, where a best below half of the highest does not count; – where a run never "
@@ -85,6 +86,7 @@ def score_tables(results: ComparisonResults) -> list[Table]:
         conditions_table(results),
         _table(results, "MAP, worst – best order of ties", "Mean over seeds, by how ties are sorted.", "bounds"),
         _table(results, f"Precision within radius {radius}", over, "precision_at_radius"),
+        _table(results, "Precision of the first 10", over, "precision_at_10"),
         _table(results, f"Share of queries with nothing within radius {radius}", over, "empty_balls"),
         _table(
             results,
@@ -103,7 +105,7 @@ def score_tables(results: ComparisonResults) -> list[Table]:
 
 
 def _map_table(results: ComparisonResults, over: str) -> Table:
-    """MAP by bits, with that of the last epoch beside it where another epoch's model was taken."""
+    """MAP by bits, with that of the last epoch next to it if another epoch's model was taken."""
     first = "Best mean over the lengths that all have first" if len(results.bits) > 1 else "Best first"
     table = _table(results, "MAP", f"{over} {first}; the best of each length is highlighted.", "map")
     if not has_best_epochs(results):
@@ -117,7 +119,7 @@ def _map_table(results: ComparisonResults, over: str) -> Table:
             last = methods[line].mean("map_last", bits) if line < len(methods) else None
             texts += [shown[n], "–" if last is None else f"{last:.3f}"]
     note = (
-        f"{table.note} Models are those of the epoch with the best validation MAP; beside them is the MAP of the last "
+        f"{table.note} Models are those of the epoch with the best validation MAP; next to them is the MAP of the last "
         "epoch's models, for the order of methods without that choice."
     )
     highlighted = frozenset((line, 2 * column - 1) for line, column in table.highlighted)
@@ -145,12 +147,25 @@ def conditions_table(results: ComparisonResults) -> Table:
         lines[-1] += [] if results.target is None else [_format(row, "seconds_to_target")]
         lines[-1] += [results.fidelity.get(method.method, "").partition(":")[0]]
     note = (
-        f"At {max(results.bits)} bits, if nothing else is said. Beyond plain: more (or fewer) than trunk, hidden "
+        f"At {max(results.bits)} bits, unless another is given. Beyond plain: more (or fewer) than trunk, hidden "
         "layers and a plain hash layer, which all share. Trials: runs on validation rows that chose its settings. "
         "Seconds of training are preparation and epochs"
     )
     note += "." if results.target is None else f"; to {results.target:.2f}: until validation MAP was that high."
     return Table("What each method had", note, columns, lines)
+
+
+def difference_from_training(results: ComparisonResults) -> str | None:
+    """What ``scdh train`` would choose for these data that the comparison does not; None if there is nothing."""
+    titles = {method.method: method.title for method in rows_by_method(results.rows) if not method.student}
+    by_settings: dict[str, list[str]] = {}
+    for name, settings in results.left_to_train.items():
+        if name in titles:
+            by_settings.setdefault(" and ".join(settings), []).append(titles[name])
+    if not by_settings:
+        return None
+    found = ", ".join(f"{settings} for {', '.join(names)}" for settings, names in by_settings.items())
+    return f"`scdh train` also finds {found} by trials, so its models may score differently; --set takes its values."
 
 
 def _weights(row: SummaryRow | None) -> list[str]:
@@ -171,13 +186,13 @@ def _table(results: ComparisonResults, title: str, note: str, value: str) -> Tab
     methods = rows_by_method(results.rows)
     lines = [[rows.title, *(_format(rows.by_bits.get(bits), value) for bits in results.bits)] for rows in methods]
     highlighted: set[tuple[int, int]] = set()
-    for column, bits in enumerate(results.bits if value in ("map", "precision_at_radius") else (), 1):
+    for column, bits in enumerate(results.bits if value in HIGHLIGHTED else (), 1):
         means = [rows.mean(value, bits) for rows in methods]
         best = max((mean for mean in means if mean is not None), default=None)
         highlighted |= {(line, column) for line, mean in enumerate(means) if mean is not None and mean == best}
     if value == "map" and results.floats is not None:
         lines.append([results.floats.title, *[format_floats(results)] * len(results.bits)])
-        note += " The floats behind the codes are no code, so they are never highlighted."
+        note += " The floats behind the codes are not codes, so they are never highlighted."
     return Table(title, note, ["method", *(f"{bits} bits" for bits in results.bits)], lines, frozenset(highlighted))
 
 

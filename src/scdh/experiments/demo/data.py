@@ -1,6 +1,6 @@
 """The data of a demo: photos or digits, their split, the labels that count, and the features that codes replace."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -12,11 +12,11 @@ from scdh.config import RunConfig, load_config
 from scdh.data.protocol import Protocol
 from scdh.data.source import Source
 from scdh.errors import ConfigError, unknown_name
-from scdh.hasher import Hasher
-from scdh.runs.encoding import hash_outputs_of_features
+from scdh.model.hasher import Hasher
 from scdh.runs.features import cached_trunk_features
 from scdh.runs.protocol import protocol_of, source_of
 from scdh.runs.scored_labels import scored_labels
+from scdh.runs.source_features import SourceFeatures
 
 PRESETS = {"groceries": "demo-groceries", "digits": "demo-digits"}
 # Groceries train on a coarse and a fine label; a photo is right only if the fine one is.
@@ -33,6 +33,7 @@ class DemoData:
         source: the data.
         protocol: which rows train, are queries and are the database.
         label_column: the label column that counts; None: the data have only one.
+        features: gives the features of any rows, and the outputs of models on them.
         query_features: float32 [q, d], in the order of the protocol's query rows.
         database_features: float32 [n, d], in the order of its database rows.
     """
@@ -41,6 +42,7 @@ class DemoData:
     source: Source
     protocol: Protocol
     label_column: str | None
+    features: SourceFeatures
     query_features: np.ndarray
     database_features: np.ndarray
 
@@ -64,7 +66,7 @@ class DemoData:
 
     @cached_property
     def distinct_queries(self) -> np.ndarray:
-        """Positions of the queries that are no copy of an earlier one: data sets hold copies more often than they say.
+        """Positions of the queries that are not copies of an earlier one: data sets often hold copies.
 
         JPEGs are compared as decoded at a small size, which takes a fraction of the time.
         """
@@ -76,22 +78,10 @@ class DemoData:
             first_positions.setdefault(source.image(row, at_least=32).tobytes(), position)
         return np.array(list(first_positions.values()))
 
-    def hash_outputs(
-        self, hasher: Hasher, source: Source, rows: np.ndarray, **_: Any
-    ) -> Iterable[tuple[np.ndarray, np.ndarray]]:
-        """As ``runs.encoding.hash_outputs_of_rows``, from the features; ``rows`` are the queries or the database."""
-        return [(rows, self.outputs(hasher, self.features_of_rows(rows)[1]))]
-
     def features_of_rows(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """``rows``, which are the queries or the database, and their features."""
         is_query = np.array_equal(rows, self.protocol.query)
         return rows, self.query_features if is_query else self.database_features
-
-    def outputs(self, hasher: Hasher, features: np.ndarray) -> np.ndarray:
-        """u float32 [n, r] of features [n, d]: of an image network only the layers above the trunk run."""
-        if self.source.kind == "features":
-            return hasher.hash_outputs(features)
-        return hash_outputs_of_features(hasher, features)
 
 
 def open_demo_data(data: str, seed: int, cache: Path, overrides: Mapping[str, Any] | None = None) -> DemoData:
@@ -111,34 +101,29 @@ def open_demo_data(data: str, seed: int, cache: Path, overrides: Mapping[str, An
     config = load_config(PRESETS[data], overrides={**(overrides or {}), "seed": seed})
     source = source_of(config)
     protocol = protocol_of(config, source)
-    queries, database = _features(config, source, protocol, cache)
-    return DemoData(config, source, protocol, LABEL_COLUMNS.get(data), queries, database)
+    features = SourceFeatures(source, cache)
+    width = source.features.shape[1] if source.kind == "features" else None
+    hasher = Hasher.build(config, source.label_names, source.multi_label, width)
+    queries = features.of_rows(hasher, protocol.query, progress="features of the queries", batch_size=BATCH)[1]
+    database = features.of_rows(hasher, protocol.database, progress="features of the database", batch_size=BATCH)[1]
+    if source.kind == "images":
+        _compute_random_crops(hasher, source, protocol, cache)
+    return DemoData(config, source, protocol, LABEL_COLUMNS.get(data), features, queries, database)
 
 
-def _features(config: RunConfig, source: Source, protocol: Protocol, cache: Path) -> tuple[np.ndarray, np.ndarray]:
-    """Features of queries and database. Those that training will read from the cache are computed here too, so that all
-    long work shows one kind of bar.
-    """
-    if source.kind == "features":
-        return source.features[protocol.query], source.features[protocol.database]
-    hasher = Hasher.build(config, source.label_names, source.multi_label, None)
-
-    def features(rows: np.ndarray, title: str, view: int = 0) -> np.ndarray:
-        return cached_trunk_features(
+def _compute_random_crops(hasher: Hasher, source: Source, protocol: Protocol, cache: Path) -> None:
+    """Compute the features that training will read from the cache, so that all long work shows one kind of bar."""
+    train = hasher.config.train
+    count = 1 if train.augmentation == "none" else hasher.config.net.views
+    for view in range(1, count):
+        cached_trunk_features(
             hasher,
             source,
-            rows,
+            protocol.train,
             folder=cache,
-            augmentation=config.train.augmentation if view else "none",
-            random_key=(0, view) if view else None,  # as training reads them, whatever the seed
+            augmentation=train.augmentation,
+            random_key=(0, view),  # as training reads them, for every seed
             batch_size=BATCH,
-            workers=config.train.workers,
-            progress=title,
-        )[1]
-
-    queries = features(protocol.query, "features of the queries")
-    database = features(protocol.database, "features of the database")
-    count = 1 if config.train.augmentation == "none" else config.net.views
-    for view in range(1, count):
-        features(protocol.train, f"random crops {view}/{count - 1} of the training photos", view)
-    return queries, database
+            workers=train.workers,
+            progress=f"random crops {view}/{count - 1} of the training photos",
+        )

@@ -1,16 +1,53 @@
-"""Figures of the report as SVG texts."""
+"""Figures of the demo's page as SVG texts."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import cycle
 
 import numpy as np
 
-from scdh.experiments.demo.rankings import CodeRanking, Ranking
-from scdh.experiments.pages.svg import COLOURS, MARKERS, TEXT_COLOUR, figure_axes, to_svg
-from scdh.metrics.statistics import bit_balance
+from scdh.experiments.demo.data import DemoData
+from scdh.experiments.demo.rankings import Ranking, longest_learned
+from scdh.experiments.pages.charts import Line, line_chart
+from scdh.experiments.pages.svg import COLOURS, MARKERS, figure_axes, to_svg
+from scdh.experiments.report.figures import FLOATS, draw_bits
+from scdh.progress import track
 
-METHOD_COLOURS = {"SCDH": "#2f7de1", "ITQ": "#e08a1e", "LSH": "#8d939e"}
-FLOATS_COLOUR = "#9b5de5"
+METHOD_COLOURS = {"SCDH": COLOURS[0], "ITQ": COLOURS[1], "LSH": "#8d939e"}
+MAPPED = 700  # queries in the t-SNE maps: more dots hide each other
+
+
+@dataclass(frozen=True)
+class Figures:
+    """SVG texts of the page's figures; ``before`` and ``after`` are t-SNE maps of ``mapped`` queries."""
+
+    curves: str
+    bits: str
+    before: str
+    after: str
+    mapped: int
+
+
+def draw_figures(data: DemoData, rankings: Sequence[Ranking]) -> Figures:
+    """Draw the figures of the page.
+
+    Args:
+        data: the data of the demo.
+        rankings: one line of the precision plot each; the longest learned codes have the other figures.
+    """
+    _, longest, codes = longest_learned(rankings)
+    seed = data.config.seed
+    # Copies would only thicken dots.
+    mapped = np.sort(np.random.default_rng(seed).permutation(data.distinct_queries)[:MAPPED])
+    outputs = data.features.hash_outputs(codes.hasher, data.source, data.protocol.query, workers=0)
+    u = np.concatenate([u for _, u in outputs])
+    stages = [(data.query_features, "float features"), (u, f"u of {longest.name}")]
+    before, after = (
+        map_of_items(tsne(vectors[mapped], seed), data.query_labels[mapped], data.label_names, f"t-SNE by {name}")
+        for vectors, name in track(stages, len(stages), "t-SNE", "pictures")
+    )
+    curves = precision_curves(rankings, len(data.protocol.database))
+    return Figures(curves, draw_bits(codes.database), before, after, len(mapped))
 
 
 def precision_curves(rankings: Sequence[Ranking], database_size: int) -> str:
@@ -22,27 +59,20 @@ def precision_curves(rankings: Sequence[Ranking], database_size: int) -> str:
     """
     ks = np.unique(np.geomspace(1, min(100, database_size), 40).round().astype(int))
     longest = max(ranking.bits or 0 for ranking in rankings)
-    with figure_axes() as (figure, axes):
-        for ranking in rankings:
-            style = ":" if ranking.bits is None else "-" if ranking.bits == longest else "--"
-            colour = method_colour(ranking.method)
-            axes.plot(ks, ranking.scores.precision_at_k(ks), style, color=colour, lw=2, label=ranking.name)
-        axes.set(xscale="log", ylim=(0, 1.02), xlabel="first k returned", ylabel="share that is right")
-        axes.xaxis.set_major_formatter(lambda k, _: f"{k:g}")
-        # Columns fill first, so each method gets its own.
-        figure.legend(loc="outside upper center", ncols=4, columnspacing=1.2, handlelength=1.7, handletextpad=0.5)
-        return to_svg(figure, "Precision of the first k photos for each method")
-
-
-def bit_shares(ranking: CodeRanking) -> str:
-    """SVG: share of ones of each bit of the database's codes."""
-    shares = bit_balance(ranking.database)
-    with figure_axes() as (figure, axes):
-        axes.bar(np.arange(1, len(shares) + 1), shares, color=method_colour(ranking.method), width=0.75)
-        axes.axhline(0.5, color=TEXT_COLOUR, lw=1, ls="--")
-        axes.grid(axis="x", visible=False)
-        axes.set(ylim=(0, 1), xlim=(0.2, len(shares) + 0.8), xlabel="bit", ylabel="share of ones")
-        return to_svg(figure, f"Share of ones of each bit of {ranking.name}")
+    lines = [
+        Line(
+            ranking.name,
+            ks.tolist(),
+            ranking.scores.precision_at_k(ks).tolist(),
+            method_colour(ranking.method),
+            ":" if ranking.bits is None else "-" if ranking.bits == longest else "--",
+        )
+        for ranking in rankings
+    ]
+    title = "Precision of the first k photos for each method"
+    return line_chart(
+        title, lines, x_label="first k returned", y_label="share that is right", log_x=True, y_range=(0, 1)
+    )
 
 
 def map_of_items(points: np.ndarray, labels: np.ndarray, names: Sequence[str], title: str) -> str:
@@ -79,4 +109,4 @@ def tsne(vectors: np.ndarray, seed: int) -> np.ndarray:
 
 def method_colour(method: str) -> str:
     """Colour of a method by its title; all float features have one."""
-    return METHOD_COLOURS.get(method, FLOATS_COLOUR)
+    return METHOD_COLOURS.get(method, FLOATS)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from scdh.experiments.demo.data import DemoData
-from scdh.experiments.demo.rankings import CodeRanking
+from scdh.experiments.demo.rankings import RankedCodes
 from scdh.experiments.pages.pictures import ShownHit, pictures_of_source
 from scdh.index import HammingIndex
 from scdh.metrics.cosine import nearest_by_cosine
@@ -35,16 +35,16 @@ def draw_queries(data: DemoData) -> np.ndarray:
     return np.array([np.flatnonzero(labels == label)[0] for label in np.sort(chosen)])
 
 
-def query_results(data: DemoData, ranking: CodeRanking) -> list[QueryResult]:
+def query_results(data: DemoData, codes: RankedCodes) -> list[QueryResult]:
     """Neighbours of the drawn queries by codes and by floats.
 
     Args:
         data: the data of the demo, with float features.
-        ranking: the ranking by codes.
+        codes: of queries and database.
     """
     positions, picture = draw_queries(data), pictures_of_source(data.source, draws_vectors=True)
-    index = HammingIndex(ranking.database, ids=np.arange(len(ranking.database)))  # positions, as cosines have them
-    hits = index.search(ranking.queries[positions], k=NEIGHBOURS)
+    index = HammingIndex(codes.database, ids=np.arange(len(codes.database)))  # positions, as cosines have them
+    hits = index.search(codes.queries[positions], k=NEIGHBOURS)
     nearest, cosines = nearest_by_cosine(data.query_features[positions], data.database_features, NEIGHBOURS)
 
     def neighbours(items: np.ndarray, label: int, texts: Iterable[str]) -> list[ShownHit]:

@@ -9,102 +9,53 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import torch
-
 from scdh.codes import Codes
 from scdh.errors import ConfigError, TrainingError
-from scdh.evaluation import RankingScores, Scores
 from scdh.experiments.compare.cell import CellRunner
 from scdh.experiments.compare.grid import Cell, Grid
-from scdh.experiments.compare.results import CellResult
 from scdh.experiments.demo.data import PRESETS, DemoData, open_demo_data
 from scdh.experiments.demo.timing import Timings
-from scdh.hasher import Hasher
-from scdh.losses import quantization_loss
+from scdh.metrics.scores import RankingScores
+from scdh.model.hasher import Hasher
 from scdh.progress import track
-from scdh.runs.floats import FloatScores, score_floats
+from scdh.runs.floats import score_floats
 from scdh.runs.scoring import ScoreOptions, score_run
 
 LEARNED, BASELINES = "scdh", ("itq", "lsh")
 
 
 @dataclass(frozen=True, eq=False)
-class LearnedModel:
-    """The model of a ranking, u float32 [q, r] of the queries, and how far these are from ±1 (l_q)."""
+class RankedCodes:
+    """Codes of queries and database, their model, the seconds of its training, and l_q of the queries if it learned."""
 
-    hasher: Hasher
-    u: np.ndarray
-    l_q: float
-
-
-@dataclass(frozen=True, eq=False)
-class CodeRanking:
-    """The database ranked by Hamming distance of codes; ``learned`` is None for methods that are fitted."""
-
-    cell: CellResult
-    scores: Scores
     queries: Codes
     database: Codes
-    learned: LearnedModel | None
-
-    @property
-    def method(self) -> str:
-        return self.cell.title
-
-    @property
-    def bits(self) -> int:
-        return self.cell.bits
-
-    @property
-    def bytes(self) -> int:
-        """Of one item."""
-        return int(self.queries.packed.shape[1])
-
-    @property
-    def name(self) -> str:
-        return f"{self.method} {self.bits} bits"
-
-    @property
-    def average_precisions(self) -> np.ndarray:
-        """float64 [q]."""
-        return self.scores.per_query["ap"]
+    hasher: Hasher
+    seconds: float
+    l_q: float | None
 
 
 @dataclass(frozen=True, eq=False)
-class FloatRanking:
-    """The database ranked by the cosine of float features."""
+class Ranking:
+    """The database ranked by Hamming distance of codes, or, where ``codes`` is None, by the cosine of float features.
 
-    floats: FloatScores
+    Args:
+        method: its title, or the name of the features.
+        bits: of a code; None for floats.
+        bytes: of one item.
+        scores: of all queries.
+        codes: what is ranked.
+    """
 
-    @property
-    def scores(self) -> RankingScores:
-        return self.floats.scores
-
-    @property
-    def method(self) -> str:
-        return self.floats.name
-
-    @property
-    def bits(self) -> None:
-        return None
-
-    @property
-    def bytes(self) -> int:
-        """Of one item."""
-        return self.floats.bytes
+    method: str
+    bits: int | None
+    bytes: int
+    scores: RankingScores
+    codes: RankedCodes | None = None
 
     @property
     def name(self) -> str:
-        return self.method
-
-    @property
-    def average_precisions(self) -> np.ndarray:
-        """float64 [q]."""
-        return self.scores.per_query["ap"]
-
-
-Ranking = CodeRanking | FloatRanking
+        return self.method if self.bits is None else f"{self.method} {self.bits} bits"
 
 
 def compare_rankings(
@@ -155,30 +106,32 @@ def compare_rankings(
     return demo_data, rankings
 
 
-def longest_learned(rankings: Sequence[Ranking]) -> tuple[CodeRanking, LearnedModel]:
-    """The ranking by SCDH with the most bits, and its model."""
-    learned = [(r, r.learned) for r in rankings if isinstance(r, CodeRanking) and r.learned is not None]
-    return max(learned, key=lambda pair: pair[0].bits)
+def learned_rankings(rankings: Sequence[Ranking]) -> list[tuple[int, Ranking, RankedCodes]]:
+    """Bits, ranking and codes of every ranking by SCDH."""
+    by_codes = [(ranking, ranking.codes) for ranking in rankings if ranking.codes is not None]
+    return [(codes.queries.bits, ranking, codes) for ranking, codes in by_codes if codes.l_q is not None]
 
 
-def _rank_by_codes(data: DemoData, cell: Cell, runner: CellRunner) -> CodeRanking:
+def longest_learned(rankings: Sequence[Ranking]) -> tuple[int, Ranking, RankedCodes]:
+    """The one with the most bits."""
+    return max(learned_rankings(rankings), key=lambda learned: learned[0])
+
+
+def _rank_by_codes(data: DemoData, cell: Cell, runner: CellRunner) -> Ranking:
     run = runner.run_of(cell)
     if (failure := next((result.failed for result in runner.results(cell)), None)) is not None:
         raise TrainingError(f"{cell.name} failed: {failure}")
     options, hasher = ScoreOptions(label_column=data.label_column), run.load_model()
-    scores = score_run(run, "query", options, source=data.source, hasher=hasher, hash_outputs=data.hash_outputs).scores
-    learned = _learned_model(data, hasher) if hasher.method.learns_by_gradient else None
+    outputs = data.features.hash_outputs
+    scored = score_run(run, "query", options, source=data.source, hasher=hasher, hash_outputs=outputs)
     (result,) = runner.results(cell)
     queries, database = (Codes.load(run.codes(part)) for part in ("query", "database"))
-    assert isinstance(scores, Scores)  # the methods of the demo rank by Hamming distance
-    return CodeRanking(result, scores, queries, database, learned)
+    l_q = scored.l_q if hasher.method.learns_by_gradient else None
+    codes = RankedCodes(queries, database, hasher, result.seconds or 0.0, l_q)
+    return Ranking(result.title, cell.bits, int(queries.packed.shape[1]), scored.scores, codes)
 
 
-def _learned_model(data: DemoData, hasher: Hasher) -> LearnedModel:
-    u = data.outputs(hasher, data.query_features)
-    return LearnedModel(hasher, u, float(quantization_loss(torch.from_numpy(u))))
-
-
-def _rank_by_floats(data: DemoData) -> FloatRanking:
+def _rank_by_floats(data: DemoData) -> Ranking:
     options, protocol = ScoreOptions(label_column=data.label_column), data.protocol
-    return FloatRanking(score_floats(data.source, protocol.query, protocol.database, data.features_of_rows, options))
+    floats = score_floats(data.source, protocol.query, protocol.database, data.features_of_rows, options)
+    return Ranking(floats.name, None, floats.bytes, floats.scores)

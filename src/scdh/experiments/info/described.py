@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from scdh.checksums import is_intact
 from scdh.errors import DataError
-from scdh.files import read_regular
-from scdh.json_files import parse_json
+from scdh.storage.checksums import is_intact
+from scdh.storage.files import read_regular
+from scdh.storage.json_files import parse_json
 
 
 @dataclass
@@ -53,7 +53,7 @@ def _text(value: Any) -> str:
 
 
 def read_json(path: Path) -> Any:
-    """The content of a JSON file; a broken one is refused in one sentence."""
+    """The content of a JSON file; a broken one raises an error."""
     try:
         content = parse_json(read_regular(path))
     except (OSError, ValueError) as error:

@@ -14,7 +14,7 @@ from scdh.experiments.info.files import (
     describe_split,
 )
 from scdh.experiments.info.models import describe_model, describe_run, is_model, is_run
-from scdh.hub import DESCRIPTION, HUB, WEIGHTS, looks_like_hub_id
+from scdh.model.hub import DESCRIPTION, HUB, WEIGHTS, looks_like_hub_id
 from scdh.runs.folder import RunFolder
 
 COMPARISON = "compare.json"
@@ -29,15 +29,15 @@ def describe(name: str) -> Described:
         ScdhError: if it is nothing that is known, or it is broken.
     """
     from scdh.data.named.benchmarks import DATASETS
-    from scdh.index.milvus.uri import is_milvus_uri
+    from scdh.index.engines import is_engine_address
 
     path = Path(name).expanduser()
     if name.startswith(HUB):
         return _on_hub(name)
     if name in DATASETS:
         return _data(name)
-    if is_milvus_uri(name):
-        return _milvus(name)
+    if is_engine_address(name):
+        return _engine(name)
     if path.is_dir():
         return _folder(path, name)
     if path.is_file():
@@ -87,9 +87,6 @@ def _json(path: Path) -> Described:
             return describe_comparison(path)
         if path.name == DESCRIPTION and (is_model(path.parent) or is_run(path.parent)):
             return _folder(path.parent, str(path.parent))
-        owner = owner_of_names(path)
-        if owner is not None and str(content.get("format", "")).startswith("scdh items"):
-            return _file(owner, str(path))
         if path.name == RunFolder(path.parent).choices_file.name and is_run(path.parent):
             return describe_run(path.parent)
         if "run" in content and is_run(path.parent):  # scores
@@ -108,12 +105,12 @@ def _data(name: str) -> Described:
     return describe_data(source, name)
 
 
-def _milvus(name: str) -> Described:
-    from scdh.index.milvus import MilvusIndex
+def _engine(name: str) -> Described:
+    from scdh.index.engines import engine_of
 
-    with MilvusIndex.open(name) as index:
+    with engine_of(name).open(name) as index:
         size = f"{len(index):,} codes of {index.bits} bits"
-        described = Described("index", f"{index.shown}: a Milvus collection of {size}")
+        described = Described("index", f"{index.shown}: {size}")
         described.add("items", len(index))
         described.add("bits", index.bits)
         described.add("model fingerprint", index.metadata.get("model"))

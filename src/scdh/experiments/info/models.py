@@ -4,16 +4,15 @@ from pathlib import Path
 from typing import Any
 
 from scdh.data.protocol import Protocol
-from scdh.errors import CodesError, ConfigError, DataError, ModelError
+from scdh.errors import CodesError, ModelError
 from scdh.experiments.info.described import Described, counts_text, read_json, some
-from scdh.hub import MODEL_OF_RUN, WEIGHTS, has_model
-from scdh.methods.declared import declared
-from scdh.model_description import quantisation_of, read_description
-from scdh.quantisation import FLOAT32, INT8
+from scdh.model.description import quantisation_of, read_description
+from scdh.model.hub import MODEL_OF_RUN, WEIGHTS, has_model
+from scdh.nets.quantisation import FLOAT32, INT8
 from scdh.runs.choices import Choices
 from scdh.runs.data_options import data_options
 from scdh.runs.folder import RunFolder
-from scdh.tensor_files import read_metadata
+from scdh.storage.tensor_files import read_metadata
 
 MOST_FOLDERS = 300  # that are looked at for the model of some codes
 
@@ -37,15 +36,16 @@ def describe_model(folder: Path, name: str) -> Described:
     content = read_model(folder)
     width = content.get("feature_width")
     encodes = "images" if width is None else f"embeddings of width {width:,}"
-    described = Described("model", f"{name}: a model of {content.get('bits')}-bit codes by {_method(content)}")
-    described.add("method", content["config"]["method"]["name"])
+    method = content["config"]["method"]["name"]
+    described = Described("model", f"{name}: a model of {content.get('bits')}-bit codes by {method}")
+    described.add("method", method)
     described.add("bits", content.get("bits"))
     described.add("encodes", encodes)
     described.add("backbone", content["config"]["net"]["backbone"])
     _add_precision(described, content)
     described.add("labels", len(content["label_names"]), some(content["label_names"]))
     described.add("several labels a row", bool(content.get("multi_label")))
-    if content.get("precision", FLOAT32) == FLOAT32:  # else they are scores of the model that it was made of
+    if content["precision"] == FLOAT32:  # else they are scores of the model that it was made of
         _add_training(described, content.get("info", {}))
     if (folder / WEIGHTS).is_file():
         described.add("size of the weights", (folder / WEIGHTS).stat().st_size, _size(folder / WEIGHTS))
@@ -65,7 +65,7 @@ def describe_run(folder: Path) -> Described:
         settings = run.saved_settings()
     method, data = (settings.get(group, {}) for group in ("method", "data"))
     name, length, source = method.get("name", "?"), method.get("bits"), data.get("source", "?")
-    described = Described("run", f"{folder}: a run of {_title(name)} with {length} bits on {source}")
+    described = Described("run", f"{folder}: a run of {name} with {length} bits on {source}")
     described.add("method", name)
     described.add("bits", length)
     described.add("data", source)
@@ -93,7 +93,7 @@ def describe_run(folder: Path) -> Described:
 
 
 def _add_precision(described: Described, content: dict[str, Any]) -> None:
-    described.add("precision", content.get("precision", FLOAT32))
+    described.add("precision", content["precision"])
     quantisation, made = quantisation_of(content), content["info"].get(INT8)
     if quantisation is None:
         return
@@ -165,17 +165,11 @@ def _suggest_for_run(described: Described, run: RunFolder, data: dict[str, Any])
 
 
 def fingerprint_of(folder: Path) -> str | None:
-    """Fingerprint of the model in a run or model folder; None if it is not written anywhere."""
+    """Fingerprint of the model in a run or model folder; None if the model cannot be read."""
     model = folder / MODEL_OF_RUN if is_model(folder / MODEL_OF_RUN) else folder
     try:
-        content = read_model(model)
-        if "fingerprint" in content:
-            return str(content["fingerprint"])
-        run = RunFolder.of_model(folder)  # models of earlier versions do not say it, but scores and codes do
-        if run.scores().is_file():
-            return read_json(run.scores()).get("model")
-        return model_of_file(run.codes("database"))
-    except (DataError, ModelError, ConfigError):
+        return str(read_model(model)["fingerprint"])
+    except ModelError:
         return None
 
 
@@ -207,17 +201,6 @@ def find_maker(fingerprint: str, near: Path) -> Path | None:
         if (is_run(folder) or is_model(folder)) and fingerprint_of(folder) == fingerprint:
             return folder.relative_to(Path.cwd()) if folder.is_relative_to(Path.cwd()) else folder
     return None
-
-
-def _method(content: dict[str, Any]) -> str:
-    return _title(content["config"]["method"]["name"])
-
-
-def _title(name: str) -> str:
-    try:
-        return declared(name).about.title
-    except ConfigError:  # of a package that is not installed
-        return name
 
 
 def _size(path: Path) -> str:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from PIL import Image
 
-from scdh.data.images.decode import EXTENSIONS, decode
+from scdh.data.images.decode import decode
+from scdh.data.images.formats import is_image_name
 from scdh.data.source import BadImage
 
 if TYPE_CHECKING:
@@ -75,9 +76,9 @@ def pictures_of_source(source: "Source", *, draws_vectors: bool = False) -> Pict
 
 
 def picture_of_file(name: str, scale: int = 1) -> str | None:
-    """Thumbnail of the image file of that name; None where there is no such file, or it is no image."""
+    """Thumbnail of the image file of that name; None where there is no such file, or it is not an image."""
     path = Path(name)
-    if path.suffix.lower() not in EXTENSIONS:
+    if not is_image_name(path.name):
         return None
     try:
         return thumbnail(decode(path, name, at_least=SIDE * scale), scale)

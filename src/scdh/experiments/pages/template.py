@@ -9,8 +9,10 @@ _FOLDERS = {
     "hits.html": "pages",
     "compare.html": "compare",
     "report.html": "demo",
+    "reproduce.html": "reproduce",
     "run.html": "report",
     "search.html": "report",
+    "duplicates.html": "report",
 }
 
 
@@ -24,7 +26,7 @@ def load_template(name: str, **filters: Any) -> Any:
 
     Returns:
         A jinja2 ``Template``. Every value is escaped unless the template marks it as safe, which only SVG drawn by
-        :mod:`scdh.experiments.pages.svg` and :mod:`scdh.experiments.pages.charts` may be.
+        :mod:`scdh.experiments.pages.svg` may be.
     """
     from jinja2 import Environment, FunctionLoader, StrictUndefined
 

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from scdh.files import replacing
 from scdh.printable import printable
+from scdh.storage.files import replacing
 
 _LAYOUT = "\n\t\r"  # control characters that a page may have
 

@@ -147,7 +147,7 @@ def _wrong_pairs(
 def _with_labels(
     values: np.ndarray, rows: np.ndarray, labels: np.ndarray, classes: int, *, keep_unlabelled: bool
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Each of ``values`` [m] once for every label of the row beside it, and that label (C: the row has none)."""
+    """Each of ``values`` [m] once for every label of its row, and that label (C: the row has none)."""
     owners, owned = _label_lists(labels)
     starts, stops = np.searchsorted(owners, rows, "left"), np.searchsorted(owners, rows, "right")
     counts = stops - starts

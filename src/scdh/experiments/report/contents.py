@@ -14,13 +14,13 @@ from scdh.data.source import Source
 from scdh.errors import DataError
 from scdh.experiments.pages.labels import label_text
 from scdh.experiments.report.confusions import FIRST
-from scdh.hasher import Hasher
 from scdh.index import HammingIndex
 from scdh.index.ties import items_at, tie_note
+from scdh.model.hasher import Hasher
 from scdh.runs.choices import Choices
 from scdh.runs.encoding import encode_rows
 from scdh.runs.folder import RunFolder
-from scdh.runs.protocol import source_of
+from scdh.runs.run_data import open_run_data
 from scdh.runs.run_scores import RunScores
 from scdh.runs.scored_labels import scored_labels
 from scdh.runs.scoring import score_run
@@ -96,21 +96,22 @@ class RunContents:
         return label_text([self.label_names[n] for n in np.flatnonzero(labels)])
 
 
-def read_contents(run: RunFolder, *, floats: bool = True) -> RunContents:
+def read_contents(run: RunFolder, *, floats: bool = True, **data: Any) -> RunContents:
     """Score a run, or take the codes that an earlier scoring left, and rank its queries.
 
     Args:
         run: a finished run; queries are scored, else validation rows, else only its codes are looked at.
         floats: also score the float vectors behind the codes.
+        data: ``data``, ``root`` and ``remaining`` of :func:`scdh.runs.run_data.open_run_data`.
 
     Raises:
-        DataError: if it is no run, or it failed.
+        DataError: if it is not a run, or it failed.
     """
     config = run.config()
     if run.failure.exists():
         raise DataError(f"The run in {str(run)!r} failed, so there is nothing to report: {run.failed_sentence()}")
-    source = source_of(config)
-    protocol = run.protocol(source)
+    opened = open_run_data(run, **data)
+    source, protocol = opened.source, opened.protocol
     hasher = None if not run.is_finished and run.codes("database").exists() else run.load_model()
     labels, names = scored_labels(source)
     part = "query" if len(protocol.query) else "validation" if len(protocol.validation) >= LEAST_VALIDATION else None
@@ -119,8 +120,10 @@ def read_contents(run: RunFolder, *, floats: bool = True) -> RunContents:
         database = _database_codes(run, hasher, source, protocol)
         ranked = None
     else:
-        scores = score_run(run, part, source=source, hasher=hasher, floats=floats)
-        student = score_run(run, part, network="student", source=source) if run.has_student else None
+        scores = score_run(run, part, source=source, protocol=protocol, hasher=hasher, floats=floats)
+        student = None
+        if run.has_student:
+            student = score_run(run, part, network="student", source=source, protocol=protocol)
         queries = Codes.load(run.codes(part))
         database = queries if part == "validation" else Codes.load(run.codes("database"))
         ranked = _rank(run, hasher, source, scores, student, queries, database, labels)

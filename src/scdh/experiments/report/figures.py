@@ -37,17 +37,17 @@ def draw_curves(ranked: Ranked) -> Curves:
     """Curves of the codes, of the student's where there is one, and of the floats behind them."""
     count = ranked.scores.scores.definition["database"] - ranked.leaves_one_out
     ks = np.unique(np.geomspace(1, max(count, 1), POINTS).round().astype(int))
-    rankings: list[tuple[str, RankingScores, str, bool]] = [("codes", ranked.scores.scores, CODES, False)]
+    rankings: list[tuple[str, RankingScores, str, str]] = [("codes", ranked.scores.scores, CODES, "-")]
     if ranked.student is not None:
-        rankings[0] = ("teacher", ranked.scores.scores, CODES, False)
-        rankings.append(("student", ranked.student.scores, STUDENT, False))
+        rankings[0] = ("teacher", ranked.scores.scores, CODES, "-")
+        rankings.append(("student", ranked.student.scores, STUDENT, "-"))
     if ranked.scores.floats is not None:
-        rankings.append((ranked.scores.floats.name, ranked.scores.floats.scores, FLOATS, True))
+        rankings.append((ranked.scores.floats.name, ranked.scores.floats.scores, FLOATS, "--"))
 
     def chart(title: str, label: str, values: str) -> str:
         lines = [
-            Line(name, ks.tolist(), getattr(scores, values)(ks).tolist(), colour, dashed)
-            for name, scores, colour, dashed in rankings
+            Line(name, ks.tolist(), getattr(scores, values)(ks).tolist(), colour, style)
+            for name, scores, colour, style in rankings
         ]
         return line_chart(title, lines, x_label="first k returned", y_label=label, log_x=count > 1, y_range=(0, 1))
 
@@ -81,7 +81,7 @@ def draw_training(epochs: dict[str, list[float]], validation_database: str) -> l
         return []
     xs, charts = epochs["epoch"], []
     parts = [name for name in ("loss", "scul", "l_1", "l_q") if name in epochs]
-    lines = [Line(name, xs, epochs[name], COLOURS[n], n > 0) for n, name in enumerate(parts)]
+    lines = [Line(name, xs, epochs[name], COLOURS[n], "--" if n else "-") for n, name in enumerate(parts)]
     if chart := line_chart("Loss by epoch", lines, x_label="epoch", y_label="loss"):
         charts.append((chart, "Loss of each epoch, and its parts where the method has some."))
     scored = [("validation_map", "validation MAP", CODES), ("validation_map_student", "of the student", STUDENT)]

@@ -29,6 +29,7 @@ def write_hits_page(
     items: int,
     bits: int,
     ranking: str,
+    ties: str,
     queries: Sequence[SearchedQuery],
     query_count: int,
 ) -> None:
@@ -39,6 +40,7 @@ def write_hits_page(
         index_name: what was searched.
         items, bits: its size.
         ranking: the distance that orders the hits.
+        ties: what orders hits at the same distance.
         queries: those that are shown.
         query_count: all queries of the search.
     """
@@ -47,6 +49,7 @@ def write_hits_page(
         items=items,
         bits=bits,
         ranking=ranking,
+        ties=ties,
         queries=queries,
         query_count=query_count,
         without_picture=sum(hit.image is None for query in queries for hit in query.hits),

@@ -1,11 +1,14 @@
 """The page of a run: one HTML file with everything inside, so that it can be mailed and opened without a network."""
 
+import os
 import shlex
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from scdh.data.protocol import Protocol
+from scdh.data.source import Source
 from scdh.experiments.pages.labels import short_names
 from scdh.experiments.pages.pictures import ShownHit, pictures_of_source
 from scdh.experiments.pages.template import load_template
@@ -14,12 +17,12 @@ from scdh.experiments.report.confusions import find_confusions, shares_a_label
 from scdh.experiments.report.contents import Ranked, RunContents, read_choices, read_contents, read_epochs
 from scdh.experiments.report.figures import draw_bits, draw_buckets, draw_confusions, draw_curves, draw_training
 from scdh.experiments.report.queries import RULES, choose_queries
+from scdh.extras import versions
 from scdh.metrics.statistics import bucket_sizes, code_statistics
 from scdh.runs.data_options import data_options
 from scdh.runs.folder import RunFolder
 from scdh.runs.run_scores import RunScores
 from scdh.runs.summary import summarise
-from scdh.versions import versions
 
 PAGE = "report.html"
 SHOWN_PRECISIONS = (1, 10, 100)
@@ -46,24 +49,28 @@ class ScoreRow:
     name: str
     bytes: int | None
     map: float
+    map_interval: tuple[float, float]
     map_worst: float
     map_best: float
     precision_at_radius: float | None
     precisions: list[float | None]
 
 
-def write_report(folder: Path, out: Path | None = None, *, floats: bool = True) -> tuple[Path, RunContents]:
+def write_report(
+    folder: Path, out: Path | None = None, *, floats: bool = True, **data: Any
+) -> tuple[Path, RunContents]:
     """Write the page of a run.
 
     Args:
         folder: the run's.
         out: HTML file to write (default: ``report.html`` in the run's folder).
         floats: also score the float vectors behind the codes.
+        data: ``data``, ``root`` and ``remaining`` of :func:`scdh.runs.run_data.open_run_data`.
 
     Returns:
         The path of the page, and what it shows.
     """
-    contents = read_contents(RunFolder(folder), floats=floats)
+    contents = read_contents(RunFolder(folder), floats=floats, **data)
     return save_page(out or folder / PAGE, to_html(contents)), contents
 
 
@@ -73,6 +80,7 @@ def to_html(contents: RunContents) -> str:
     has_labels = contents.source.labelled[contents.database_rows].any()
     values: dict[str, Any] = {
         "contents": contents,
+        "run_name": _without_folders(str(contents.run)),
         "ranked": ranked,
         "items": "photos" if contents.source.kind == "images" else "items",
         "counts": _counts(contents),
@@ -126,7 +134,7 @@ def _counts(contents: RunContents) -> dict[str, int]:
 
 
 def _split_words(protocol: Protocol) -> str:
-    """Where the split comes from, as a sentence begins; splits of earlier versions have only a name."""
+    """Where the split comes from, with a capital letter; the name of the split if that was not recorded."""
     words = protocol.about or protocol.name
     return words[:1].upper() + words[1:] if protocol.about else words
 
@@ -156,13 +164,22 @@ def _row_of_run(name: str, scores: RunScores) -> ScoreRow:
 
 def _row(name: str, size: int | None, summary: dict[str, Any]) -> ScoreRow:
     precisions = [summary["precision_at_k"].get(str(k)) for k in SHOWN_PRECISIONS]
-    maps = summary["map"], summary["map_worst"], summary["map_best"]
-    return ScoreRow(name, size, *maps, summary.get("precision_at_radius"), precisions)
+    low, high = summary["map_interval"]
+    return ScoreRow(
+        name=name,
+        bytes=size,
+        map=summary["map"],
+        map_interval=(low, high),
+        map_worst=summary["map_worst"],
+        map_best=summary["map_best"],
+        precision_at_radius=summary.get("precision_at_radius"),
+        precisions=precisions,
+    )
 
 
 def _shown_queries(contents: RunContents, ranked: Ranked) -> list[ShownQuery]:
     per_query = ranked.scores.scores.per_query
-    picture, source = pictures_of_source(contents.source), contents.source
+    picture, name_of = pictures_of_source(contents.source), _item_names(contents.source)
     shown = []
     for chosen in choose_queries(per_query["ap"], per_query["relevant"], ranked.labels):
         n = chosen.position
@@ -174,13 +191,13 @@ def _shown_queries(contents: RunContents, ranked: Ranked) -> list[ShownQuery]:
             bits = f"{distance} bit{'' if distance == 1 else 's'} away"
             away = bits if ranked.is_by_bits else f"distance {distance:.3g}"
             label = contents.label_text(contents.database_labels[position])
-            hits.append(ShownHit(picture(item, 1), source.item_name(item), label, bool(is_right), away))
+            hits.append(ShownHit(picture(item, 1), name_of(item), label, bool(is_right), away))
         assert ranked.queries.ids is not None  # codes of a run carry row numbers
         row = int(ranked.queries.ids[n])
         shown.append(
             ShownQuery(
                 picture(row, 2),
-                source.item_name(row),
+                name_of(row),
                 contents.label_text(ranked.labels[n]),
                 chosen.why,
                 float(per_query["ap"][n]),
@@ -192,22 +209,44 @@ def _shown_queries(contents: RunContents, ranked: Ranked) -> list[ShownQuery]:
     return shown
 
 
+def _item_names(source: Source) -> Callable[[int], str]:
+    """Names of rows; files are named relative to the data, as a page that is shared must not show other folders."""
+    if not source.has_paths:
+        return source.item_name
+    names = list(source.stable_names())
+    return lambda row: _without_folders(names[row])
+
+
+def _without_folders(path: str) -> str:
+    """A path as the user wrote it, but only the last part of an absolute one."""
+    return Path(path).name if os.path.isabs(path) else path
+
+
+def _shared_settings(contents: RunContents) -> dict[str, Any]:
+    settings = contents.config.model_dump(mode="json")
+    for key in ("source", "root", "labels"):
+        if settings["data"][key] is not None:
+            settings["data"][key] = _without_folders(settings["data"][key])
+    return settings
+
+
 def _settings(contents: RunContents) -> list[tuple[str, str]]:
     """All settings by dotted key."""
     settings = []
-    for group, value in contents.config.model_dump(mode="json").items():
+    for group, value in _shared_settings(contents).items():
         inner = value if isinstance(value, dict) else {"": value}
         settings += [(f"{group}.{key}".rstrip("."), str(one)) for key, one in inner.items()]
     return settings
 
 
 def _next_commands(contents: RunContents) -> list[str]:
-    run, data, source = str(contents.run), contents.config.data, contents.source
+    run, source = _without_folders(str(contents.run)), contents.source
     codes, index = f"{run}/all.codes", f"{run}/all.index"
-    commands = [["encode", run, data.source, *data_options(data.model_dump()), "--out", codes]]
+    data = _shared_settings(contents)["data"]
+    commands = [["encode", run, data["source"], *data_options(data), "--out", codes]]
     model = [] if contents.ranked is None or contents.ranked.is_by_bits else ["--model", run]
     search = ["search", index, *model, "--row", "0", "--html", f"{run}/hits.html"]
     if source.kind == "images" and not Path(source.item_name(0)).is_file():
-        search += ["--data", data.source]  # where names are no files, the pictures are those of the data
+        search += ["--data", data["source"]]  # if names are not files, the pictures are those of the data
     commands += [["index", codes, "--out", index], search]
     return [shlex.join(["scdh", *command]) for command in commands]

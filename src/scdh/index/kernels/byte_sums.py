@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 
 from scdh.index.kernels.compiled import compiled, inlined
-from scdh.index.kernels.keeping import keep_nearest, write_nearest
+from scdh.index.kernels.nearest_so_far import keep_nearest, write_nearest
 
-# Rows whose sums are taken together: they stay in the first cache beside the tables of a query.
+# Rows whose sums are taken together: they stay in the first cache next to the tables of a query.
 _ROWS = 256
 # Rows that a query is compared with before the next one is: few enough to stay in the second cache for all queries,
 # many enough for the tables of a query to be read from there once.

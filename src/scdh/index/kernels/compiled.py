@@ -1,5 +1,6 @@
-"""How kernels are compiled: once per machine, without the interpreter's lock, and never reused after a change."""
+"""How kernels are compiled: once per machine, without the interpreter's lock, and recompiled after a change."""
 
+import importlib.util
 import os
 import warnings
 from collections.abc import Callable
@@ -11,9 +12,30 @@ from numba import config, njit
 from numba.core.caching import FunctionCache
 
 from scdh.index.kernels.sources import source_digest
-from scdh.private_folder import NotPrivateError, make_private
+from scdh.storage.private_folder import NotPrivateError, make_private
 
 _has_warned = False
+
+
+def _defer_scipy() -> None:
+    """Import what numba needs for arrays without scipy, if scipy is installed.
+
+    ``numba.np.arraymath`` imports ``scipy.linalg`` only to find out whether BLAS is there, which takes longer than to
+    load our kernels. Functions that use BLAS check again, so nothing else changes.
+    """
+    if importlib.util.find_spec("scipy") is None:
+        return
+    from numba.np import linalg
+
+    check = linalg.ensure_blas
+    linalg.ensure_blas = lambda: None
+    try:
+        import numba.np.arraymath  # noqa: F401
+    finally:
+        linalg.ensure_blas = check
+
+
+_defer_scipy()
 
 
 class _OptionalCache(FunctionCache):
@@ -43,7 +65,7 @@ def compiled(function: Callable[..., Any]) -> Any:
 
     numba itself notices only changes of the file that defines the kernel, not of functions that it calls in other
     files, so the name of the cache folder is a digest of all these files. Where no folder can be written, others could
-    write to it, or the source cannot be read, each process compiles anew.
+    write to it, or the source cannot be read, each process compiles again.
     """
     kernel = njit(nogil=True, error_model="numpy")(function)
     cache_dir = config.CACHE_DIR

@@ -118,13 +118,22 @@ def _move(sums: Any, counts: Any) -> None:
 
 @compiled
 def precision_sums(
-    base: Any, queries: Any, labels: Any, query_labels: Any, single: bool, excluded: Any, limit: int, before: Any,
-    relevant_before: Any, sums: Any, hits: Any,
-) -> None:  # fmt: skip
+    base: Any,
+    queries: Any,
+    labels: Any,
+    query_labels: Any,
+    single: bool,
+    excluded: Any,
+    limit: int,
+    before: Any,
+    relevant_before: Any,
+    sums: Any,
+    hits: Any,
+) -> None:
     """Σ relevant rank / rank over relevant items of rank ≤ limit, ties in row order, and how many there are.
 
     ``before`` and ``relevant_before`` [q, bits + 1] are the numbers of items nearer than each distance; they are
-    changed here. ``excluded[i]`` is a row that is no item for query i, or −1.
+    changed here. ``excluded[i]`` is a row to leave out for query i, or −1.
     """
     for i in range(queries.shape[0]):
         for row in range(base.shape[1]):

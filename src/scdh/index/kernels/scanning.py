@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from scdh.index.kernels.byte_transposing import cut_block, distance_tables, empty_planes
 from scdh.index.kernels.candidates import LIMIT, no_candidates, offer, take_best
+from scdh.index.kernels.chunk_distances import CHUNK as CUT_CHUNK
+from scdh.index.kernels.chunk_distances import chunk_below, way, which_bytes_below
 from scdh.index.kernels.compiled import compiled
-from scdh.index.kernels.cutting import cut_block, distance_tables, empty_planes
-from scdh.index.kernels.planes import CHUNK as CUT_CHUNK
-from scdh.index.kernels.planes import chunk_below, way, which_bytes_below
 from scdh.index.kernels.processor import SHUFFLES, WORDS
 from scdh.index.kernels.vectors import CHUNK, any_below, any_word_below, lowest_bit, popcount, which_below
 
@@ -43,9 +43,17 @@ def distance(base: Any, row: int, queries: Any, query: int) -> int:
 
 @compiled
 def nearest(
-    base: Any, queries: Any, first: int, last: int, k: int, bits: int, code_bytes: int, allowed: Any, rows: Any,
+    base: Any,
+    queries: Any,
+    first: int,
+    last: int,
+    k: int,
+    bits: int,
+    code_bytes: int,
+    allowed: Any,
+    rows: Any,
     distances: Any,
-) -> Any:  # fmt: skip
+) -> Any:
     """The k nearest of rows first … last − 1 of each query, by (distance, row), into ``rows``, ``distances`` [q, k].
 
     Returns how many each query has. Rows come in ascending order, so once k candidates are at distances up to the

@@ -11,13 +11,13 @@ import numpy as np
 from numba.core.registry import cpu_target
 
 from scdh.index.kernels import processor
+from scdh.index.kernels.bit_transposing import chunks_with_zeros, rows_of_chunk
 from scdh.index.kernels.candidates import LIMIT, candidates_so_far, offer, take_best
 from scdh.index.kernels.compiled import compiled
 from scdh.index.kernels.scanning import nearest_in_words
 from scdh.index.kernels.sliced import GROUP as ROWS
 from scdh.index.kernels.sliced import LANES
 from scdh.index.kernels.slicing import aligned_rows, empty_slices, slice_blocks, start_digits, table_offsets
-from scdh.index.kernels.transposing import chunks_with_zeros, rows_of_chunk
 from scdh.index.kernels.triples import MOST_LIMIT, find_below
 from scdh.index.kernels.vectors import CHUNK, lowest_bit, popcount, prefetch
 
@@ -39,10 +39,18 @@ def first_row(rows: range, k: int) -> int:
 
 @compiled
 def nearest_of_more(
-    base: Any, queries: Any, first: int, last: int, bits: int, code_bytes: int, allowed: Any, best_rows: Any,
-    best_distances: Any, counts: Any,
-) -> None:  # fmt: skip
-    """Compare rows first … last − 1, after ``nearest`` has found the best of those before, as many as ``counts``."""
+    base: Any,
+    queries: Any,
+    first: int,
+    last: int,
+    bits: int,
+    code_bytes: int,
+    allowed: Any,
+    best_rows: Any,
+    best_distances: Any,
+    counts: Any,
+) -> None:
+    """Compare rows first … last − 1, after ``nearest`` has found the best ``counts`` of those before."""
     k = best_rows.shape[1]
     found = candidates_so_far(best_rows, best_distances, counts, bits)
     rows, distances, at_distance, states = found

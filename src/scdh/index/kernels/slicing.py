@@ -4,11 +4,11 @@ from typing import Any
 
 import numpy as np
 
+from scdh.index.kernels.bit_transposing import transpose_word
+from scdh.index.kernels.byte_transposing import aligned_bytes
 from scdh.index.kernels.compiled import compiled
-from scdh.index.kernels.cutting import aligned_bytes
 from scdh.index.kernels.sliced import GROUP as ROWS
 from scdh.index.kernels.sliced import LANES
-from scdh.index.kernels.transposing import transpose_word
 from scdh.index.kernels.triples import (
     BUNCH_BYTES,
     DIGITS,

@@ -21,7 +21,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from scdh.index.kernels.planes import address, loop
+from scdh.index.kernels.chunk_distances import address, loop
 from scdh.index.kernels.sliced import BUNCH, LANES, splat
 from scdh.index.kernels.ternary import Ternary
 

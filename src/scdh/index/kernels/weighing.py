@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from scdh.index.kernels.byte_transposing import cut_block, empty_planes
+from scdh.index.kernels.chunk_distances import CHUNK, weighted_chunk_below, which_bytes_below
 from scdh.index.kernels.compiled import compiled, inlined
-from scdh.index.kernels.cutting import cut_block, empty_planes
-from scdh.index.kernels.keeping import keep_nearest, write_nearest
-from scdh.index.kernels.planes import CHUNK, weighted_chunk_below, which_bytes_below
+from scdh.index.kernels.nearest_so_far import keep_nearest, write_nearest
 from scdh.index.kernels.vectors import lowest_bit
 
 # Sums of bytes below this may belong to a distance below the limit, which is scaled to one less.

@@ -11,11 +11,12 @@ from contextlib import contextmanager
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from scdh.code_arguments import check_metadata
-from scdh.code_checks import check_hamming_codes
 from scdh.codes import Codes
-from scdh.errors import CodesError
-from scdh.index.arguments import id_row, whole_number
+from scdh.codes.arguments import check_metadata
+from scdh.codes.checks import check_hamming_codes
+from scdh.errors import CodesError, UnknownIdError, UnsupportedError
+from scdh.index.arguments import check_all_known, check_all_new, check_distinct, id_row, whole_number
+from scdh.index.byte_tables import ByteTables
 from scdh.index.hits import Hits, RaggedHits
 from scdh.index.milvus.collection import make_collection, open_collection
 from scdh.index.milvus.contents import batches, count_rows, known_codes, known_ids, largest_id
@@ -23,8 +24,9 @@ from scdh.index.milvus.rankings import MOST_HITS, Rankings
 from scdh.index.milvus.server import WRITE_TRIES, MilvusServer
 from scdh.index.milvus.uri import is_milvus_uri, parse_uri
 from scdh.index.milvus.writing import choose_ids, write_codes
+from scdh.index.search.queries import ROUND, query_rounds
 from scdh.index.search.table_sums import rank_again
-from scdh.index.segments import refuse_repeated
+from scdh.index.search_index import Abilities
 from scdh.index.weights import check_weights
 
 __all__ = ["MilvusIndex", "is_milvus_uri"]
@@ -36,13 +38,15 @@ class MilvusIndex:
     """An exact index in a Milvus collection; made by ``create``, ``open`` or ``create_or_open``.
 
     A context manager that closes the connection at its end. Every method may raise ``ConfigError`` (the server cannot
-    be reached or refuses the password) and ``CodesError`` (it refuses the request).
+    be reached or rejects the password) and ``CodesError`` (it rejects the request).
 
     Args:
         server: an open connection.
         bits: length of the codes.
         metadata: text by name that the collection carries.
     """
+
+    abilities = Abilities(lists_ids=False, counts=False, byte_tables=False)
 
     def __init__(self, server: MilvusServer, bits: int, metadata: Mapping[str, str]) -> None:
         self._server, self._bits, self._metadata = server, bits, dict(metadata)
@@ -71,7 +75,7 @@ class MilvusIndex:
 
     @classmethod
     def open(cls, uri: str) -> "MilvusIndex":
-        """A collection that ``create`` made, at the address ``uri``; any other is refused."""
+        """A collection that ``create`` made, at the address ``uri``; any other is rejected."""
         with _closing_on_error(MilvusServer(parse_uri(uri))) as server:
             if not server.call("has_collection"):
                 raise CodesError(f"There is no collection at {server.address.text}.")
@@ -95,6 +99,13 @@ class MilvusIndex:
     def bits(self) -> int:
         """The number of bits of each code."""
         return self._bits
+
+    @property
+    def ids(self) -> NDArray[np.int64]:
+        """Raises ``UnsupportedError``: a collection may hold far more ids than fit into one answer of Milvus."""
+        raise UnsupportedError(
+            "A Milvus collection cannot list all its ids; ask for the ids that you know.", "lists_ids"
+        )
 
     @property
     def metadata(self) -> dict[str, str]:
@@ -128,13 +139,18 @@ class MilvusIndex:
         return np.isin(wanted, known_ids(self._server, wanted))
 
     def codes_of(self, ids: ArrayLike) -> Codes:
-        """The codes of the items with these ``ids``, int64 [m] or one id, in their order; unknown ids are refused."""
+        """The codes of the items with these ``ids``, int64 [m] or one id, in their order.
+
+        Raises:
+            UnknownIdError: if an id is unknown.
+        """
         wanted = id_row(ids)
         stored_ids, packed = known_codes(self._server, np.unique(wanted), self.bits)
         missing = ~np.isin(wanted, stored_ids)
         if missing.any():
-            state = f"it holds {count} others" if (count := len(self)) else "it is empty"
-            raise CodesError(f"The index holds no id {wanted[missing][0]}; {state}.")
+            state = f"it contains {count} other ids" if (count := len(self)) else "it is empty"
+            unknown = wanted[missing]
+            raise UnknownIdError(f"The index does not contain the id {unknown[0]}; {state}.", unknown)
         return Codes(packed[np.searchsorted(stored_ids, wanted)], self.bits, wanted, self._metadata)
 
     def add(self, codes: Codes, ids: ArrayLike | None = None) -> NDArray[np.int64]:
@@ -154,9 +170,7 @@ class MilvusIndex:
         check_hamming_codes(codes, "The codes to add", self.bits)
         first = largest_id(self._server) + 1 if ids is None and codes.ids is None else 0
         chosen = choose_ids(codes, ids, first)
-        known = chosen[self.contains(chosen)]
-        if known.size:
-            raise CodesError(f"The index already holds the id {known[0]} ({known.size} of the ids to add are known).")
+        check_all_new(chosen, self.contains(chosen))
         write_codes(self._server, codes, chosen, compare=False)
         return chosen
 
@@ -183,12 +197,10 @@ class MilvusIndex:
         return write_codes(self._server, *self._check_codes(codes, ids), compare=len(self) > 0)
 
     def remove(self, ids: ArrayLike) -> None:
-        """Remove the items with these ``ids``, int64 [m] or one; refused as a whole if one is unknown or repeated."""
+        """Remove the items with these ``ids``, int64 [m] or one; removes nothing if an id is unknown or repeated."""
         removed_ids = id_row(ids)
-        refuse_repeated(removed_ids)
-        unknown = removed_ids[~self.contains(removed_ids)]
-        if unknown.size:
-            raise CodesError(f"The index holds no id {unknown[0]} ({unknown.size} of the ids to remove are unknown).")
+        check_distinct(removed_ids)
+        check_all_known(removed_ids, self.contains(removed_ids))
         for part in batches(removed_ids):
             self._server.call("delete", ids=part.tolist(), tries=WRITE_TRIES)
 
@@ -198,8 +210,10 @@ class MilvusIndex:
         k: int = 10,
         *,
         weights: ArrayLike | None = None,
+        byte_tables: ByteTables | None = None,
         candidates: int | None = None,
         only: ArrayLike | None = None,
+        progress: bool = False,
     ) -> Hits:
         """The k nearest items of each query, ordered by (distance, id).
 
@@ -209,35 +223,45 @@ class MilvusIndex:
             weights: as for ``HammingIndex.search``, but Milvus knows Hamming distances only: of each query the nearest
                 ``candidates`` by these are fetched and then ranked, so an item beyond them is not found.
             candidates: with weights, how many, at least k (default: 10 · k and at least 1,000).
+            byte_tables: must be None; Milvus cannot rank by them.
             only: ids int64 [m] of the items that may be found, up to 100,000; unknown ids are ignored. None: all.
+            progress: whether to show progress on standard error.
 
         Returns:
             ``Hits`` with ids and distances [q, min(k, n)].
         """
         check_hamming_codes(query_codes, "The queries", self.bits)
         k = whole_number(k, "k", least=1)
+        if byte_tables is not None:
+            raise UnsupportedError("Milvus ranks by Hamming distance only; use an index file.", "byte_tables")
         if weights is not None:
             checked = check_weights(weights, query_codes)
             most = (
                 min(MOST_HITS, max(10 * k, 1000)) if candidates is None else whole_number(candidates, "candidates", k)
             )
-            return rank_again(self.search(query_codes, most, only=only), query_codes, checked, self.codes_of, k)
+            return rank_again(
+                self.search(query_codes, most, only=only, progress=progress), query_codes, checked, self.codes_of, k
+            )
         allowed = self._allowed_ids(only)
         width = min(k, len(self) if allowed is None else len(allowed))
         if width > MOST_HITS:
             raise CodesError(f"Milvus gives at most {MOST_HITS} nearest items, got k = {k}; within has no such limit.")
-        rankings = Rankings(self._server, allowed).nearest(_vectors(query_codes), width) if width else []
+        rankings = []
+        for part in query_rounds(len(query_codes) if width else 0, width, ROUND, progress):
+            rankings += Rankings(self._server, allowed).nearest(_vectors(query_codes[part]), width)
         ids = np.array([ids for ids, _ in rankings], dtype=np.int64).reshape(len(query_codes), width)
         distances = np.array([row for _, row in rankings], dtype=np.int32).reshape(len(query_codes), width)
         return Hits(ids, distances)
 
-    def within(self, query_codes: Codes, radius: int = 2, *, only: ArrayLike | None = None) -> RaggedHits:
+    def within(
+        self, query_codes: Codes, radius: int = 2, *, only: ArrayLike | None = None, progress: bool = False
+    ) -> RaggedHits:
         """All items at a distance of at most ``radius`` from each query, ordered by (distance, id).
 
         Args:
             query_codes: q codes of the bits of the index.
             radius: the largest distance, in bits, at least 0.
-            only: as for ``search``.
+            only, progress: as for ``search``.
         """
         check_hamming_codes(query_codes, "The queries", self.bits)
         radius = min(whole_number(radius, "radius", least=0), self.bits)
@@ -245,11 +269,32 @@ class MilvusIndex:
         if allowed is not None and len(allowed) == 0:
             # Milvus cannot read an empty list of ids.
             return RaggedHits(np.zeros(len(query_codes), np.int64), np.empty(0, np.int64), np.empty(0, np.int32))
-        rankings = Rankings(self._server, allowed).between(_vectors(query_codes), 0, radius)
+        rankings = []
+        for part in query_rounds(len(query_codes), 1, ROUND, progress):
+            rankings += Rankings(self._server, allowed).between(_vectors(query_codes[part]), 0, radius)
         counts = np.array([len(ids) for ids, _ in rankings], dtype=np.int64)
         ids = np.concatenate([np.empty(0, np.int64), *(ids for ids, _ in rankings)])
         distances = np.concatenate([np.empty(0, np.int32), *(row for _, row in rankings)])
         return RaggedHits(counts, ids, distances)
+
+    def count_within(self, query_codes: Codes, radius: int = 2, *, only: ArrayLike | None = None) -> NDArray[np.int64]:
+        """The number of hits of ``within`` for each query, int64 [q]; Milvus has to send all of them.
+
+        Args:
+            query_codes, radius, only: as for ``within``.
+        """
+        return self.within(query_codes, radius, only=only).counts
+
+    def filter_of(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The ``ids`` int64 [m] themselves, which ``only`` takes."""
+        return ids
+
+    def refresh(self) -> bool:
+        """False: a search always sees the newest state of the collection."""
+        return False
+
+    def warm_up(self) -> None:
+        """Do nothing; Milvus loads the collection when it is opened."""
 
     def _allowed_ids(self, only: ArrayLike | None) -> NDArray[np.int64] | None:
         if only is None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from scdh.errors import CodesError
 from scdh.index.milvus.server import WRITE_TRIES, MilvusServer
-from scdh.tensor_files import RESERVED
+from scdh.storage.tensor_files import RESERVED
 
 _FORMAT = {"format": "scdh-index", "version": "1"}
 # Milvus loads a collection from its storage before the first search; a large one takes minutes.

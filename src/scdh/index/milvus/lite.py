@@ -34,7 +34,7 @@ def open_client(file: Path, seconds: float) -> Any:
     give_up, file = time.monotonic() + seconds, file.resolve()
     with _lock, _no_logging():
         if not _users[file] and str(file) in server_manager_instance._servers:
-            _users[file] += 1  # a client of pymilvus that this program made itself, which nobody here may end
+            _users[file] += 1  # a client of pymilvus that this program made itself, which must not be ended here
         while True:
             cause: Exception | None = None
             if _users[file] or not _is_used_elsewhere(file):
@@ -68,7 +68,7 @@ def release(file: Path) -> None:
 def _is_used_elsewhere(file: Path) -> bool:
     """Whether another program holds the lock of milvus-lite on this file.
 
-    Asked before milvus-lite tries, because after a refusal it removes the lock file of the other program, and the
+    Asked before milvus-lite tries, because after a rejection it removes the lock file of the other program, and the
     next try would open the same file a second time. Never asked while this program has the file: to close the lock file
     would give up its lock.
     """

@@ -16,7 +16,7 @@ from scdh.index.milvus.server import MilvusServer
 
 Ranking = tuple[NDArray[np.int64], NDArray[np.int32]]  # ids and distances of one query
 
-MOST_HITS = 16_384  # Milvus refuses to give more
+MOST_HITS = 16_384  # Milvus rejects to give more
 FIRST_HITS = 1_024  # requested first for many queries together, since most have fewer
 _ANSWER_HITS = 1 << 18  # of all queries of one request, some 5 MB
 

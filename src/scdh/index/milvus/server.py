@@ -35,7 +35,7 @@ class MilvusServer:
         """The result of a method of the client for this collection.
 
         After a temporary failure (unreachable, too busy, too late) it waits, each time twice as long, and tries again;
-        wrong arguments and a wrong password are refused at once.
+        wrong arguments and a wrong password are rejected at once.
         """
         import grpc
         from pymilvus.exceptions import MilvusException
@@ -80,7 +80,7 @@ def _connect(address: Address) -> Any:
     except (MilvusException, grpc.RpcError) as error:
         # pymilvus raises the same error for every failure to connect; the answer of the server is its cause.
         cause = error.__cause__ or error
-        if _is_refusal(cause):
+        if _is_rejection(cause):
             raise _one_sentence(cause, address, "connect") from error
         if address.database and "database" in _message(cause).lower():
             raise ConfigError(f"Milvus at {address.text} has no database {address.database!r}.") from error
@@ -100,7 +100,7 @@ def _is_temporary(error: Any) -> bool:
     return _state(error) in _TEMPORARY_STATES or getattr(error, "code", None) in _TEMPORARY
 
 
-def _is_refusal(error: Any) -> bool:
+def _is_rejection(error: Any) -> bool:
     return _state(error) in _REFUSED_STATES or "auth check" in _message(error).lower()
 
 
@@ -111,11 +111,11 @@ def _message(error: Any) -> str:
 
 def _one_sentence(error: Any, address: Address, method: str) -> ScdhError:
     message = (_message(error).splitlines() or ["it gave no reason"])[0].rstrip(". ")
-    if _is_refusal(error):
+    if _is_rejection(error):
         return ConfigError(
             f"Milvus at {address.text} did not accept the user or the password; "
             f"give user:password in {TOKEN_VARIABLE} or before the host."
         )
     if _is_temporary(error):
         return ConfigError(f"Milvus at {address.text} could not answer {method} now: {message}.")
-    return CodesError(f"Milvus at {address.text} refused {method}: {message}.")
+    return CodesError(f"Milvus at {address.text} rejected {method}: {message}.")

@@ -53,7 +53,7 @@ def is_milvus_uri(text: object) -> bool:
 
 
 def parse_uri(text: str) -> Address:
-    """The parts of an address; a wrong one is refused with a message that has no password.
+    """The parts of an address; a wrong one is rejected with a message that has no password.
 
     >>> parse_uri("milvus://ann:secret@host/photos")
     Address(text='milvus://host:19530/photos', collection='photos', url='http://host:19530', file=None, database='')

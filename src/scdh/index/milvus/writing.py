@@ -3,30 +3,27 @@
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from scdh.code_arguments import check_ids
 from scdh.codes import Codes
+from scdh.codes.arguments import check_ids
 from scdh.errors import CodesError
+from scdh.index.arguments import check_distinct, ids_after
 from scdh.index.milvus.contents import BATCH_ROWS, known_codes
 from scdh.index.milvus.server import WRITE_TRIES, MilvusServer
-from scdh.index.segments import refuse_repeated
 from scdh.progress import track
 
 BATCH_BYTES = 16 << 20  # a gRPC message to Milvus may have 64 MB
 _SMALLEST = np.iinfo(np.int64).min
-_LARGEST = np.iinfo(np.int64).max
 
 
 def choose_ids(codes: Codes, ids: ArrayLike | None, first: int) -> NDArray[np.int64]:
     """The ids given, those that the codes carry, or the numbers from ``first`` on."""
     chosen = codes.ids if ids is None else check_ids(ids, len(codes))
     if chosen is None:
-        if first + len(codes) - 1 > _LARGEST:
-            raise CodesError("There are no free ids after the largest one present; give ids for the new codes.")
-        return np.arange(first, first + len(codes), dtype=np.int64)
+        return ids_after(first - 1, len(codes))
     if chosen.size and chosen.min() == _SMALLEST:
         # Milvus parses the number without its sign first, which does not fit into 64 bits.
         raise CodesError(f"Milvus cannot look for the id {_SMALLEST}; choose another one.")
-    refuse_repeated(chosen)
+    check_distinct(chosen)
     return chosen
 
 
@@ -50,7 +47,7 @@ def write_codes(server: MilvusServer, codes: Codes, ids: NDArray[np.int64], *, c
 
 
 def _differs(server: MilvusServer, ids: NDArray[np.int64], packed: NDArray[np.uint8], bits: int) -> NDArray[np.bool_]:
-    """Of each code, whether the collection holds none or another one with this id."""
+    """For each code, whether the collection holds none or another one with this id."""
     stored_ids, stored = known_codes(server, ids, bits)
     if len(stored_ids) == 0:
         return np.ones(len(ids), np.bool_)

@@ -1,7 +1,8 @@
-"""Kernels are loaded, or compiled the first time on a machine, beside the work that numpy does meanwhile.
+"""Kernels are loaded, or compiled the first time on a machine, while numpy answers.
 
-To compile one takes seconds. It is done on a thread of its own, and a search waits for it no longer than numpy would
-take for the same search; numpy then answers, and a later search finds the kernel ready.
+Compiling one takes seconds, loading it from the cache half a second. It is done in a thread of its own. A search waits
+for it no longer than numpy would take for the same search, and at most a second; then numpy begins to answer, and the
+kernel takes over as soon as it is loaded.
 """
 
 import os
@@ -13,6 +14,9 @@ Kernel = tuple[str, str]  # the name of a kernel, and the type of the words it i
 
 _loads: dict[Kernel, Future[None]] = {}
 _lock = Lock()
+# Kernels are loaded one after another: two threads that import numba at once may each wait for a module of the other,
+# and Python then gives one of them a module that is not complete, which ends in an ImportError.
+_one_at_a_time = Lock()
 _THREAD = "scdh-load"
 
 
@@ -27,7 +31,7 @@ def is_loaded(kernel: Kernel) -> bool:
 
 
 def load(kernel: Kernel, rehearse: Callable[[], object], patience: float | None) -> bool:
-    """Begin to load a kernel unless that has begun, and tell whether it is loaded.
+    """Begin to load a kernel unless that has begun, and return whether it is loaded.
 
     Args:
         kernel: what is loaded.
@@ -63,7 +67,8 @@ def wait_for_loads() -> None:
 
 def _run(rehearse: Callable[[], object], future: Future[None]) -> None:
     try:
-        rehearse()
+        with _one_at_a_time:
+            rehearse()
     except BaseException as error:
         future.set_exception(error)
     else:

@@ -1,6 +1,7 @@
 """Answer queries from several segments: search each, and merge by (distance, id)."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -9,15 +10,30 @@ from numpy.typing import NDArray
 from scdh.codes import Codes
 from scdh.index.hits import Hits, RaggedHits
 from scdh.index.kernels.distances import BLOCK_PAIRS, hamming, largest_distance
-from scdh.index.search import rounds, scan
+from scdh.index.search import scan
 from scdh.index.search.planner import TRIAL, Planner
 from scdh.index.search.tables import FEWEST_ROWS
 from scdh.index.segments import Segment
+from scdh.progress import track
 
 _ALL_ROWS = scan.row_mask(None)
 _kernel: Any = None
 
+# Most queries, and most hits, of one round.
+ROUND = 1024
+ROUND_HITS = 1 << 24
+
 Pairs = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int32]]  # query, id and distance of each pair
+
+
+def query_rounds(count: int, width: int, first: int, progress: bool, most: int = ROUND) -> Iterator[slice]:
+    """Slices of at most ``most`` of ``count`` queries with ``width`` hits each; the first has at most ``first``."""
+    size = max(1, min(ROUND, most, ROUND_HITS // max(width, 1)))
+    starts = [0, *range(min(first, size), count, size)] if count else []
+    slices = [slice(start, stop) for start, stop in pairwise([*starts, count])]
+    if not progress:
+        return iter(slices)
+    return track(slices, count, "searching", "queries", lambda batch: batch.stop - batch.start)
 
 
 def nearest(
@@ -28,8 +44,8 @@ def nearest(
     ids, distances = np.empty((count, width), np.int64), np.empty((count, width), np.int32)
     # A small first round shows which method is faster for the other queries.
     is_large = max((segment.rows for segment in segments), default=0) >= FEWEST_ROWS
-    first = TRIAL if by == "auto" and is_large else rounds.ROUND
-    for batch in rounds.rounds(count if width else 0, width, first, progress):
+    first = TRIAL if by == "auto" and is_large else ROUND
+    for batch in query_rounds(count if width else 0, width, first, progress):
         results = []
         for segment in segments:
             _check_words(segment, by)
@@ -98,12 +114,12 @@ def within(
     """All items at most ``radius`` from each query; ``queries`` are word columns [words, q]."""
     counts, ids, distances = ([np.empty(0, kind)] for kind in (np.int64, np.int64, np.int32))
     # Every item may be within the radius, so the first round is small and shows how many hits a query has.
-    first = max(1, min(TRIAL, 4 * rounds.ROUND_HITS // max(1, sum(segment.rows for segment in segments))))
-    for batch in rounds.rounds(queries.shape[1], 1, first, progress):
+    first = max(1, min(TRIAL, 4 * ROUND_HITS // max(1, sum(segment.rows for segment in segments))))
+    for batch in query_rounds(queries.shape[1], 1, first, progress):
         start, hits_before = batch.start, max(1, sum(map(len, ids)))
         while start < batch.stop:
-            # As many queries as would have ROUND_HITS / 4 hits, if they have as many as those before.
-            size = max(1, rounds.ROUND_HITS * max(start, 1) // (4 * hits_before))
+            # The number of queries that have ROUND_HITS / 4 hits, if each has as many hits as the earlier ones.
+            size = max(1, ROUND_HITS * max(start, 1) // (4 * hits_before))
             part = slice(start, min(start + size, batch.stop))
             results = []
             for segment in segments:
@@ -134,7 +150,7 @@ def count_within(segments: Sequence[Segment], queries: NDArray[Any], radius: int
 
 
 def _check_words(segment: Segment, by: str) -> None:
-    """Refuse damage in the codes that a search reads: only those of the rows that may be found if these are few."""
+    """Reject damage in the codes that a search reads: only those of the rows that may be found if these are few."""
     if segment.words_guard is None:
         return
     is_part = by != "tables" and segment.alive is not None and 8 * len(segment) < segment.rows

@@ -1,7 +1,8 @@
 """Exact search by comparing every code: by numpy or by kernels, and divided among threads.
 
 Small work is done by numpy, so that a first search need not wait for a compiler. Once numpy has done as much work as
-loading a kernel costs, it is loaded beside further work (``loading``), and used. Both give the same results.
+loading a kernel costs, the kernel is loaded in a thread (``loading``). A search that begins before it is loaded gives
+the remaining queries to the kernel as soon as it is. Both give the same results.
 """
 
 import sys
@@ -16,9 +17,11 @@ from scdh.index.kernels.distances import BLOCK_PAIRS, hamming, largest_distance
 from scdh.index.kernels.threads import run, thread_count
 from scdh.index.search import loading
 
-# numpy compares about 0.3 G pairs/s, and the kernels take some 0.7 s to load (6 s the very first time).
+# numpy compares about 0.3 G pairs/s, and the kernels take some 0.6 s to load (6 s the very first time).
 WORTH_LOADING = 1 << 28
 _NUMPY_PAIRS_A_SECOND = 3e8
+# After waiting this long for a kernel, numpy begins to answer.
+_LONGEST_WAIT = 1.0
 # After so many times this work a search waits for the kernel, however long that takes.
 _PATIENT = 16
 # Queries of one task: many, so that the database is read rarely, but few enough for their candidates to stay in cache.
@@ -45,7 +48,7 @@ Distances = NDArray[np.int32]
 def choose_kernel(kernel: str, array: NDArray[Any], pairs: int, rehearse: Callable[[], object] | None = None) -> bool:
     """Count this work, and choose the named kernel, compiled for arrays of this type (True), or numpy (False).
 
-    ``rehearse`` calls the kernel on very little work. It is then loaded beside the work of numpy; without, the caller
+    ``rehearse`` calls the kernel on very little work. It is then loaded while numpy works; without it, the caller
     waits for it.
     """
     key = (kernel, array.dtype.char)
@@ -54,7 +57,8 @@ def choose_kernel(kernel: str, array: NDArray[Any], pairs: int, rehearse: Callab
         return False
     if rehearse is None:
         return True
-    patience = None if counted >= _PATIENT * WORTH_LOADING else pairs / _NUMPY_PAIRS_A_SECOND
+    wait = min(pairs / _NUMPY_PAIRS_A_SECOND, _LONGEST_WAIT)
+    patience = None if counted >= _PATIENT * WORTH_LOADING else wait
     return loading.load(key, rehearse, patience)
 
 
@@ -89,7 +93,19 @@ def nearest(
         "slices", words, pairs // _SAVED_BY_SLICES, partial(_rehearse_slices, few)
     )
     if not (by_kernel or is_copied(total, allowed)):
-        return on_allowed_rows(words, allowed, lambda part: _nearest_by_numpy(part, queries, k))
+        answered = 0
+
+        def by_numpy(part: NDArray[Any]) -> tuple[Rows, Distances]:
+            nonlocal answered
+            rows, distances = _nearest_by_numpy(part, queries, k, lambda: is_loaded("nearest", words))
+            answered = len(rows)
+            return rows, distances
+
+        first_rows, first_distances = on_allowed_rows(words, allowed, by_numpy)
+        if answered == count:
+            return first_rows, first_distances
+        rows, distances = nearest(words, queries[:, answered:], k, allowed, bits)
+        return np.concatenate([first_rows, rows]), np.concatenate([first_distances, distances])
     if allowed is not None and (rest := np.count_nonzero(allowed)) * 8 < total:
         # Copying few rows and comparing only these is faster than skipping the others.
         return on_allowed_rows(words, allowed, lambda part: nearest(part, queries, k, None, bits))
@@ -112,9 +128,14 @@ def nearest(
 
 
 def _nearest_task(
-    words: NDArray[Any], query_rows: NDArray[Any], span: range, k: int, mask: NDArray[np.bool_], code_bytes: int,
+    words: NDArray[Any],
+    query_rows: NDArray[Any],
+    span: range,
+    k: int,
+    mask: NDArray[np.bool_],
+    code_bytes: int,
     by_slices: bool,
-) -> tuple[Rows, Distances]:  # fmt: skip
+) -> tuple[Rows, Distances]:
     from scdh.index.kernels import scanning, slice_scanning
 
     bits, middle = largest_distance(words), span.stop
@@ -236,8 +257,13 @@ def on_allowed_rows(
     return allowed_rows[rows], distances
 
 
-def _nearest_by_numpy(words: NDArray[Any], queries: NDArray[Any], k: int) -> tuple[Rows, Distances]:
-    """Block by block in row order: once a query has k candidates, a later row is one only at a smaller distance."""
+def _nearest_by_numpy(
+    words: NDArray[Any], queries: NDArray[Any], k: int, may_stop: Callable[[], bool] = lambda: False
+) -> tuple[Rows, Distances]:
+    """The result for the first queries: all of them, or those answered until ``may_stop`` returns True.
+
+    It goes block by block in row order: once a query has k candidates, a later row is one only at a smaller distance.
+    """
     total, count, bits = words.shape[1], queries.shape[1], largest_distance(words)
     width = min(k, total)
     rows, distances = np.empty((count, width), np.int64), np.empty((count, width), np.int32)
@@ -266,6 +292,8 @@ def _nearest_by_numpy(words: NDArray[Any], queries: NDArray[Any], k: int) -> tup
                 sizes = width + np.bincount(pairs // block.shape[1], minlength=len(best))
                 best = merged[(np.cumsum(sizes) - sizes)[:, None] + np.arange(width)]
         _, distances[start : start + step], rows[start : start + step] = split(best, bits, total)
+        if may_stop():
+            return rows[: start + step], distances[: start + step]
     return rows, distances
 
 

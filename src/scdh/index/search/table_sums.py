@@ -10,14 +10,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from scdh.code_checks import check_ranking
 from scdh.codes import Codes
+from scdh.codes.checks import check_ranking
 from scdh.errors import ConfigError
 from scdh.index.byte_tables import BYTE_VALUES, ByteTables, Floats, checked_tables, queries_at_once, table_distances
 from scdh.index.hits import Hits
 from scdh.index.kernels.distances import word_columns
 from scdh.index.kernels.threads import run
-from scdh.index.search import rounds, scan
+from scdh.index.search import scan
+from scdh.index.search.queries import ROUND, query_rounds
 from scdh.index.segments import Segment
 from scdh.index.weights import check_weights, weight_tables
 
@@ -48,9 +49,7 @@ def search(
         return nearest(segments, checked_tables(byte_tables, bits, count), count, k, queries_at_once(bits), progress)
     check_ranking(query_codes.ranking, "weights are for bits that differ, so give byte_tables")
     sizes = check_weights(weights, query_codes)
-    return nearest(
-        segments, lambda rows: weight_tables(query_codes[rows], sizes[rows]), count, k, rounds.ROUND, progress
-    )
+    return nearest(segments, lambda rows: weight_tables(query_codes[rows], sizes[rows]), count, k, ROUND, progress)
 
 
 def nearest(segments: Sequence[Segment], tables_of: TablesOf, count: int, k: int, most: int, progress: bool) -> Hits:
@@ -60,7 +59,7 @@ def nearest(segments: Sequence[Segment], tables_of: TablesOf, count: int, k: int
     """
     width = min(k, sum(len(segment) for segment in segments))
     ids, distances = np.empty((count, width), np.int64), np.empty((count, width))
-    for batch in rounds.rounds(count if width else 0, width, most, progress, most):
+    for batch in query_rounds(count if width else 0, width, most, progress, most):
         tables, results = tables_of(batch), []
         for segment in segments:
             segment.check_words(segment.alive if 8 * len(segment) < segment.rows else None)

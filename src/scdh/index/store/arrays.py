@@ -19,13 +19,13 @@ from scdh.index.store.format import (
     Manifest,
     Path,
     Slot,
+    check_not_sparse,
+    decode_removed,
     empty_words,
     read_header,
     read_manifest,
 )
-from scdh.index.store.holes import refuse_bomb
 from scdh.index.store.mapping import MappedFile, read_copy
-from scdh.index.store.removed_rows import decode_removed
 from scdh.index.store.repeated_ids import repeated_id
 
 # Up to so many bytes are read and checked at every opening, which takes less than a tenth of a second.
@@ -70,7 +70,7 @@ class StoredArrays:
         self, handle: FileIO, start: int, slot: Slot, manifest: Manifest, path: Path, verify: bool
     ) -> tuple[Segment, ...]:
         """The segments of a manifest; all arrays that are not known yet must be from ``start`` on."""
-        refuse_bomb(handle, sum(entry.rows for entry in manifest.entries if entry.removed), path)
+        check_not_sparse(handle, sum(entry.rows for entry in manifest.entries if entry.removed), path)
         # Few bytes are copied, so that no other program can change them. A map keeps a file open, so there is one for
         # all new arrays rather than one for each.
         file = None if manifest.array_bytes <= VERIFIED_BYTES else MappedFile(handle, start, slot, path)
@@ -92,7 +92,7 @@ class StoredArrays:
                 arrays[extent], find_problem = _array(data, kind, entry, manifest.bits)
                 guard = ArrayBlocks(data, entry.rows, extent, find_problem, name, path, file)
                 if verify:
-                    guard.check_all()
+                    guard.check()
                 if file is not None or not guard.is_checked:
                     guards[extent] = guard
             ids = arrays[entry.ids] if isinstance(entry.ids, Extent) else entry.ids
@@ -101,7 +101,7 @@ class StoredArrays:
             segments.append(Segment(arrays[entry.words], ids, alive, guards.get(entry.words), ids_guard))
         if verify and (twice := repeated_id(segments)) is not None:
             raise CodesError(f"{path} is damaged: the id {twice} is in two of its segments.")
-        # At the end, so that a refusal changes nothing.
+        # At the end, so that a rejection changes nothing.
         self._arrays, self._guards = arrays, guards
         self._extents = {id(array): extent for extent, array in arrays.items()}
         return tuple(segments)
@@ -139,7 +139,7 @@ def read_state(handle: FileIO, path: Path, arrays: StoredArrays, verify: bool | 
 
 
 def checked_segments(segments: Sequence[Segment], bits: int, known: StoredArrays) -> tuple[Segment, ...]:
-    """The segments that are not empty; refused if one does not have codes of this many bits."""
+    """The segments that are not empty; rejected if one does not have codes of this many bits."""
     model = empty_words(bits)
     for segment in segments:
         words, ids, alive = segment.words, segment.ids, segment.alive

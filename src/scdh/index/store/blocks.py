@@ -59,21 +59,15 @@ class ArrayBlocks:
         self.is_checked = False  # all of it
 
     def check(self, rows: NDArray[Any] | None = None) -> None:
-        """Refuse damage in the blocks of these rows that were not looked at yet."""
-        self.refuse_changed()
+        """Reject damage in the blocks of these rows that were not looked at yet."""
+        self.check_unchanged()
         if not self.is_checked:
             self._check_blocks(np.flatnonzero(~self._checked & self._blocks_of(rows)))
             self.is_checked = bool(self._checked.all())
 
-    def check_all(self) -> None:
-        """The same for the whole array, also where an earlier version wrote only one checksum of all of it."""
-        if self._sums is None and len(self._checked) > 1 and zlib.crc32(self._data.data) != self._extent.crc:
-            raise self._mismatch()
-        self.check()
-
-    def refuse_changed(self) -> None:
+    def check_unchanged(self) -> None:
         if self._file is not None:
-            self._file.refuse_changed()
+            self._file.check_unchanged()
 
     def _check_blocks(self, blocks: NDArray[np.intp]) -> None:
         parts = [blocks[start : start + _TASK_BLOCKS] for start in range(0, len(blocks), _TASK_BLOCKS)]
@@ -85,8 +79,8 @@ class ArrayBlocks:
             start, stop = block * BLOCK_BYTES, min((block + 1) * BLOCK_BYTES, len(self._data))
             if self._sums is not None:
                 is_right = xxhash.xxh3_64_intdigest(self._data[start:stop].data) == int(self._sums[block])
-            else:  # one checksum of all, which is compared here if that is one block
-                is_right = len(self._checked) > 1 or zlib.crc32(self._data.data) == self._extent.crc
+            else:  # small arrays have one block
+                is_right = zlib.crc32(self._data.data) == self._extent.crc
             if not is_right:
                 raise self._mismatch()
             problem = self._find_problem(start, stop)

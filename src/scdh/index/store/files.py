@@ -10,12 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from scdh.errors import CodesError
-from scdh.files import leftovers, open_regular
+from scdh.errors import CodesError, IndexLockedError
 from scdh.index.segments import Segment
 from scdh.index.store.arrays import StoredArrays
-from scdh.index.store.format import BODY_AT, SLOTS_AT, Entry, Extent, Manifest, Pen, write_at
-from scdh.index.store.removed_rows import encode_removed
+from scdh.index.store.format import BODY_AT, SLOTS_AT, Entry, Extent, Manifest, Pen, encode_removed, write_at
+from scdh.storage.files import leftovers, open_regular
 
 try:
     import fcntl
@@ -56,7 +55,7 @@ def lock(handle: FileIO, name: str | os.PathLike[str]) -> None:
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        raise CodesError(f"{name} is being written by another IndexWriter, and there can be only one.") from None
+        raise IndexLockedError(f"{name} is open in another IndexWriter, but only one may write at a time.") from None
 
 
 def release(handle: FileIO) -> None:
@@ -76,7 +75,7 @@ def is_at(target: Path, handle: FileIO) -> bool:
 
 @contextmanager
 def exclusive(target: Path, name: str | os.PathLike[str]) -> Iterator[None]:
-    """No other process creates, replaces or writes the file meanwhile; refused while an IndexWriter has it open."""
+    """No other process creates, replaces or writes the file meanwhile; rejected while an IndexWriter has it open."""
     target.parent.mkdir(parents=True, exist_ok=True)
     if fcntl is None:
         yield
@@ -144,7 +143,7 @@ def write_arrays(
     for segment in segments:
         for guard in (segment.words_guard, segment.ids_guard):
             if guard is not None:
-                guard.refuse_changed()
+                guard.check_unchanged()
         words = place(segment.words)
         ids = segment.ids if isinstance(segment.ids, int) else place(segment.ids)
         removed = None if segment.alive is None or segment.alive.all() else place(segment.alive, is_mask=True)

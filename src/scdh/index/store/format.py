@@ -12,9 +12,9 @@ committed end of the file, the manifest's place and its bytes; 4 spare bytes and
 may change what is in between, but keeps the magic, the version, the 64 bytes and their CRC. The manifest is JSON:
 ``bits``, the type of a ``word``, ``metadata``, and for each segment its ``rows``, ``words`` [words, rows], ``ids`` (the
 first id, or an int64 array) and ``removed`` (null; or the removed rows as int64 where that is shorter than one bit a
-row; or else those bits, packed). An array is written as [place, bytes, CRC-32]. Beside them a segment may have
-``sums``, which earlier versions ignore: by name of the array the XXH3 (64 bits, little endian, hexadecimal) of each of
-its blocks of ``block_bytes``, so that a part of a large array can be checked without reading the rest.
+row; or else those bits, packed). An array is written as [place, bytes, CRC-32]. A segment whose ``words`` or ``ids``
+take 64 KB or more also has ``sums``: by name of the array the XXH3 (64 bits, little endian, hexadecimal) of each of its
+blocks of ``block_bytes``, so that a part of a large array can be checked without reading the rest.
 
 Why two slots and a twin. A commit of generation g makes arrays, manifest and twin durable first, then writes slot
 g % 2. The other slot and all that it points to are never touched, so there is always a whole state. A slot that does
@@ -40,7 +40,6 @@ from numpy.typing import NDArray
 from scdh.codes import Codes
 from scdh.errors import CodesError
 from scdh.index.kernels.distances import word_columns
-from scdh.index.store.holes import refuse_bomb
 
 MAGIC = b"scdh-index\r\n\x1a\n\0\0"  # line ends, which change if the file is copied as text
 VERSION = 1
@@ -49,9 +48,10 @@ SLOTS_AT = (0, 4096)  # in pages of their own, so that no write of one touches t
 BODY_AT = 8192
 ALIGNMENT = 64
 _SLOT = struct.Struct("<16sIIQQQQ4x")
-# Arrays are checked in blocks of this size; those below the other size have one checksum only.
+# Arrays are checked in blocks of this size; those below the other size have a CRC-32 only.
 BLOCK_BYTES = 1 << 20
-_SUMMED_BYTES = 1 << 16
+SUMMED_BYTES = 1 << 16
+_SUMMED = ("words", "ids")  # removed rows are always read as a whole
 LARGEST_ID = np.iinfo(np.int64).max
 
 Path = str | os.PathLike[str]
@@ -80,7 +80,7 @@ class Entry(NamedTuple):
 
     def encode(self) -> dict[str, Any]:
         places = {name: part.place() if isinstance(part, Extent) else part for name, part in self._asdict().items()}
-        sums = {name: extent.sums.hex() for name, extent in self.extents() if extent.sums}
+        sums = {name: extent.sums.hex() for name, extent in self.extents() if extent.sums and name in _SUMMED}
         return places | ({"sums": sums} if sums else {})
 
     def extents(self) -> list[tuple[str, Extent]]:
@@ -118,7 +118,7 @@ class Manifest:
 
     @classmethod
     def empty(cls, bits: int, metadata: Mapping[str, str] | None) -> "Manifest":
-        """Without segments yet; bits and metadata that Codes refuse are refused."""
+        """Without segments yet; bits and metadata that Codes reject are rejected."""
         checked = dict(metadata or {})
         empty_words(bits, checked)
         return cls(int(bits), checked, ())
@@ -136,7 +136,7 @@ class Manifest:
 
 
 def empty_words(bits: int, metadata: dict[str, str] | None = None) -> NDArray[Any]:
-    """An array [words of a code, 0] as codes of so many bits are stored; wrong bits or metadata are refused."""
+    """An array [words of a code, 0] as codes of so many bits are stored; wrong bits or metadata are rejected."""
     width = -(-int(bits) // 8) if isinstance(bits, int | np.integer) else 0
     words = word_columns(Codes(np.empty((0, width), np.uint8), bits, metadata=metadata))
     return words.astype(words.dtype.newbyteorder("<"), copy=False)
@@ -172,7 +172,7 @@ def read_header(handle: FileIO, path: Path) -> Header:
 
 def read_manifest(handle: FileIO, slot: Slot, path: Path) -> Manifest:
     """The manifest of a state, once every number in it is known to make sense."""
-    refuse_bomb(handle, slot.manifest_bytes, path)
+    check_not_sparse(handle, slot.manifest_bytes, path)
     text = _read(handle, slot.manifest_at, slot.manifest_bytes)
     if len(text) != slot.manifest_bytes or zlib.crc32(text) != slot.manifest_crc:
         raise CodesError(
@@ -186,10 +186,9 @@ def read_manifest(handle: FileIO, slot: Slot, path: Path) -> Manifest:
         words = empty_words(data["bits"], data["metadata"])
         if data["word"] != words.dtype.name:
             raise ValueError(f"codes of {data['bits']} bits are words of {words.dtype.name}, not {data['word']!r}")
-        has_sums = data.get("block_bytes") == BLOCK_BYTES  # those of other blocks, of a later version, are not used
-        entries = tuple(
-            _checked_entry(number, entry, words, slot.end, has_sums) for number, entry in enumerate(data["segments"])
-        )
+        entries = tuple(_checked_entry(number, entry, words, slot.end) for number, entry in enumerate(data["segments"]))
+        if any("sums" in entry for entry in data["segments"]) and data["block_bytes"] != BLOCK_BYTES:
+            raise ValueError(f"its blocks have {data['block_bytes']!r} bytes, not {BLOCK_BYTES}")
         extents = sorted(extent.place() for entry in entries for _, extent in entry.extents())
         if any(at + size > after[0] for (at, size, _), after in pairwise(extents)):
             # Also a bomb: a small file could have any number of rows.
@@ -199,9 +198,9 @@ def read_manifest(handle: FileIO, slot: Slot, path: Path) -> Manifest:
     return Manifest(data["bits"], data["metadata"], entries)
 
 
-def _checked_entry(number: int, data: dict[str, Any], words: NDArray[Any], end: int, has_sums: bool) -> Entry:
+def _checked_entry(number: int, data: dict[str, Any], words: NDArray[Any], end: int) -> Entry:
     rows, ids, removed = data["rows"], data["ids"], data["removed"]
-    sums = {name: bytes.fromhex(text) for name, text in data.get("sums", {}).items()} if has_sums else {}
+    sums = {name: bytes.fromhex(text) for name, text in data.get("sums", {}).items()}
     if type(rows) is not int or rows < 1:
         raise ValueError(f"segment {number} has {rows!r} rows")
     entry = Entry(
@@ -214,7 +213,8 @@ def _checked_entry(number: int, data: dict[str, Any], words: NDArray[Any], end: 
         at, size, _ = place = extent.place()
         if any(type(value) is not int for value in place) or at % ALIGNMENT or not BODY_AT <= at <= at + size <= end:
             raise ValueError(f"the {name} of segment {number} are outside of the file's {end} bytes")
-        if extent.sums and len(extent.sums) != 8 * -(-size // BLOCK_BYTES):
+        has_sums = size >= SUMMED_BYTES and name in _SUMMED
+        if len(extent.sums) != (8 * -(-size // BLOCK_BYTES) if has_sums else 0):
             raise ValueError(f"the {name} of segment {number} have {len(extent.sums)} bytes of checksums")
     if entry.words.bytes != rows * len(words) * words.itemsize:
         raise ValueError(f"the words of segment {number} take {entry.words.bytes} bytes for {rows} rows")
@@ -247,7 +247,7 @@ class Pen:
         for start in range(0, len(view), BLOCK_BYTES):
             block = view[start : start + BLOCK_BYTES]
             crc = zlib.crc32(block, crc)
-            if len(view) >= _SUMMED_BYTES:
+            if len(view) >= SUMMED_BYTES:
                 sums.append(xxhash.xxh3_64_intdigest(block).to_bytes(8, "little"))
             write_at(self._handle, at + start, block)
         self._at = at + len(view)
@@ -284,3 +284,58 @@ def _slot_at(handle: FileIO, at: int, path: Path) -> Slot | None:
 def _read(handle: FileIO, at: int, size: int) -> bytes:
     handle.seek(at)
     return handle.read(size) or b""
+
+
+# Up to this much memory is allocated without checking the disk.
+_UNCHECKED_BYTES = 64 << 20
+# Runs of zeros can be sparse in honest files too, where the file system compresses; memory stays within this ratio.
+_MOST_RATIO = 8
+
+
+def check_not_sparse(handle: FileIO, needed: int, path: Path) -> None:
+    """Raise ``CodesError`` if opening a file takes ``needed`` bytes of memory, but it has far fewer bytes on disk.
+
+    A sparse file of a few kilobytes can claim any size, and with it any amount of memory.
+    """
+    if needed <= _UNCHECKED_BYTES:
+        return
+    found = _allocated_bytes(handle, -(-needed // _MOST_RATIO))
+    if found * _MOST_RATIO < needed:
+        size = os.fstat(handle.fileno()).st_size
+        raise CodesError(
+            f"{path} is rejected as a sparse file: opening it needs {needed} bytes of memory, but only {found} of its "
+            f"{size} bytes are on disk."
+        )
+
+
+def _allocated_bytes(handle: FileIO, enough: int) -> int:
+    """The bytes on disk, counted until there are ``enough``; the whole size if the system cannot report it."""
+    size, at, total = os.fstat(handle.fileno()).st_size, 0, 0
+    if not hasattr(os, "SEEK_DATA"):
+        return size
+    while at < size and total < enough:
+        try:
+            start = os.lseek(handle.fileno(), at, os.SEEK_DATA)
+            at = os.lseek(handle.fileno(), start, os.SEEK_HOLE)
+        except OSError:  # the rest of the file is not on disk
+            break
+        total += at - start
+    return total
+
+
+def encode_removed(alive: NDArray[np.bool_]) -> NDArray[Any]:
+    """The removed rows as int64 or as packed bits, whichever is shorter; ``decode_removed`` decides by the length."""
+    is_removed = ~alive
+    as_numbers = 8 * np.count_nonzero(is_removed) < -(-len(is_removed) // 8)
+    return np.flatnonzero(is_removed).astype("<i8", copy=False) if as_numbers else np.packbits(is_removed)
+
+
+def decode_removed(data: NDArray[np.uint8], rows: int) -> NDArray[np.bool_]:
+    if len(data) == -(-rows // 8):
+        return np.unpackbits(data, count=rows) == 0
+    removed = data.view("<i8")
+    if not np.all((removed >= 0) & (removed < rows)):
+        raise ValueError(f"some row numbers are outside of {rows} rows")
+    alive = np.ones(rows, dtype=np.bool_)
+    alive[removed] = False
+    return alive

@@ -31,8 +31,8 @@ class MappedFile:
         at = extent.at - self._base
         return self._raw[at : at + extent.bytes]
 
-    def refuse_changed(self) -> None:
-        """Refuse a file that is shorter now, or has another manifest at that place."""
+    def check_unchanged(self) -> None:
+        """Reject a file that is shorter now, or has another manifest at that place."""
         if self._map.size() < self._end or xxhash.xxh3_64_intdigest(self._manifest) != self._digest:
             raise CodesError(
                 f"{self._path} was overwritten while it was open; load it again (and replace files by renaming, as "

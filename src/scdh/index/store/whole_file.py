@@ -6,11 +6,11 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from scdh.errors import CodesError
-from scdh.files import replacing
 from scdh.index.segments import Segment
 from scdh.index.store import files
 from scdh.index.store.arrays import StoredArrays, StoredIndex, checked_segments, read_state
 from scdh.index.store.format import Manifest, read_header
+from scdh.storage.files import replacing
 
 
 def read_index(
@@ -44,7 +44,7 @@ def write_index(
     segments: Sequence[Segment],
     known: StoredArrays | None = None,
 ) -> None:
-    """Write a whole file, which replaces an existing one in one step; refused while an IndexWriter has it open.
+    """Write a whole file, which replaces an existing one in one step; rejected while an IndexWriter has it open.
 
     Arrays that are ``known`` from a file must match their checksums, so that damage does not get a new checksum.
     """
@@ -54,7 +54,7 @@ def write_index(
     checked = checked_segments(segments, bits, known)
     try:
         with files.exclusive(target, path):
-            pass  # refuse at once rather than after writing for a long time
+            pass  # reject at once rather than after writing for a long time
         with ExitStack() as until_replaced, replacing(target) as temporary:
             handle = files.write_whole(temporary, head, checked, 1, known, str(path))
             until_replaced.callback(handle.close)

@@ -9,17 +9,17 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike
 
-from scdh.code_checks import check_ranked_codes
 from scdh.codes import Codes, ranking_of
+from scdh.codes.checks import check_ranked_codes
 from scdh.errors import CodesError
-from scdh.files import replacing, sync_folder
-from scdh.index.arguments import id_row
-from scdh.index.segments import Segment, add_segment, choose_ids, make_segment, refuse_repeated, remove_ids
+from scdh.index.arguments import check_distinct, id_row
+from scdh.index.segments import Segment, add_segment, choose_ids, make_segment, remove_ids
 from scdh.index.store import files
 from scdh.index.store.arrays import StoredArrays, StoredIndex, checked_segments, read_state
 from scdh.index.store.format import SLOT_BYTES, SLOTS_AT, Manifest, Pen, aligned, read_header, write_at
+from scdh.storage.files import replacing, sync_folder
 
-# A file is written anew once more of it is unused than used, and at least this much.
+# A file is rewritten once more of it is unused than used, and at least this much.
 UNUSED_BYTES = 16 << 20
 
 
@@ -61,7 +61,7 @@ class IndexWriter:
             self._handle = files.open_locked(self._target, "r+", path)
             header = read_header(self._handle, path)
             self._state = read_state(self._handle, path, self._arrays, None)
-            self._refuse_other_contents(bits, metadata)
+            self._check_contents(bits, metadata)
             self._clean_up(header.broken)
         except BaseException as error:
             self.close()
@@ -106,16 +106,28 @@ class IndexWriter:
 
     def add_all(self, parts: Iterable[tuple[Codes, ArrayLike | None]]) -> None:
         """Add several ``parts``, pairs of codes and ids as for ``add``, in one commit: all of them or none."""
+        self.replace_all([], parts)
+
+    def replace_all(self, ids: ArrayLike, parts: Iterable[tuple[Codes, ArrayLike | None]]) -> None:
+        """Remove the items with these ``ids``, int64 [m], and add ``parts`` as ``add_all`` does, in one commit."""
         segments, ranking = self.segments, ranking_of(self.metadata)
-        for codes, ids in parts:
+        removed_ids = id_row(ids) if np.size(ids) else np.empty(0, np.int64)
+        if removed_ids.size:
+            check_distinct(removed_ids)
+            segments = remove_ids(segments, removed_ids)
+        for codes, new_ids in parts:
             check_ranked_codes(codes, "The codes to add", self.bits, ranking)
-            segments = add_segment(segments, make_segment(codes, choose_ids(segments, codes, ids)))
+            segments = add_segment(segments, make_segment(codes, choose_ids(segments, codes, new_ids)))
         self.commit(segments)
 
     def remove(self, ids: ArrayLike) -> None:
-        """Remove the items with these ``ids``, int64 [m] or one, in one commit; unknown or repeated ids are refused."""
+        """Remove the items with these ``ids``, int64 [m] or one, in one commit.
+
+        Raises:
+            IdError: if an id is unknown or repeated; then nothing is removed.
+        """
         removed_ids = id_row(ids)
-        refuse_repeated(removed_ids)
+        check_distinct(removed_ids)
         self.commit(remove_ids(self.segments, removed_ids))
 
     def commit(self, segments: Sequence[Segment]) -> None:
@@ -132,7 +144,7 @@ class IndexWriter:
         try:
             if self._is_wasteful(new_segments):
                 try:
-                    return self._write_anew(handle, new_segments)
+                    return self._rewrite(handle, new_segments)
                 except OSError:
                     # No space for a second file: the old one can still grow, unless it was replaced already.
                     if self._interrupted:
@@ -181,7 +193,7 @@ class IndexWriter:
         self._interrupted = False
         self._current_handle()
 
-    def _write_anew(self, handle: FileIO, new_segments: Sequence[Segment]) -> None:
+    def _rewrite(self, handle: FileIO, new_segments: Sequence[Segment]) -> None:
         """Write a new file without unused space; readers that have the old one open can still read it."""
         mode = os.fstat(handle.fileno()).st_mode & 0o7777
         new: FileIO | None = None
@@ -231,7 +243,7 @@ class IndexWriter:
                 with replacing(self._target) as temporary:
                     files.write_whole(temporary, head, (), 1, self._arrays, str(self.path)).close()
 
-    def _refuse_other_contents(self, bits: int | None, metadata: Mapping[str, str] | None) -> None:
+    def _check_contents(self, bits: int | None, metadata: Mapping[str, str] | None) -> None:
         if bits is not None and bits != self.bits:
             raise CodesError(f"{self.path} holds codes of {self.bits} bits, but {bits!r} bits were expected.")
         for key, value in (metadata or {}).items():

@@ -1,34 +1,63 @@
 """A network as a graph of OpenVINO: converted from torch once, and run by OpenVINO on CPUs.
 
-OpenVINO and not onnxruntime, by measurement (efficientnet_lite0 with its head, 2 cores of an AMD EPYC, Zen 4, float32,
-beside other work; images a second as a multiple of eager torch, batches of 32, each in its best setting): OpenVINO 1.8
-at 128², 1.9 at 160², 1.9 at 224²; onnxruntime 1.3, 1.3, 1.4; the folded network in torch 0.6 to 1.2. One image of 224²
-alone: 2.6 and 2.1. OpenVINO compiles its kernels for the processor at hand (SSE4.2, AVX2 or AVX-512; measured on the
-last only), has the Apache licence, and converts networks of torch without further packages, where onnxruntime needs
-onnx. It takes 180 MB of disk, onnxruntime and onnx 100 MB.
+OpenVINO was faster than onnxruntime. Measured with efficientnet_lite0 and its head in float32, batches of 32, on two
+cores of an AMD EPYC (Zen 4) under other load, each in its best setting, as images per second relative to eager torch:
+OpenVINO 1.8 at 128², 1.9 at 160², 1.9 at 224²; onnxruntime 1.3, 1.3, 1.4; the folded network in torch 0.6 to 1.2. A
+single image of 224²: 2.6 and 2.1. OpenVINO compiles its kernels for the processor (SSE4.2, AVX2 or AVX-512; measured on
+the last only), has the Apache licence, and converts torch networks without further packages, whereas onnxruntime needs
+onnx. It takes 180 MB of disk; onnxruntime and onnx take 100 MB.
 
-Here, too, several threads with a piece of the batch each beat several threads within each layer; only fewer images than
-threads are computed by all threads together. Pieces of a fixed size run a twentieth faster than those of any size.
+Several threads with a piece of the batch each are faster than several threads within each layer. Only if there are
+fewer images than threads do all threads work on each layer. Pieces of a fixed size run 5 % faster than those of any
+size.
 """
 
+import sys
 import tempfile
+import threading
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from importlib import import_module
 from pathlib import Path
 from queue import SimpleQueue
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from scdh.nets.export.runtime import import_openvino
 from scdh.nets.network import Network, Outputs
 
-PIXELS = 8 * 128 * 128  # that a thread takes at once; more leave the processor's cache
+PIXELS = 8 * 128 * 128  # per piece of a thread; larger pieces do not fit the processor's cache
+_TELEMETRY = "openvino_telemetry"
+_import_lock = threading.Lock()
+
+
+def import_openvino() -> Any:
+    """The module ``openvino``, imported without its telemetry.
+
+    ``import openvino`` by itself sends an event with an id of the user to Google Analytics and writes that id to the
+    home folder, unless the user has opted out. If the package ``openvino_telemetry`` is missing, it does neither, so
+    that package is hidden during the import. If the user's own program has imported OpenVINO before, nothing changes.
+    """
+    with _import_lock:
+        if "openvino" in sys.modules:
+            return import_module("openvino")
+        hidden: dict[str, ModuleType] = {
+            name: sys.modules.pop(name)
+            for name in list(sys.modules)
+            if name == _TELEMETRY or name.startswith(f"{_TELEMETRY}.")
+        }
+        sys.modules[_TELEMETRY] = None  # type: ignore[assignment]  # makes the import of it fail
+        try:
+            return import_module("openvino")
+        finally:
+            del sys.modules[_TELEMETRY]
+            sys.modules.update(hidden)
 
 
 class ExportError(Exception):
@@ -60,8 +89,8 @@ def convert(net: Network, read: Callable[[Outputs], Tensor], size: int) -> Graph
     Raises:
         ExportError: if OpenVINO cannot do what the network does.
     """
-    with _said_as_export_error(), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of tracing: that sizes are taken as fixed, which they are
+    with _as_export_error(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # tracing warns that sizes are treated as constants, which they are
         openvino = import_openvino()
         from openvino.frontend import FrontEndManager
         from openvino.frontend.pytorch.ts_decoder import TorchScriptPythonDecoder
@@ -104,11 +133,11 @@ class ExportedNetwork:
     def __init__(self, graph: Graph, size: int, threads: int) -> None:
         self.size, self.threads = size, threads
         self.piece = max(1, 1 << (PIXELS // (size * size)).bit_length() - 1)
-        with _said_as_export_error():
+        with _as_export_error():
             openvino = import_openvino()
             self._core = openvino.Core()
             self._model = self._core.read_model(graph.structure.tobytes(), openvino.Tensor(graph.weights))
-            self._weights = graph.weights  # the model reads them where they are
+            self._weights = graph.weights  # the model does not copy them
 
     def __call__(self, images: Tensor) -> np.ndarray:
         """uint8 images [B, 3, size, size] → float32 [B, r]."""
@@ -118,7 +147,7 @@ class ExportedNetwork:
         return self._other_pieces.run(pixels)
 
     def alone(self, images: Tensor) -> np.ndarray:
-        """The same, with all threads in each layer: for images that no others are computed beside."""
+        """As ``__call__``, with all threads in each layer: for a few images."""
         return self._single.run(np.ascontiguousarray(images.permute(0, 2, 3, 1).numpy()))
 
     @cached_property
@@ -137,18 +166,17 @@ class ExportedNetwork:
         settings = {
             "INFERENCE_NUM_THREADS": self.threads,
             "NUM_STREAMS": streams,
-            # By default it would compute with 16 bits where the processor can, and one bit of a code in a hundred would
-            # be another one.
+            # By default it computes with 16 bits if the processor can, which changes about 1 % of the bits.
             "INFERENCE_PRECISION_HINT": "f32",
         }
-        with _said_as_export_error():
+        with _as_export_error():
             model = self._model.clone()
             model.reshape([batch, self.size, self.size, 3])
             return _Requests(self._core.compile_model(model, "CPU", settings), streams)
 
 
 class _Requests:
-    """As many requests as may run at once; each has memory of its own."""
+    """The requests that may run at once; each has its own memory."""
 
     def __init__(self, compiled: Any, count: int) -> None:
         self._free: SimpleQueue[Any] = SimpleQueue()
@@ -164,13 +192,13 @@ class _Requests:
 
 
 @contextmanager
-def _said_as_export_error() -> Iterator[None]:
-    """OpenVINO raises nearly anything, with many lines about its own source files."""
+def _as_export_error() -> Iterator[None]:
+    """OpenVINO raises many classes of errors, with many lines about its own source files."""
     try:
         yield
     except (ExportError, MemoryError):
         raise
     except Exception as error:
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-        said = [line for line in lines if not line.startswith(("Exception from", "Check '"))] or lines
-        raise ExportError((said[0] if said else type(error).__name__)[:200].rstrip(".:")) from error
+        useful = [line for line in lines if not line.startswith(("Exception from", "Check '"))] or lines
+        raise ExportError((useful[0] if useful else type(error).__name__)[:200].rstrip(".:")) from error

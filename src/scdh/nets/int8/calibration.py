@@ -16,7 +16,7 @@ from scdh.errors import DataError
 from scdh.nets.folding import fold_batch_norm, norms_after
 from scdh.nets.int8.layers import round_layers, rounded_layers
 from scdh.nets.network import Network
-from scdh.quantisation import NARROWEST, Quantisation
+from scdh.nets.quantisation import NARROWEST, Quantisation
 
 CORRECTED_ON = 32  # images, which go through the network at once
 

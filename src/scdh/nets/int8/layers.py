@@ -19,9 +19,11 @@ from torch import Tensor, nn
 from torch.nn.utils.parametrize import register_parametrization
 
 from scdh.nets.network import Network
-from scdh.quantisation import Quantisation
+from scdh.nets.quantisation import Quantisation
 
-LEVELS, MOST_WEIGHT, MOST_PAIR = 256, 127, 128
+LEVELS = 256
+MOST_WEIGHT = 127
+MOST_PAIR = 128
 
 
 def rounded_layers(net: Network) -> dict[str, nn.Conv2d | nn.Linear]:

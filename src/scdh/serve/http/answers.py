@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,9 +12,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Match
 
-from scdh.serve.refusals import Refusal, invalid
+from scdh.serve.logs import log
+from scdh.serve.request_errors import RequestError, busy, invalid
 
-GONE = 499  # a client that went away, in the log
+DISCONNECTED = 499  # a client that went away, in the log
 REQUEST_ID = "scdh.request_id"  # where the scope of a request has its id
 
 
@@ -41,19 +43,19 @@ def _to_json(content: Any) -> bytes:
     return json.dumps(content, allow_nan=False, separators=(",", ":")).encode("ascii")
 
 
-def error_answer(refusal: Refusal, headers: Mapping[str, str] | None = None) -> Json:
+def error_answer(error: RequestError, headers: Mapping[str, str] | None = None) -> Json:
     """``{"error": {"code", "message"}}``."""
     sent = dict(headers or {})
-    if refusal.retry_after is not None:
-        sent["retry-after"] = str(refusal.retry_after)
-    if refusal.status == 401:
+    if error.retry_after is not None:
+        sent["retry-after"] = str(error.retry_after)
+    if error.status == 401:
         sent["www-authenticate"] = "Bearer"
-    content = {"error": {"code": refusal.code, "message": refusal.message}}
-    return Json(content, refusal.status, headers=sent)
+    content = {"error": {"code": error.code, "message": error.message}}
+    return Json(content, error.status, headers=sent)
 
 
-async def answer_refusal(_: Request, error: Exception) -> Response:
-    assert isinstance(error, Refusal)
+async def answer_request_error(_: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestError)
     return error_answer(error)
 
 
@@ -73,16 +75,20 @@ async def answer_invalid(_: Request, error: Exception) -> Response:
 
 
 async def answer_http(request: Request, error: Exception) -> Response:
-    """What the framework refuses."""
+    """Errors that the framework raises."""
     assert isinstance(error, HTTPException)
-    if isinstance(own := getattr(error, "refusal", None), Refusal):
+    if isinstance(own := getattr(error, "cause", None), RequestError):
         return error_answer(own, error.headers)
-    refusal = {
-        404: Refusal(404, "not_found", "There is no such address; /docs lists those there are."),
-        405: Refusal(405, "method_not_allowed", "This address takes another method; /docs lists them."),
-    }.get(error.status_code) or Refusal(error.status_code, "bad_request", "The body of the request cannot be read.")
-    headers = {"allow": _methods_of(request)} if refusal.status == 405 else error.headers
-    return error_answer(refusal, headers)
+    if isinstance(error.__cause__, OSError):  # no descriptor or no disk space for the files of a form
+        log("the body cannot be stored", logging.ERROR, reason=str(error.__cause__))
+        return error_answer(busy("files"))
+    known = {
+        404: RequestError(404, "not_found", "This path does not exist; see /docs for the available paths."),
+        405: RequestError(405, "method_not_allowed", "This path does not support the method; see /docs."),
+    }
+    unreadable = RequestError(error.status_code, "bad_request", "The request body cannot be read.")
+    headers = {"allow": _methods_of(request)} if error.status_code == 405 else error.headers
+    return error_answer(known.get(error.status_code, unreadable), headers)
 
 
 def _methods_of(request: Request) -> str:
@@ -97,13 +103,13 @@ def _methods_of(request: Request) -> str:
     return ", ".join(shown for method, shown in taken.items() if is_taken(method))
 
 
-async def answer_nobody(_: Request, __: Exception) -> Response:
+async def answer_disconnected(_: Request, __: Exception) -> Response:
     """The client went away in the middle of its request; the status is for the log and the counters alone."""
-    return Response(status_code=GONE)
+    return Response(status_code=DISCONNECTED)
 
 
 async def answer_bug(request: Request, _: Exception) -> Response:
     """Any other error; the guard writes it to the log."""
     request_id = request.scope.get(REQUEST_ID, "")
     message = f"This should not have happened; the log of the service says more under {request_id}."
-    return error_answer(Refusal(500, "internal", message))
+    return error_answer(RequestError(500, "internal", message))

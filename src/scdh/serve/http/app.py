@@ -9,10 +9,10 @@ from starlette.types import ASGIApp
 
 from scdh._version import __version__
 from scdh.serve.http import item_routes, overview_routes, search_routes, state_routes
-from scdh.serve.http.answers import answer_bug, answer_http, answer_invalid, answer_nobody, answer_refusal
+from scdh.serve.http.answers import answer_bug, answer_disconnected, answer_http, answer_invalid, answer_request_error
 from scdh.serve.http.guard import Guard
 from scdh.serve.http.static import page_routes
-from scdh.serve.refusals import Refusal
+from scdh.serve.request_errors import RequestError
 from scdh.serve.service import Service
 
 ABOUT = 'Search by picture, embedding, code or item. Errors are `{"error": {"code", "message"}}`.'
@@ -20,19 +20,19 @@ ABOUT = 'Search by picture, embedding, code or item. Errors are `{"error": {"cod
 
 def create_app(service: Service) -> ASGIApp:
     """The application of a service, which the caller starts and stops."""
-    # The pages that FastAPI offers load scripts of other sites; /docs is our own.
+    # The pages of FastAPI load scripts from other sites; /docs is our own.
     app = FastAPI(title="scdh", version=__version__, description=ABOUT, docs_url=None, redoc_url=None)
-    # An address with a slash too many is not there; a redirect would be made up from the host that the client names.
+    # An address with an extra slash does not exist; a redirect would use the host that the client names.
     app.router.redirect_slashes = False
     app.state.service = service
     reading = (state_routes.router, search_routes.router, item_routes.router, overview_routes.router)
     for router in (*reading, item_routes.writing):
         app.include_router(router)
     app.router.routes.extend(page_routes())
-    app.add_exception_handler(Refusal, answer_refusal)
+    app.add_exception_handler(RequestError, answer_request_error)
     app.add_exception_handler(RequestValidationError, answer_invalid)
     app.add_exception_handler(HTTPException, answer_http)
-    app.add_exception_handler(ClientDisconnect, answer_nobody)
+    app.add_exception_handler(ClientDisconnect, answer_disconnected)
     app.add_exception_handler(Exception, answer_bug)
     guarded: ASGIApp = Guard(app, service)
     if service.settings.origins:

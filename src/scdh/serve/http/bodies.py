@@ -1,4 +1,4 @@
-"""Bodies of requests and answers, with the examples of the OpenAPI document."""
+"""Bodies of requests and answers, with examples for the OpenAPI document."""
 
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
@@ -6,11 +6,13 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from starlette.requests import Request
 
-from scdh.serve.refusals import Refusal, invalid
-from scdh.serve.snapshot import Question, Rank
+from scdh.serve.request_errors import RequestError, invalid
+from scdh.serve.settings import MOST_QUERIES
+from scdh.serve.snapshot import Rank, SearchOptions
 
 DEFAULT_K = 10
 LARGEST_ID = (1 << 63) - 1
+MOST_BRACKETS = 4 * MOST_QUERIES  # lists and objects of a body; an item is an object with two lists
 
 Id = Annotated[int, Field(ge=-LARGEST_ID - 1, le=LARGEST_ID)]
 Name = Annotated[str, Field(max_length=1000)]
@@ -27,17 +29,17 @@ Vector = Annotated[list[Number], Field(min_length=1, max_length=1 << 16, fail_fa
 
 
 class Body(BaseModel):
-    """Unknown keys are refused: a misspelt ``radius`` must not be passed over.
+    """Unknown keys are rejected, so that a misspelt ``radius`` is noticed.
 
     Reading stops at the first mistake (``fail_fast`` for lists): a million of them in one body would take a gigabyte,
-    and seconds in which nobody else is answered.
+    and block all other requests for seconds.
     """
 
     model_config = ConfigDict(extra="forbid")
 
     @model_validator(mode="before")
     @classmethod
-    def _refuse_unknown_keys(cls, given: Any) -> Any:
+    def _reject_unknown_keys(cls, given: Any) -> Any:
         if isinstance(given, dict) and (unknown := next((key for key in given if key not in cls.model_fields), None)):
             raise ValueError(f"it has no field {unknown!r}")
         return given
@@ -50,15 +52,18 @@ class SearchBody(Body):
     labels: Labels = Field([], description="Only items with one of these labels.")
     rank: Rank = Field("bits", description=RANK)
 
-    def question(self, most: int) -> Question:
-        return make_question(self.k, self.radius, self.labels, most, self.rank, has_outputs=self.has_outputs)
+    def options(self, most: int) -> SearchOptions:
+        return make_options(self.k, self.radius, self.labels, most, self.rank, has_outputs=self.has_outputs)
 
 
 class CodesBody(SearchBody):
     has_outputs: ClassVar[bool] = False
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"codes": ["90b1c35e"], "k": 5}]})
     codes: list[Code] = Field(
-        min_length=1, fail_fast=True, description="Packed bits of each query in hexadecimal digits."
+        min_length=1,
+        max_length=MOST_QUERIES,
+        fail_fast=True,
+        description="Packed bits of each query in hexadecimal digits.",
     )
 
 
@@ -67,7 +72,10 @@ class VectorsBody(SearchBody):
         extra="forbid", json_schema_extra={"examples": [{"vectors": [[0.5, -1.0]], "k": 5, "rank": "outputs"}]}
     )
     vectors: list[Vector] = Field(
-        min_length=1, fail_fast=True, description="Embeddings of the width that the model takes."
+        min_length=1,
+        max_length=MOST_QUERIES,
+        fail_fast=True,
+        description="Embeddings of the width that the model takes.",
     )
 
 
@@ -82,7 +90,7 @@ class NewItem(Body):
 
 
 class ItemsBody(Body):
-    items: list[NewItem] = Field(min_length=1, fail_fast=True)
+    items: list[NewItem] = Field(min_length=1, max_length=MOST_QUERIES, fail_fast=True)
 
 
 class Hit(BaseModel):
@@ -179,12 +187,12 @@ class ErrorAnswer(BaseModel):
 
 
 def errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """How a route may refuse, for the document."""
+    """The errors of a route, for the document."""
     words = {
         400: "The request cannot be read",
         401: "No token, or a wrong one",
-        403: "Writing is off",
-        404: "Not there",
+        403: "Changes are off, or the request comes from another web site",
+        404: "Not found",
         408: "The request did not arrive in time",
         409: "The id is taken",
         413: "Too large",
@@ -208,11 +216,24 @@ def json_body(kind: type[Body]) -> dict[str, Any]:
 async def read_json(request: Request, kind: type[Kind]) -> Kind:
     """The body of a request; several times as fast as FastAPI, which makes Python objects of it first."""
     if media_type(request) != "application/json":
-        raise Refusal(415, "unsupported", "Send the body as application/json.")
+        raise RequestError(415, "unsupported", "Send the body as application/json.")
+    body = await request.body()
+    if _count_brackets(body) > MOST_BRACKETS:
+        raise invalid(f"A request may have {MOST_QUERIES} queries or items, and this one has more lists and objects.")
     try:
-        return kind.model_validate_json(await request.body())
+        return kind.model_validate_json(body)
     except ValidationError as error:
         raise RequestValidationError(error.errors(include_url=False, include_context=False)) from None
+
+
+def _count_brackets(body: bytes) -> int:
+    """The number of lists and objects, before any is made: a million of them would take a second."""
+    count = body.count(b"[") + body.count(b"{")
+    if count <= MOST_BRACKETS:
+        return count
+    # Names may have brackets, too.
+    outside_strings = b"".join(body.replace(b"\\\\", b"").replace(b'\\"', b"").split(b'"')[::2])
+    return outside_strings.count(b"[") + outside_strings.count(b"{")
 
 
 def media_type(request: Request) -> str:
@@ -220,23 +241,23 @@ def media_type(request: Request) -> str:
     return request.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
-def refuse_unknown_parameters(request: Request) -> None:
-    """A dependency of routes: a misspelt parameter of the address must not be passed over either."""
+def reject_unknown_parameters(request: Request) -> None:
+    """A dependency of routes: unknown parameters of the address are rejected like unknown keys."""
     known = sorted(field.alias for field in request.scope["route"].dependant.query_params)
     unknown = next((name for name in request.query_params if name not in known), None)
     if unknown is not None:
-        there = f"there are {', '.join(known[:-1])} and {known[-1]}" if known else "settings belong into the body"
-        raise invalid(f"There is no parameter {unknown!r} here; {there}.")
+        there = f"known are {', '.join(known)}" if known else "settings belong into the body"
+        raise invalid(f"Unknown parameter {unknown!r}; {there}.")
 
 
-def make_question(
+def make_options(
     k: int | None, radius: int | None, labels: list[str], most: int, rank: Rank = "bits", *, has_outputs: bool = True
-) -> Question:
-    """What is asked; without k, ten hits, or as many as are allowed within the radius."""
+) -> SearchOptions:
+    """The options of a search; without k, ten hits, or the most that are allowed within the radius."""
     if rank == "outputs" and not has_outputs:
-        raise invalid("Only pictures and vectors have outputs to rank by; of codes and items the bits alone are known.")
+        raise invalid("Only pictures and vectors have outputs to rank by; for codes and items only the bits are known.")
     if rank == "outputs" and radius is not None:
         raise invalid("A radius counts bits, so it cannot be given with 'rank' as 'outputs'.")
     if k is not None and k > most:
         raise invalid(f"k may be at most {most}, got {k}.")
-    return Question(k or (DEFAULT_K if radius is None else most), radius, tuple(sorted(set(labels))), rank)
+    return SearchOptions(k or (DEFAULT_K if radius is None else most), radius, tuple(sorted(set(labels))), rank)

@@ -1,4 +1,4 @@
-"""Items: what is known of one, its picture, those like it; adding and removing with a token."""
+"""Items: their names, labels and pictures, similar items; adding and removing with a token."""
 
 import hashlib
 import hmac
@@ -26,12 +26,12 @@ from scdh.serve.http.bodies import (
     RemovedItem,
     SearchAnswer,
     errors,
-    make_question,
+    make_options,
     media_type,
     read_json,
 )
 from scdh.serve.http.search_routes import KNOWN_ONLY, K, LabelFilter, Radius, RankBy
-from scdh.serve.refusals import Refusal, invalid
+from scdh.serve.request_errors import RequestError, invalid
 from scdh.serve.service import Service
 
 router = APIRouter(prefix="/v1/items", tags=["items"])
@@ -57,8 +57,8 @@ async def similar(
 ) -> Response:
     """The items nearest to an item, without itself."""
     service: Service = request.app.state.service
-    question = make_question(k, radius, label, service.settings.limits.hits, rank, has_outputs=False)
-    return await search_answer(await service.search_item(item_id, question))
+    options = make_options(k, radius, label, service.settings.limits.hits, rank, has_outputs=False)
+    return await search_answer(await service.search_item(item_id, options))
 
 
 @router.get(
@@ -77,7 +77,7 @@ async def thumbnail(request: Request, item_id: ItemId) -> Response:
 
 
 class WriteRoute(APIRoute):
-    """The token is checked before the body is read: strangers cannot make the service read uploads."""
+    """The token is checked before the body is read, so only clients with a token can make the service read uploads."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handle = super().get_route_handler()
@@ -90,13 +90,13 @@ class WriteRoute(APIRoute):
 
 
 def check_token(token: str | None, header: str) -> None:
-    """Refusal unless the header ``Authorization`` has the token; takes as long for any wrong one."""
+    """RequestError unless the header ``Authorization`` has the token; takes as long for any wrong one."""
     if token is None:
-        raise Refusal(403, "read_only", "This service takes no changes, as it was started without a token.")
+        raise RequestError(403, "read_only", "This service takes no changes, as it was started without a token.")
     kind, _, given = header.partition(" ")
     digests = [hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest() for text in (given.strip(), token)]
     if not hmac.compare_digest(*digests) or kind.lower() != "bearer":
-        raise Refusal(401, "unauthorized", "Changes need the header 'Authorization: Bearer' with the right token.")
+        raise RequestError(401, "unauthorized", "Changes need the header 'Authorization: Bearer' with the right token.")
 
 
 writing = APIRouter(
@@ -142,7 +142,7 @@ async def add_items(request: Request) -> Json:
     elif kind == "application/json":
         addition = await _of_json(service, request)
     else:
-        raise Refusal(415, "unsupported", "Send images as multipart/form-data, or codes as application/json.")
+        raise RequestError(415, "unsupported", "Send images as multipart/form-data, or codes as application/json.")
     return Json({"items": await service.add(addition)}, 201)
 
 
@@ -173,8 +173,6 @@ async def _of_form(service: Service, request: Request) -> Addition:
 
 async def _of_json(service: Service, request: Request) -> Addition:
     items = (await read_json(request, ItemsBody)).items
-    if len(items) > service.settings.limits.queries:
-        raise invalid(f"A request may have {service.settings.limits.queries} items, got {len(items)}.")
     codes = [one.code for one in items if one.code is not None]
     vectors = [one.vector for one in items if one.vector is not None]
     if len(codes) + len(vectors) != len(items) or (codes and vectors):

@@ -57,7 +57,7 @@ async def collection_map(request: Request) -> Response:
     if not hasattr(request.app.state, _MAPS):
         setattr(request.app.state, _MAPS, Maps())
     maps: Maps = getattr(request.app.state, _MAPS)
-    with service.index_errors_told():
+    with service.hiding_index_errors():
         content = await maps.of(service.collection.now)
     headers = {"etag": f'"{hashlib.sha256(content).hexdigest()[:16]}"', "cache-control": "no-cache"}
     if request.headers.get("if-none-match") == headers["etag"]:
@@ -73,7 +73,7 @@ async def sample(
 ) -> Json:
     """Items from anywhere in the collection, to begin a search with."""
     service: Service = request.app.state.service
-    with service.index_errors_told():
+    with service.hiding_index_errors():
         return Json({"items": await asyncio.to_thread(some_items, service.collection.now, k, label)})
 
 
@@ -84,5 +84,5 @@ async def item_codes(
 ) -> Json:
     """The codes of items; those that are not there are left out."""
     service: Service = request.app.state.service
-    with service.index_errors_told():
+    with service.hiding_index_errors():
         return Json({"items": await asyncio.to_thread(codes_of, service.collection.now, id)})

@@ -14,15 +14,14 @@ from scdh.serve.http.bodies import (
     VectorsBody,
     errors,
     json_body,
-    make_question,
+    make_options,
     read_json,
-    refuse_unknown_parameters,
+    reject_unknown_parameters,
 )
-from scdh.serve.refusals import invalid
 from scdh.serve.service import Service
 from scdh.serve.snapshot import Rank
 
-KNOWN_ONLY = [Depends(refuse_unknown_parameters)]
+KNOWN_ONLY = [Depends(reject_unknown_parameters)]
 router = APIRouter(prefix="/v1/search", tags=["search"], dependencies=KNOWN_ONLY)
 
 K = Annotated[int | None, Query(ge=1, description="Most hits of a query (10, or all within the radius).")]
@@ -42,8 +41,8 @@ async def search_image(
 ) -> Response:
     """The items nearest to each picture. A model of images is needed."""
     service: Service = request.app.state.service
-    question = make_question(k, radius, label, service.settings.limits.hits, rank)
-    return await search_answer(await service.search_images([upload.file for upload in image], question))
+    options = make_options(k, radius, label, service.settings.limits.hits, rank)
+    return await search_answer(await service.search_images([upload.file for upload in image], options))
 
 
 @router.post(
@@ -56,8 +55,7 @@ async def search_vector(request: Request) -> Response:
     """The items nearest to each embedding. A model of embeddings is needed."""
     service: Service = request.app.state.service
     body = await read_json(request, VectorsBody)
-    _check_count(service, len(body.vectors))
-    return await search_answer(await service.search_vectors(body.vectors, body.question(service.settings.limits.hits)))
+    return await search_answer(await service.search_vectors(body.vectors, body.options(service.settings.limits.hits)))
 
 
 @router.post(
@@ -67,10 +65,4 @@ async def search_code(request: Request) -> Response:
     """The items nearest to each code."""
     service: Service = request.app.state.service
     body = await read_json(request, CodesBody)
-    _check_count(service, len(body.codes))
-    return await search_answer(await service.search_codes(body.codes, body.question(service.settings.limits.hits)))
-
-
-def _check_count(service: Service, count: int) -> None:
-    if count > service.settings.limits.queries:
-        raise invalid(f"A request may have {service.settings.limits.queries} queries, got {count}.")
+    return await search_answer(await service.search_codes(body.codes, body.options(service.settings.limits.hits)))

@@ -5,7 +5,7 @@ from starlette.responses import Response
 
 from scdh.serve.http.answers import Json
 from scdh.serve.http.bodies import Info, Status, errors
-from scdh.serve.refusals import starting, stopping
+from scdh.serve.request_errors import starting, stopping
 from scdh.serve.service import Service
 
 router = APIRouter(tags=["state"])

@@ -42,7 +42,7 @@ async function request(address, options = {}) {
     throw unreadable(answer.status);
   }
   if (!answer.ok) {
-    const { code = "error", message = "The service refused this." } = content?.error ?? {};
+    const { code = "error", message = "The service rejected this." } = content?.error ?? {};
     throw new ServiceError(code, message, answer.status);
   }
   return content;

@@ -173,7 +173,7 @@ async function showFound(found, focus, signal, again, isByOutputs = false) {
   const shown = shownDistances(hits, results.isByBits ? meaning : `By ${info.model.ranking}`);
   results.showItems(hits, state, shown);
   const range = [...new Set([shown.at(0)?.number, shown.at(-1)?.number])].join(" to ");
-  const isBelated = state.rank === "outputs" && !isByOutputs; // an address that was shared, or loaded anew
+  const isBelated = state.rank === "outputs" && !isByOutputs; // an address that was shared, or reloaded
   const within = [
     state.radius === null ? "" : `within ${count(state.radius, "bit")}`,
     !results.isByBits ? `by ${info.model.ranking}${state.code !== null && !isByOutputs ? ", from the code alone" : ""}`
@@ -264,8 +264,8 @@ async function loadInfo(signal) {
   if (!takesPictures()) askForEmbeddings();
 }
 
-// What was given is no picture, or no picture is wanted.
-function refusePicture(message) {
+// The file is not a picture, or this model does not take pictures.
+function rejectPicture(message) {
   const error = takesPictures()
     ? new ServiceError("bad_image", message)
     : new ServiceError("not_pictures", "This collection is searched with embeddings or codes.");
@@ -273,7 +273,7 @@ function refusePicture(message) {
 }
 
 function listen() {
-  listenForPictures({ isEnabled: takesPictures, onPicture: searchPicture, onText: searchText, onRefused: refusePicture });
+  listenForPictures({ isEnabled: takesPictures, onPicture: searchPicture, onText: searchText, onRejected: rejectPicture });
   byId("code-form").addEventListener("submit", (event) => {
     event.preventDefault();
     byId("code-error").textContent = searchText(byId("code-text").value);

@@ -36,7 +36,7 @@ export function strip(code, bits, other = null) {
   );
 }
 
-// The bits as a square, where there is no picture.
+// The bits as a square, for items without a picture.
 export function tile(code, bits) {
   const values = bitsOf(code, bits);
   const side = Math.ceil(Math.sqrt(bits));

@@ -1,4 +1,4 @@
-// Parts of the page. Names and labels come from strangers: they are only ever set as text.
+// Parts of the page. Names and labels are untrusted: they are only ever set as text.
 
 export function byId(id) {
   return document.getElementById(id);

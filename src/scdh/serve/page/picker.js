@@ -4,12 +4,12 @@ import { byId } from "./elements.js";
 // A phone opens its own camera through the file input; elsewhere a dialog shows the camera's picture.
 const hasOwnCamera = () => matchMedia("(pointer: coarse)").matches;
 
-// Calls onPicture(file), onText(text) for pasted text, onRefused(sentence) for what is no picture or while not isEnabled().
-export function listenForPictures({ isEnabled, onPicture, onText, onRefused }) {
+// Calls onPicture(file), onText(text) for pasted text, onRejected(sentence) for other files or while not isEnabled().
+export function listenForPictures({ isEnabled, onPicture, onText, onRejected }) {
   const take = (files) => {
     const picture = isEnabled() && [...files].find((file) => file.type.startsWith("image/"));
     if (picture) onPicture(picture);
-    else onRefused("Only picture files can be searched with.");
+    else onRejected("Only picture files can be searched with.");
   };
   for (const id of ["file", "camera"]) {
     byId(id).addEventListener("change", (event) => {
@@ -19,7 +19,7 @@ export function listenForPictures({ isEnabled, onPicture, onText, onRefused }) {
   }
   byId("choose").addEventListener("click", () => byId("file").click());
   listenForCamera(onPicture);
-  listenForDrops(isEnabled, take, onRefused);
+  listenForDrops(isEnabled, take, onRejected);
   document.addEventListener("paste", (event) => {
     const isTyping = event.target.closest?.("input, textarea");
     const text = event.clipboardData.getData("text/plain").trim(); // cells of a spreadsheet come as a picture, too
@@ -32,7 +32,7 @@ export function listenForPictures({ isEnabled, onPicture, onText, onRefused }) {
   });
 }
 
-function listenForDrops(isEnabled, take, onRefused) {
+function listenForDrops(isEnabled, take, onRejected) {
   const cover = byId("drop-here");
   let depth = 0; // dragenter and dragleave come for every element on the way
   const hasFiles = (event) => event.dataTransfer?.types.includes("Files") && isEnabled();
@@ -51,7 +51,7 @@ function listenForDrops(isEnabled, take, onRefused) {
     depth = 0;
     cover.hidden = true;
     if (event.dataTransfer.files.length) take(event.dataTransfer.files);
-    else onRefused("Drop a picture file; a picture of another web page has to be saved first.");
+    else onRejected("Drop a picture file; a picture of another web page has to be saved first.");
   });
 }
 

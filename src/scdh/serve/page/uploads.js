@@ -5,7 +5,7 @@ const searches = new Map();
 let number = 0;
 
 // A name for an upload that the history can keep; search(question, signal) asks with it again. After the page was loaded
-// anew the name means nothing, and must not mean a later upload.
+// again the name means nothing, and must not mean a later upload.
 export function keepUpload(search) {
   number += 1;
   const name = `${performance.timeOrigin} ${number}`;

@@ -1,0 +1,140 @@
+"""The scales of a reproduction: which data stand for the paper's, with which network, methods, lengths and seeds.
+
+A scale is a TOML file. Its roles are ``single`` (the paper's CIFAR-10), ``multi`` (NUS-WIDE) and ``many`` (ImageNet).
+From a scale follow the studies: comparisons of methods, and of one method with several values of a setting.
+"""
+
+import tomllib
+from collections.abc import Iterator, Mapping
+from importlib import resources
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from scdh.config import one_sentence
+from scdh.errors import ConfigError, unknown_name
+from scdh.experiments.compare.grid import Grid
+
+SCALES = ("quick", "cpu", "full")
+ROLES = ("single", "multi", "many")
+
+
+class _Table(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Role(_Table):
+    """The data and the network that stand for one data set of the paper.
+
+    ``network`` is the paper's network that results are shown next to. ``needs`` is "path" or "root" if the user gives
+    the data, as ``data.source`` or ``data.root``, and "clusters" for data that are made up (:mod:`.made_up`).
+    """
+
+    title: str
+    stands_for: str
+    is_same: bool = Field(description="whether these are the paper's data, so that differences may be shown")
+    network: str = "AlexNet"
+    needs: Literal["", "path", "root", "clusters"] = ""
+    needs_packages: tuple[str, ...] = ()
+    preset: str | None = None
+    methods: tuple[str, ...]
+    bits: tuple[int, ...]
+    settings: dict[str, Any] = {}
+    method_settings: dict[str, dict[str, Any]] = {}
+    semi_methods: tuple[str, ...] = ()
+    semi_settings: dict[str, Any] = {}
+
+
+class Scale(_Table):
+    """One scale.
+
+    ``run_seconds`` is the expected time of a run, for a plan before any run was measured. ``trials``: find the learning
+    rate of each method by trials. ``sensitivity``: setting of SCDH → values; ``warm_up``: norms s, where 0 is a random
+    start. Both use ``longest`` bits.
+    """
+
+    name: str
+    about: str
+    seeds: tuple[int, ...]
+    trials: bool = False
+    run_seconds: float
+    longest: int = 48
+    sensitivity: dict[str, tuple[float, ...]] = {}
+    warm_up: tuple[float, ...] = ()
+    warm_up_epochs: int = 5
+    roles: dict[Literal["single", "multi", "many"], Role]
+
+
+class Study:
+    """One comparison of a reproduction: the methods of ``grid`` on the data of ``role``."""
+
+    def __init__(self, name: str, role: Role, grid: Grid) -> None:
+        self.name, self.role, self.grid = name, role, grid
+
+    @property
+    def group(self) -> str:
+        """The name without the value that it tries."""
+        return self.name.partition("=")[0]
+
+    @property
+    def value(self) -> float:
+        """The value that it tries."""
+        return float(self.name.partition("=")[2])
+
+
+def load_scale(name: str) -> Scale:
+    """A scale of the package by name, or of a TOML file by path."""
+    if name not in SCALES and not Path(name).is_file():
+        raise ConfigError(unknown_name("scale", name, SCALES))
+    place = resources.files("scdh.experiments.reproduce") / "scales" / f"{name}.toml" if name in SCALES else Path(name)
+    try:
+        return Scale.model_validate(tomllib.loads(place.read_text("utf-8")))
+    except ValidationError as error:
+        raise ConfigError(one_sentence(error, Scale)) from None
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"The scale {name!r} is not valid TOML: {error}.") from None
+
+
+def all_studies(scale: Scale, places: Mapping[str, str], seeds: tuple[int, ...] | None = None) -> list[Study]:
+    """The studies of a scale whose data are there.
+
+    Args:
+        scale: the scale.
+        places: role → path, for roles whose data the user gives.
+        seeds: other seeds than those of the scale.
+    """
+    return list(_studies(scale, places, seeds or scale.seeds))
+
+
+def _studies(scale: Scale, places: Mapping[str, str], seeds: tuple[int, ...]) -> Iterator[Study]:
+    for name, role in scale.roles.items():
+        if role.needs and name not in places:
+            continue
+        given = {"data.root" if role.needs == "root" else "data.source": places[name]} if role.needs else {}
+        settings = {**role.settings, **given}
+
+        def study(
+            title: str,
+            methods: tuple[str, ...],
+            bits: tuple[int, ...],
+            more: Mapping[str, Any],
+            role: Role = role,
+            settings: Mapping[str, Any] = settings,
+        ) -> Study:
+            own = {method: role.method_settings[method] for method in methods if method in role.method_settings}
+            grid = Grid(methods, bits, seeds, role.preset, None, {**settings, **more}, own)
+            return Study(title, role, grid)
+
+        yield study(name, role.methods, role.bits, {})
+        if role.semi_methods:
+            yield study(f"semi-{name}", role.semi_methods, role.bits, role.semi_settings)
+        if name == "single":
+            for key, values in scale.sensitivity.items():
+                for value in values:
+                    yield study(f"{key}={value:g}", ("scdh",), (scale.longest,), {f"method.{key}": value})
+        if name == "many":
+            for norm in scale.warm_up:
+                epochs = scale.warm_up_epochs if norm else 0
+                warm_up = {"method.warm_up_epochs": epochs} | ({"method.warm_up_norm": norm} if norm else {})
+                yield study(f"warm-up={norm:g}", ("scdh",), (scale.longest,), warm_up)

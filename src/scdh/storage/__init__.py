@@ -1,0 +1,1 @@
+"""Files on disk: atomic and durable writing, checksums, JSON, tensors, private folders."""

@@ -1,0 +1,141 @@
+"""The front door: from labelled data of any kind to a model, in one call."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+from scdh.config import RunConfig, load_config
+from scdh.data.arrays.given import IN_MEMORY, given_source
+from scdh.data.source import Source
+from scdh.errors import ConfigError
+from scdh.model.hasher import Hasher
+from scdh.nets.device import on_device
+from scdh.runs.folder import RunFolder
+from scdh.training.plan import plan_run
+from scdh.training.run import run_plan
+
+# Settings that `scdh train` has an option for; their short names are the same here.
+SHORT_NAMES = {
+    **{
+        name: f"data.{name}"
+        for name in (
+            "root",
+            "image_column",
+            "vector_column",
+            "label_column",
+            "label_separator",
+            "id_column",
+            "on_bad_image",
+        )
+    },
+    "seed": "seed",
+    "epochs": "train.epochs",
+}
+
+
+def train(
+    data: Any,
+    bits: int = 32,
+    method: str = "scdh",
+    out: str | Path | None = None,
+    *,
+    labels: Any = None,
+    trials: bool = True,
+    refit: bool = False,
+    resume: bool = False,
+    feature_cache: str | Path | None = None,
+    device: str | None = None,
+    quiet: bool = False,
+    **settings: Any,
+) -> Hasher:
+    """Learn codes from labelled images or embeddings; ``scdh train`` with the same arguments gives the same weights.
+
+    Settings that are not given suit the data, and learning rate, epochs and α are found by short runs on validation
+    rows (docs/defaults.md). ``model.config`` has all of them.
+
+    Args:
+        data: everything that ``--data`` accepts: a folder of images, a .parquet, .csv, .npy or .npz file,
+            "hf:owner/name", or a name of ``scdh datasets``. Or data in memory: embeddings, float [n, d]; images, uint8
+            [n, H, W] or [n, H, W, C]; a list of image paths, bytes of image files, PIL images or arrays; or a
+            :class:`scdh.data.Source`.
+        bits: length of the codes.
+        method: name of ``scdh methods``.
+        out: run folder that receives settings, split, logs, checkpoints and model; None: nothing is written.
+        labels: of data in memory: a number or a name per item, 0/1 [n, C], or a list of labels per item; −1, None or ""
+            is no label. Of an .npy file: the path of the .npy file with its labels.
+        trials: whether settings may be found by short runs.
+        refit: with the settings found, train on the validation rows too.
+        resume: continue the run in ``out``; the other arguments are those it was started with, or more ``epochs``.
+        feature_cache: folder that keeps a frozen network's features for other runs.
+        device: "cpu", "cuda", "cuda:1" … or "mps"; None: a GPU if there is one.
+        quiet: no progress bars and no line per epoch.
+        settings: any other setting, with ``__`` for the dot: ``net__hidden=[256]``, ``train__batch_size=32``,
+            ``method__alpha=0.3``. The options of ``scdh train`` have their short names: ``seed``, ``epochs``, ``root``,
+            ``label_column`` and so on.
+
+    Returns:
+        The model: ``model.encode(items)`` gives codes.
+
+    Raises:
+        ConfigError: a setting is unknown or out of range.
+        DataError: the data cannot be read, or do not suit the method.
+        TrainingError: ``out`` holds another run, or training diverged.
+
+    >>> import numpy as np
+    >>> X, y = np.random.default_rng(0).normal(size=(60, 8)), np.arange(60) % 3
+    >>> model = train(X, bits=16, labels=y, epochs=2, quiet=True)
+    >>> len(model.encode(X[:5]))
+    5
+    """
+    given = {"method.bits": bits, "method.name": method, **_dotted(settings)}
+    source = None
+    if isinstance(data, str | os.PathLike):
+        given["data.source"] = os.fspath(data)
+        if labels is not None:
+            if not isinstance(labels, str | os.PathLike):
+                raise ConfigError("labels of data on disk are the path of an .npy file, not values.")
+            given["data.labels"] = os.fspath(labels)
+    else:
+        source = given_source(data, labels)
+        given["data.source"] = IN_MEMORY
+    return train_config(
+        load_config(overrides=given),
+        out,
+        source=source,
+        trials=trials,
+        refit=refit,
+        resume=resume,
+        feature_cache=feature_cache,
+        device=device,
+        quiet=quiet,
+    )
+
+
+def train_config(
+    config: RunConfig,
+    out: str | Path | None = None,
+    *,
+    source: Source | None = None,
+    trials: bool = True,
+    refit: bool = False,
+    resume: bool = False,
+    feature_cache: str | Path | None = None,
+    device: str | None = None,
+    quiet: bool = False,
+) -> Hasher:
+    """As :func:`train`, with the settings of a config; ``source`` is its data, if they are already open."""
+    folder = None if out is None else Path(out)
+    if folder is None and resume:
+        raise ConfigError("resume=True needs the folder of the run.")
+    with on_device(device):
+        if folder is not None:
+            RunFolder(folder).check_idle()
+            RunFolder(folder).reject_earlier_run(resume=resume)
+        plan = plan_run(config, resumed=folder if resume else None, trials=trials, refit=refit, source=source)
+        cache = None if feature_cache is None else Path(feature_cache)
+        return run_plan(plan, folder, resume=resume, feature_cache=cache, quiet=quiet)
+
+
+def _dotted(settings: dict[str, Any]) -> dict[str, Any]:
+    """Keyword arguments as settings by dotted key."""
+    return {SHORT_NAMES.get(name, name.replace("__", ".", 1)): value for name, value in settings.items()}

@@ -1,0 +1,106 @@
+"""`scdh export`: each format read back, by its library or by its documentation; and imports of packed codes."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from scdh import Codes, HammingIndex
+from scdh.data.name_files import save_named_codes
+from scdh.data.row_names import RowNames
+from scdh.errors import CodesError
+from tests.cli.commands import must, run, run_json
+
+BITS, IDS = 13, [4, 9, 2]
+
+
+@pytest.fixture
+def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Codes:
+    monkeypatch.chdir(tmp_path)
+    codes = Codes.from_signs(np.random.default_rng(0).normal(size=(3, BITS)), ids=IDS)
+    names = RowNames(np.array(IDS), ["a.jpg", "b\udce9.jpg", "c.jpg"], np.array([1, -1, 0]), ["pear", "fig"])
+    save_named_codes(tmp_path / "x.codes", codes, names)
+    must("index x.codes --out x.index")
+    return codes[[2, 0, 1]]  # in ascending order of id
+
+
+def lines(path: str) -> list[dict]:
+    return [json.loads(line) for line in Path(path).read_text().splitlines()]
+
+
+@pytest.mark.parametrize("kind", ["parquet", "arrow"])
+def test_a_table_has_ids_codes_names_and_labels(made, kind):
+    about = run_json(f"export x.index --to {kind} --out x.{kind} --json")
+    assert (about["items"], about["bits"]) == (3, BITS)
+    if kind == "parquet":
+        from pyarrow.parquet import read_table
+
+        table = read_table("x.parquet")
+    else:
+        import pyarrow as pa
+
+        table = pa.ipc.open_file("x.arrow").read_all()
+    assert table["id"].to_pylist() == [2, 4, 9]
+    assert table["name"].to_pylist() == ["c.jpg", "a.jpg", "b\ufffd.jpg"]
+    assert table["labels"].to_pylist() == [["pear"], ["fig"], []]
+    assert np.array_equal(np.array(table["code"].to_pylist(), np.uint8), made.packed)
+    assert table.schema.metadata[b"bits"] == b"13"
+
+
+def test_npy_goes_out_and_in(made):
+    must("export x.codes --to npy --out x.npy")
+    assert np.array_equal(np.load("x.npy"), made.packed)
+    must("index x.npy --out again.index")
+    again = HammingIndex.load("again.index")
+    assert again.bits == 16
+    assert np.array_equal(again.codes.packed, made.packed)
+    assert "--replace" in run("export x.codes --to npy --out x.npy")[2]
+
+
+def test_faiss_finds_what_the_index_finds(made):
+    faiss = pytest.importorskip("faiss")
+    must("export x.index --to faiss --out x.faiss")
+    rival = faiss.read_index_binary("x.faiss")
+    hits = HammingIndex.load("x.index").search(made, 3)
+    distances, ids = rival.search(np.ascontiguousarray(made.packed), 3)
+    assert np.array_equal(distances, hits.distances)
+    assert ids[:, 0].tolist() == hits.ids[:, 0].tolist() == [2, 4, 9]
+
+
+def test_bulk_files_have_the_documented_form(made):
+    for kind in ("elasticsearch", "opensearch", "vespa"):
+        must(f"export x.index --to {kind} --out {kind}.ndjson")
+    actions, documents = lines("elasticsearch.ndjson")[::2], lines("elasticsearch.ndjson")[1::2]
+    assert [one["index"]["_id"] for one in actions] == ["2", "4", "9"]
+    assert [bytes.fromhex(one["code"]) for one in documents] == [row.tobytes() for row in made.packed]
+    assert documents[0]["name"] == "c.jpg"
+    assert documents[0]["labels"] == ["pear"]
+    assert [one["code"] for one in lines("opensearch.ndjson")[1::2]] == made.packed.view(np.int8).tolist()
+    put = lines("vespa.ndjson")[0]
+    assert put["put"] == "id:scdh:item::2"
+    assert put["fields"]["code"]["values"] == made.packed.view(np.int8)[0].tolist()
+
+
+def test_hashes_of_other_programs_are_imported(made):
+    Path("hashes.txt").write_text("ffd8001122334455 photos/a b.jpg\n0000000000000000\n")
+    must("index hashes.txt --out hashes.index")
+    index = HammingIndex.load("hashes.index")
+    assert index.codes.packed[0].tobytes().hex() == "ffd8001122334455"
+    names = RowNames.load("hashes.index")
+    assert names is not None
+    assert list(names.names) == ["photos/a b.jpg", ""]
+
+
+def test_packed_rows_are_taken_as_they_are():
+    ubinary = np.packbits(np.random.default_rng(0).normal(size=(5, 1024)) > 0, axis=1)
+    assert Codes.from_packed(ubinary).bits == 1024
+    assert Codes.from_packed(["80", "01"], ids=[5, 6]).unpack().tolist() == [[1, *[0] * 7], [*[0] * 7, 1]]
+    for rows, message in (
+        (ubinary.view(np.int8), "int8 rows are ambiguous"),
+        (ubinary.astype(np.int64), r"must be uint8 \[n, bytes\], got int64"),
+        (["ff", "f"], "hexadecimal digits of one even length"),
+        (["fg"], "hexadecimal digits of one even length"),
+    ):
+        with pytest.raises(CodesError, match=message):
+            Codes.from_packed(rows)

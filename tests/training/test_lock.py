@@ -1,0 +1,64 @@
+"""Two processes never train in one folder: the second one ends with one sentence, and a kill frees the folder."""
+
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+import scdh
+from scdh.errors import TrainingError
+from scdh.runs.folder import RunFolder
+from tests.cli.commands import must, run
+
+HOLD = """
+import sys, time
+from scdh.runs.folder import RunFolder
+with RunFolder(sys.argv[1]).held():
+    print("held", flush=True)
+    time.sleep(600)
+"""
+
+
+@pytest.fixture
+def holder(tmp_path):
+    process = subprocess.Popen([sys.executable, "-c", HOLD, str(tmp_path / "run")], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "held\n"
+    yield process
+    process.kill()
+    process.wait()
+
+
+def test_the_second_process_ends_with_one_sentence_until_the_first_is_killed(holder, tmp_path):
+    options = "--preset demo-digits --epochs 1"
+    for more in ("", " --resume"):
+        code, out, err = run(f"train {options} --out {tmp_path}/run{more}")
+        assert (code, out) == (2, "")
+        assert err.count("\n") == 1
+        assert "Another process is training in" in err
+    with pytest.raises(TrainingError, match="Another process is training"):
+        scdh.train(np.eye(8), labels=[0, 1] * 4, out=tmp_path / "run", quiet=True)
+    assert {path.name for path in (tmp_path / "run").iterdir()} == {".running"}
+    holder.send_signal(signal.SIGKILL)
+    holder.wait()
+    must(f"train {options} --out {tmp_path}/run")
+    RunFolder(tmp_path / "run").check_idle()
+
+
+@pytest.mark.slow
+def test_of_two_runs_that_start_together_in_a_new_folder_one_trains(tmp_path):
+    command = [sys.executable, "-m", "scdh", "train", "--preset", "demo-digits", "--epochs", "20"]
+    command += ["--out", str(tmp_path / "run")]
+    both = []
+    for _ in range(2):
+        both.append(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
+        time.sleep(0.5)
+    results = [(process.communicate(), process.returncode) for process in both]
+    assert sorted(code for _, code in results) == [0, 2]
+    (_, error), _ = next(result for result in results if result[1] == 2)
+    assert "Another process is training in" in error or "already holds a run" in error
+    log = (tmp_path / "run/log.csv").read_text().splitlines()
+    assert [int(line.split(",")[0]) for line in log[1:]] == list(range(1, 21))
