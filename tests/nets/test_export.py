@@ -1,6 +1,7 @@
 """Networks exported to OpenVINO: the codes of torch, a private cache folder, and torch if anything goes wrong."""
 
 import os
+import signal
 import subprocess
 import sys
 import warnings
@@ -22,7 +23,7 @@ from scdh.nets.export import cache
 from scdh.nets.export.agreement import differing_bits, trial_images
 from scdh.nets.export.graph import ExportedNetwork, ExportError, Graph, convert
 from scdh.nets.heads import HashHead
-from tests.damage import flipped
+from tests.damage import flipped, in_child
 
 # Not importorskip, which would import it with its telemetry.
 pytestmark = pytest.mark.skipif(bool(missing_packages("openvino")), reason="openvino is not installed")
@@ -162,6 +163,21 @@ def test_exporting_leaves_the_network_as_it_was() -> None:
     assert hasher._engines.exported(hasher, "openvino") is not None
     assert hasher.network.training
     assert all(torch.equal(tensor, state[key]) for key, tensor in hasher.network.state_dict().items())
+
+
+def test_signals_are_handled_after_networks_were_freed() -> None:
+    """Each OpenVINO core replaces the stack of signal handlers; freeing several left a freed one (see ``_core``)."""
+    hashers = [build(seed=seed) for seed in range(3)]
+    for hasher in hashers:
+        hasher.encode(pictures(2), engine="openvino")
+    while hashers:
+        hashers.pop(0)
+
+    def signalled() -> None:
+        signal.signal(signal.SIGUSR1, lambda *_: None)
+        os.kill(os.getpid(), signal.SIGUSR1)
+
+    assert in_child(signalled) == 0
 
 
 RECORDER = """

@@ -19,7 +19,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from importlib import import_module
 from pathlib import Path
 from queue import SimpleQueue
@@ -58,6 +58,17 @@ def import_openvino() -> Any:
         finally:
             del sys.modules[_TELEMETRY]
             sys.modules.update(hidden)
+
+
+@cache
+def _core() -> Any:
+    """The one OpenVINO core of the process, which is never freed.
+
+    A core replaces the stack on which the thread's signal handlers run, and frees that stack when it is freed itself. If
+    two cores are freed in the order in which they were made, the thread is left with a freed stack, and the next signal
+    that Python handles (Ctrl-C, the end of a loader's process) is a segmentation fault.
+    """
+    return import_openvino().Core()
 
 
 class ExportError(Exception):
@@ -134,9 +145,7 @@ class ExportedNetwork:
         self.size, self.threads = size, threads
         self.piece = max(1, 1 << (PIXELS // (size * size)).bit_length() - 1)
         with _as_export_error():
-            openvino = import_openvino()
-            self._core = openvino.Core()
-            self._model = self._core.read_model(graph.structure.tobytes(), openvino.Tensor(graph.weights))
+            self._model = _core().read_model(graph.structure.tobytes(), import_openvino().Tensor(graph.weights))
             self._weights = graph.weights  # the model does not copy them
 
     def __call__(self, images: Tensor) -> np.ndarray:
@@ -172,7 +181,7 @@ class ExportedNetwork:
         with _as_export_error():
             model = self._model.clone()
             model.reshape([batch, self.size, self.size, 3])
-            return _Requests(self._core.compile_model(model, "CPU", settings), streams)
+            return _Requests(_core().compile_model(model, "CPU", settings), streams)
 
 
 class _Requests:
