@@ -64,7 +64,7 @@ def import_openvino() -> Any:
 def _core() -> Any:
     """The one OpenVINO core of the process, which is never freed.
 
-    A core replaces the stack on which the thread's signal handlers run, and frees that stack when it is freed itself. If
+    A core replaces the stack on which the signal handlers of the thread run, and frees it when it is freed itself. If
     two cores are freed in the order in which they were made, the thread is left with a freed stack, and the next signal
     that Python handles (Ctrl-C, the end of a loader's process) is a segmentation fault.
     """
