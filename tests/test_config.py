@@ -69,6 +69,12 @@ def test_missing_or_broken_files(tmp_path):
         load_config(preset="cifar")
 
 
+def test_a_method_with_a_teacher_takes_no_average_from_a_preset():
+    assert load_config("cifar10-lite0").train.ema > 0
+    assert load_config("cifar10-lite0", overrides=["method.name=mt_scdh"]).train.ema == 0
+    assert load_config("cifar10-lite0", overrides=["method.name=mt_scdh", "train.ema=0.9"]).train.ema == 0.9
+
+
 def test_another_method_takes_only_its_own_settings_from_a_preset(tmp_path):
     assert load_config("demo-digits").method.own == {"alpha": 0.5}
     for name, own in (("dsh", {}), ("scdh_s", {"alpha": 0.5}), ("scdh", {"alpha": 0.5})):

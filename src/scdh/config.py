@@ -161,8 +161,10 @@ def read_settings_file(file: str | Path) -> dict[str, Any]:
 def _drop_unknown_settings(preset: dict[str, Any], method: str) -> None:
     """A preset's [method] settings were chosen for its own method: only a variant of that takes those it has too.
 
-    λ or μ of another method is another weight, though it has the same name.
+    λ or μ of another method is another weight, though it has the same name. A method with a teacher averages the
+    weights itself, so the average of a preset goes.
     """
+    from scdh.methods.base import Method
     from scdh.methods.registry import method_class
 
     table, other = preset.get("method", {}), method_class(method)
@@ -171,6 +173,8 @@ def _drop_unknown_settings(preset: dict[str, Any], method: str) -> None:
         shared = other.Settings.model_fields if other.preset_settings_of == owner else ()
         known = {*MethodSettings.model_fields, *shared}
         preset["method"] = {key: value for key, value in table.items() if key in known}
+    if other.teacher_decay is not Method.teacher_decay:
+        preset.get("train", {}).pop("ema", None)
 
 
 def parse_config(values: Mapping[str, Any]) -> RunConfig:
