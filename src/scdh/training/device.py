@@ -1,9 +1,11 @@
 """Where training runs: CPU or GPU, one process or many, in which precision."""
 
+import atexit
 import os
 from typing import Any
 
 import torch
+from torch import distributed
 
 from scdh.errors import ConfigError
 from scdh.nets.device import chosen_device
@@ -53,6 +55,16 @@ def make_accelerator(precision: str) -> Any:
     if chosen is not None and not on_cpu and not several:
         os.environ[_DEVICE_OF_ACCELERATE] = str(chosen)
     try:
-        return Accelerator(mixed_precision=mixed, cpu=on_cpu)
+        accelerator = Accelerator(mixed_precision=mixed, cpu=on_cpu)
     finally:
         os.environ.pop(_DEVICE_OF_ACCELERATE, None)
+    if several:
+        atexit.unregister(_leave_group)
+        atexit.register(_leave_group)
+    return accelerator
+
+
+def _leave_group() -> None:
+    """End the threads that connect the processes; a process that exits while they run can be aborted."""
+    if distributed.is_initialized():
+        distributed.destroy_process_group()
