@@ -16,7 +16,7 @@ LINK = re.compile(r"(!?)\[([^\]]*)\]\((?!https?://|mailto:|#)([^)\s]+)\)")
 
 
 def index_page(readme: str, repository: str | None) -> str:
-    """The text of README.md without links that need the repository's files beside it.
+    """The text of README.md without links that need other files of the repository.
 
     Args:
         readme: Markdown text.

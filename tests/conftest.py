@@ -12,7 +12,7 @@ import pytest
 
 # Read by torch when it is imported, here and in the processes that tests start: one thread for each of them.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-# Networks that tests export do not belong beside those of the user.
+# Tests export networks to a folder of their own, not to the user's.
 if "SCDH_EXPORT_DIR" not in os.environ:
     os.environ["SCDH_EXPORT_DIR"] = tempfile.mkdtemp(prefix="scdh-exports-")
     atexit.register(shutil.rmtree, os.environ["SCDH_EXPORT_DIR"], ignore_errors=True)

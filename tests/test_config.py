@@ -1,4 +1,4 @@
-"""Presets are differences, unknown keys are refused, and every mistake is one sentence that names the key."""
+"""Presets are differences, unknown keys are rejected, and every mistake is one sentence that names the key."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The page of the package on an index: made of README.md, with no link that needs the repository's files beside it."""
+"""The page of the package on an index: made of README.md, with no link that needs other files of the repository."""
 
 import importlib.util
 import re

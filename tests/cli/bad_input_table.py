@@ -24,7 +24,7 @@ CASES = (
     Case("info of nothing", "info {d}/nowhere", ("nowhere", "is not a run, a model, codes, an index")),
     Case("check of nothing", "check {d}/nowhere", ("nowhere", "nothing at")),
     Case("check of data", "check {d}/corrupt", ("corrupt", "is not a run", "scdh datasets")),
-    Case("report of what is no run", "report {d}", ("is not a run folder",)),
+    Case("report of a folder that is not a run", "report {d}", ("is not a run folder",)),
     Case("pictures for no page", "search {d}/some.index --row 0 --data digits", ("--data", "--html")),
     Case("info of cut codes", "info {d}/short.codes", ("short.codes", "cut short")),
     Case("info of broken data", "info {d}/nan.npz", ("nan.npz", "row 3")),
@@ -90,7 +90,7 @@ CASES = (
         ("prices.csv", "--image-column", "--vector-column"),
     ),
     Case(
-        "separator of labels that are no text",
+        "separator of labels that are not text",
         "train --data {d}/ragged.parquet --label-separator , --out {d}/x",
         ("--label-separator", "int64"),
     ),
@@ -132,7 +132,9 @@ CASES = (
         ("'holdout'", "data.query", "data.validation"),
     ),
     Case(
-        "labels that are no array", "train --data {d}/no_labels.npy --labels {d}/16.codes", ("16.codes", "plain .npy")
+        "labels that are not an array",
+        "train --data {d}/no_labels.npy --labels {d}/16.codes",
+        ("16.codes", "plain .npy"),
     ),
     Case("more bits than numbers", "train --data {d}/few.npz --method pca --out {d}/x", ("at most 4 bits", "32")),
     Case(
@@ -236,7 +238,7 @@ CASES = (
     Case("missing run folder", "evaluate {d}/nowhere", ("nowhere",)),
     Case("not a run folder", "evaluate {d}/corrupt", ("corrupt", "config.json")),
     Case("data changed after training", "evaluate {d}/changed_run", ("changed", "--data")),
-    Case("topk that is no number", "evaluate {d}/run --topk few", ("few", "--topk")),
+    Case("topk that is not a number", "evaluate {d}/run --topk few", ("few", "--topk")),
     Case("run folder already used", "train --preset demo-digits --out {d}/run", ("run", "--resume")),
     Case("resume with other settings", "train --resume --out {d}/run --bits 77", ("method.bits", "not 77")),
     Case("resume of trials with other settings", "train --resume --out {d}/stopped_run --bits 9", ("tried settings",)),

@@ -174,10 +174,10 @@ def test_a_search_needs_no_list_of_all_ids(made: Path, tmp_path: Path, monkeypat
     must(f"index {tmp_path}/nameless.codes --out {nameless}")
     expected = [of_index(path) for path in (named, nameless)]
 
-    def refuse(_: object) -> None:
+    def reject(_: object) -> None:
         raise AssertionError("all ids were asked for")
 
-    monkeypatch.setattr(HammingIndex, "ids", property(refuse))
+    monkeypatch.setattr(HammingIndex, "ids", property(reject))
     for path, (_, _, shown) in zip((named, nameless), expected, strict=True):
         assert run_json(f"search {path} --row 0 -k {ROWS} --json")["queries"] == shown
         must(f"search {path} --codes {made}/b.codes -k 3")

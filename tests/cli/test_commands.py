@@ -231,7 +231,7 @@ def test_module_can_be_run() -> None:
     assert done.stdout == f"scdh {__version__}\n"
 
 
-def test_a_comparison_refuses_several_processes(tmp_path, monkeypatch):
+def test_a_comparison_rejects_several_processes(tmp_path, monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "2")
     code, _, message = run(f"compare itq --data digits --bits 8 --out {tmp_path}/x")
     assert code == 2

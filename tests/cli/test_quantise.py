@@ -136,7 +136,7 @@ def test_mistakes_are_one_sentence(case: str, shop: Path) -> None:
     assert not (shop / "x").exists()
 
 
-def test_models_of_embeddings_are_refused(work: Path) -> None:
+def test_models_of_embeddings_are_rejected(work: Path) -> None:
     code, _, message = run(f"quantise {work}/runs/digits --out {work}/int8")
     assert code == 2
     assert message == "Error: INT8 is for models of images; this model takes embeddings.\n"

@@ -1,4 +1,4 @@
-"""The counts of the split are told before work begins: by train, evaluate, compare and datasets."""
+"""The counts of the split are printed before work begins, by train, evaluate, compare and datasets."""
 
 from pathlib import Path
 
@@ -26,8 +26,8 @@ def test_train_and_evaluate(vectors: Path) -> None:
     out = must(f"train --data {vectors} {QUICK} --bits 8 --out {vectors.parent}/run")
     assert COUNTS in out
     assert out.index("Split:") < out.index("The model is in")
-    told = must(f"evaluate {vectors.parent}/run")
-    assert told.startswith(COUNTS)
+    printed = must(f"evaluate {vectors.parent}/run")
+    assert printed.startswith(COUNTS)
     scores = run_json(f"evaluate {vectors.parent}/run --json")
     assert scores["split_counts"] == AS_JSON
     assert scores["split_about"].startswith("array split of v.npz")

@@ -162,8 +162,8 @@ def test_defaults_are_found_told_and_kept(small_vectors: Path, tmp_path: Path) -
     out = must(f"train --data {small_vectors} --bits 16 --set net.hidden=[16] --epochs 3 --out {tmp_path}/run")
     assert "To be found by trials on the" in out
     assert "trials in" in out
-    told = run_json(f"train --resume --out {tmp_path}/run --show-config --json")
-    reasons = {choice["setting"]: choice["reason"] for choice in told["choices"]}
+    shown = run_json(f"train --resume --out {tmp_path}/run --show-config --json")
+    reasons = {choice["setting"]: choice["reason"] for choice in shown["choices"]}
     assert {"train.lr_head", "method.alpha", "net.standardise"} <= reasons.keys()
     toml = must(f"train --resume --out {tmp_path}/run --show-config")
     (tmp_path / "again.toml").write_text(toml)

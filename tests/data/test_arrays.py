@@ -1,4 +1,4 @@
-"""Embeddings, arrays, the built-in data sets, and what open_source refuses."""
+"""Embeddings, arrays, the built-in data sets, and what open_source rejects."""
 
 import importlib.util
 import os
@@ -102,7 +102,7 @@ def test_label_names_given() -> None:
         ArraySource(X, np.array(["z"] * 6), ["a"])
 
 
-def test_pickles_are_refused(tmp_path: Path) -> None:
+def test_pickles_are_rejected(tmp_path: Path) -> None:
     np.save(tmp_path / "p.npy", np.array([{"a": 1}], dtype=object), allow_pickle=True)
     np.savez(tmp_path / "p.npz", X=np.array([{"a": 1}], dtype=object))
     for file in ("p.npy", "p.npz"):
@@ -160,7 +160,7 @@ def test_registry_is_whole() -> None:
         make_protocol("nuswide", open_source("digits"), 0)
 
 
-def test_what_open_source_refuses(tmp_path: Path) -> None:
+def test_what_open_source_rejects(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="Unknown data 'digitz'; expected a name of `scdh datasets`"):
         open_source("digitz")
     for missing in ("nothing.parquet", "no/such/folder", str(tmp_path / "*.parquet")):
@@ -192,7 +192,7 @@ def test_source_is_abstract() -> None:
 
 def test_a_split_under_another_name(tmp_path: Path) -> None:
     words = np.array(["Train", "train", " DEV", "query", "", "train"])
-    meta = np.array([{"who": 1}], dtype=object)  # left alone, as nobody asks for it
+    meta = np.array([{"who": 1}], dtype=object)  # not read, because no setting names it
     np.savez(tmp_path / "s.npz", X=X, target=np.array([0, 1, np.nan, 1, 0, 0]), meta=meta, use=words)
     source = open_source(tmp_path / "s.npz")
     assert source.split is not None

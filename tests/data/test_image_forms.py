@@ -1,5 +1,5 @@
-"""The same picture as a path, bytes, a PIL image or an array gives the same pixels and the same code; what is no image
-of a known format is refused, whatever it is called.
+"""The same picture as a path, bytes, a PIL image or an array gives the same pixels and the same code; what is not an
+image of a known format is rejected, whatever its name.
 """
 
 import io
@@ -154,7 +154,7 @@ def test_one_array_is_one_image() -> None:
         ([{"path": "x"}], "Item 0 is a dict; give paths"),
     ],
 )
-def test_unclear_arrays_are_refused(items: object, message: str) -> None:
+def test_unclear_arrays_are_rejected(items: object, message: str) -> None:
     with pytest.raises(DataError, match=message):
         model().encode(items)
 
@@ -198,7 +198,7 @@ def test_postscript_starts_no_program(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize("kind", ["EPS", "PCX", "TGA", "ICO", "SGI", "IM", "DIB", "JPEG2000", "PDF", "MSP"])
-def test_other_formats_are_refused(kind: str) -> None:
+def test_other_formats_are_rejected(kind: str) -> None:
     out = io.BytesIO()
     try:
         picture(0).convert("1" if kind == "MSP" else "RGB").save(out, kind)
@@ -228,7 +228,7 @@ def test_a_bomb_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
         decode(encoded(0, (40, 40)), "x")
 
 
-def test_what_is_no_file_is_refused_at_once(tmp_path: Path) -> None:
+def test_what_is_not_a_file_is_rejected_at_once(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.jpg")
     (tmp_path / "folder.jpg").mkdir()
     with socket.socket(socket.AF_UNIX) as listener:

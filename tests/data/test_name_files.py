@@ -73,14 +73,14 @@ def test_no_rows(tmp_path: Path) -> None:
 
 
 def test_no_flipped_bit_of_a_codes_file_is_accepted(tmp_path: Path) -> None:
-    refused = 0
+    rejected = 0
     for several in (False, True):
         file = tmp_path / "a.codes"
         save_named_codes(file, *named(several=several))
         whole = contents(*load_named_codes(file))
         for _ in each_flip(file, FLIPS // 2):
-            refused += refused_or_same(lambda path=file: contents(*load_named_codes(path)), whole, file)
-    assert refused > 0.98 * FLIPS
+            rejected += rejected_or_same(lambda path=file: contents(*load_named_codes(path)), whole, file)
+    assert rejected > 0.98 * FLIPS
 
 
 def test_no_flipped_bit_of_plain_codes_is_accepted(tmp_path: Path) -> None:
@@ -92,7 +92,7 @@ def test_no_flipped_bit_of_plain_codes_is_accepted(tmp_path: Path) -> None:
         found = Codes.load(file)
         return found.packed.tolist(), found.ids.tolist(), found.bits, found.metadata
 
-    assert sum(refused_or_same(read, whole, file) for _ in each_flip(file, FLIPS)) > 0.98 * FLIPS
+    assert sum(rejected_or_same(read, whole, file) for _ in each_flip(file, FLIPS)) > 0.98 * FLIPS
 
 
 def test_no_flipped_bit_of_the_names_of_an_index_is_accepted(tmp_path: Path) -> None:
@@ -100,22 +100,22 @@ def test_no_flipped_bit_of_the_names_of_an_index_is_accepted(tmp_path: Path) -> 
     path, index = tmp_path / "a.index", HammingIndex(for_new_index(codes))
     save_named_index(path, index, row_names)
     file, whole = index_names_file(path, index.metadata), contents(index, row_names)
-    refused = sum(
-        refused_or_same(lambda: contents(index, names_of_index(path, index)), whole, file)
+    rejected = sum(
+        rejected_or_same(lambda: contents(index, names_of_index(path, index)), whole, file)
         for _ in each_flip(file, FLIPS)
     )
-    assert refused > 0.98 * FLIPS
+    assert rejected > 0.98 * FLIPS
 
 
-def refused_or_same(read: Callable[[], object], whole: object, file: Path) -> bool:
-    """True if it is refused in one sentence that names the file; False if nothing is different."""
-    message = refusal(read, whole)
+def rejected_or_same(read: Callable[[], object], whole: object, file: Path) -> bool:
+    """True if it is rejected in one sentence that names the file; False if nothing is different."""
+    message = rejection(read, whole)
     assert message is None or (str(file) in message and "\n" not in message)
     return message is not None
 
 
-def refusal(read: Callable[[], object], whole: object = None) -> str | None:
-    """The message with which a file is refused; None if it is read, and then its contents must be ``whole``."""
+def rejection(read: Callable[[], object], whole: object = None) -> str | None:
+    """The message with which a file is rejected; None if it is read, and then its contents must be ``whole``."""
     try:
         found = read()
     except ScdhError as error:
@@ -140,7 +140,7 @@ def refusal(read: Callable[[], object], whole: object = None) -> str | None:
         lambda t: t.update(names=np.full_like(t["names"], 0xFF)),
     ],
 )
-def test_forged_names_are_refused(tmp_path: Path, change) -> None:
+def test_forged_names_are_rejected(tmp_path: Path, change) -> None:
     """With checksums that match: names that make no sense."""
     codes, row_names = named()
     tensors = name_tensors(row_names)
@@ -187,7 +187,7 @@ def test_temporary_files_of_killed_writers_are_removed_later(tmp_path: Path) -> 
     assert sorted(file.name for file in tmp_path.iterdir()) == [".a.codes.124-0123abcd.tmp", "a.codes"]
 
 
-def test_names_of_other_rows_are_refused(tmp_path: Path) -> None:
+def test_names_of_other_rows_are_rejected(tmp_path: Path) -> None:
     codes, row_names = named()
     with pytest.raises(CodesError, match="have other ids than its 59 codes"):
         save_named_codes(tmp_path / "a.codes", codes[1:], row_names)

@@ -1,4 +1,4 @@
-"""Odd and damaged tables and arrays: each is read rightly or refused in one sentence, never by another error."""
+"""Odd and damaged tables and arrays: each is read rightly or rejected in one sentence, never by another error."""
 
 import io
 import json
@@ -47,15 +47,15 @@ CLASSES = ({"names": 5}, {"names": {"a": 1}}, {"names": ["a", "b"]}, {"names": [
 
 
 def use(path: Path, **options: Any) -> Source | None:
-    """The source with everything of it read once, or None where it was refused."""
-    refused = ""
+    """The source with everything of it read once, or None where it was rejected."""
+    rejected = ""
     try:
         source = open_source(path, **options)
     except DataError as error:
-        refused = str(error)
-    if refused:
-        assert refused.endswith((".", "?"))
-        assert "\n" not in refused
+        rejected = str(error)
+    if rejected:
+        assert rejected.endswith((".", "?"))
+        assert "\n" not in rejected
         return None
     source.content_fingerprint()
     _ = [source.item_name(row) for row in range(len(source))]
@@ -185,7 +185,7 @@ def test_damaged_files(tmp_path: Path, kind: str, data: st.DataObject) -> None:
 
 
 def test_the_hub_runs_no_programs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the package could run a data set's program, this is forbidden; where it would unasked, it is refused."""
+    """A package version that can run a data set's program must not; with one that always does, it is rejected."""
     asked: list[dict[str, Any]] = []
 
     def load_dataset(name: str, **options: Any) -> None:

@@ -76,7 +76,7 @@ def test_multi_label_quota_gives_published_sizes(seed: int, labels: int) -> None
 
 
 def test_rows_are_taken_for_the_rarest_label() -> None:
-    """Label 1 occurs only beside label 0; counting its rows for label 0 would leave it short."""
+    """Label 1 occurs only together with label 0; counting its rows for label 0 would leave it short."""
     hot = np.array([[1, 1]] * 4 + [[1, 0]] * 40, np.uint8)
     for seed in range(20):
         p = Protocol.draw(hot, query_per_class=4, seed=seed, name="m")
@@ -121,7 +121,7 @@ def test_save_and_load(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", '{"format": 1, "fingerprint": 2}', "\x80\x04"])
-def test_load_refuses_other_files(tmp_path: Path, text: str) -> None:
+def test_load_rejects_other_files(tmp_path: Path, text: str) -> None:
     (tmp_path / "p.json").write_text(text)
     with pytest.raises(DataError, match="not a whole protocol file"):
         Protocol.load(tmp_path / "p.json")

@@ -65,7 +65,7 @@ def test_file_names(file: str, part: str | None) -> None:
     ("files", "parts"),
     [
         (["flowers_train", "flowers_holdout", "flowers_extra-2"], ["train", "holdout", "extra"]),
-        (["test_bench-train", "test_bench-val"], ["train", "val"]),  # what all have in common is no part
+        (["test_bench-train", "test_bench-val"], ["train", "val"]),  # a word in all names does not count
         (["TrainData", "testset"], ["train", "test"]),
         (["train", "train_val"], ["train", "val"]),
         (["train", "fold1", "fold2"], ["train", "fold1", "fold2"]),

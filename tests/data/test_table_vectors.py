@@ -68,7 +68,7 @@ def test_which_column_is_taken(tmp_path: Path) -> None:
     assert opened({"hidden_state": vectors, "vector": other}) == 3  # the usual name
     assert opened({"features": vectors, "embedding": other}) == 3
     assert opened({"one": vectors, "two": other}, vector_column="ONE") == 5
-    assert opened({"image": vectors, "label": [0, 1] * 3 + [0]}) == 5  # pixels as a list are no image to decode
+    assert opened({"image": vectors, "label": [0, 1] * 3 + [0]}) == 5  # a list of pixels is not an image to decode
     assert opened({"counts": pa.array([[1, 2]] * 7)}, vector_column="counts") == 2  # whole numbers, if named
     with pytest.raises(DataError, match=r"several columns of embeddings, one and two; name one with --vector-column"):
         opened({"one": vectors, "two": other})
@@ -164,7 +164,7 @@ def test_vectors_in_csv(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no vector in row 1"):
         opened('x,y\n"[1, 2]",a\n,b\n', vector_column="x")
     with pytest.raises(DataError, match="name it with --image-column"):
-        opened("x,y\n1,2\n3,4\n")  # a single number a row is no vector
+        opened("x,y\n1,2\n3,4\n")  # a single number per row is not a vector
 
 
 def test_one_number_a_column(tmp_path: Path) -> None:

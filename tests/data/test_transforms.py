@@ -12,7 +12,7 @@ from tests.data.data_files import picture
 P = Preprocess(16)
 
 
-def test_round_trip_and_refusals() -> None:
+def test_round_trip_and_rejections() -> None:
     full = Preprocess(32, (0.5, 0.5, 0.5), (0.2, 0.2, 0.2), "bicubic", 0.875)
     assert Preprocess.from_dict(full.to_dict()) == full
     assert Preprocess.from_dict({"size": 32, "mean": [0.1, 0.2, 0.3]}).mean == (0.1, 0.2, 0.3)

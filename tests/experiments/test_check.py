@@ -81,7 +81,7 @@ def test_a_comparison_and_kept_features(made, tmp_path):
         "search p.index --row 0",
     ],
 )
-def test_pipes_are_refused_not_waited_for(tmp_path, monkeypatch, command):
+def test_pipes_are_rejected_not_waited_for(tmp_path, monkeypatch, command):
     monkeypatch.chdir(tmp_path)
     for name in ("p.codes", "p.index", "p.toml", "model/model.safetensors", "model/config.json", "run/config.json"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
@@ -92,7 +92,7 @@ def test_pipes_are_refused_not_waited_for(tmp_path, monkeypatch, command):
 
 
 @pytest.mark.parametrize("thing", ["nowhere", "."])
-def test_what_has_no_checksums_is_refused(tmp_path, monkeypatch, thing):
+def test_what_has_no_checksums_is_rejected(tmp_path, monkeypatch, thing):
     monkeypatch.chdir(tmp_path)
     code, out, err = run(f"check {thing}")
     assert (code, out) == (2, "")

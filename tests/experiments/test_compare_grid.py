@@ -1,4 +1,4 @@
-"""Which runs a comparison is made of: settings, refusals, equal times, tuning."""
+"""Which runs a comparison is made of: settings, rejections, equal times, tuning."""
 
 import csv
 import json

@@ -130,6 +130,6 @@ def test_the_page_is_one_file_and_names_are_escaped(compared: Path, tmp_path: Pa
     for cut in ({"cells": [], "target": None}, {"rows": [], "cells": [], "definition": None, "target": None}):
         write_page(
             ComparisonResults.model_validate(content | cut), tmp_path
-        )  # Nothing to draw is no error, and an old plot is removed.
+        )  # Nothing to draw is not an error, and an old plot is removed.
         assert not (tmp_path / "plots/validation.svg").exists()
     assert not list((tmp_path / "plots").iterdir())

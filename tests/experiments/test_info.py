@@ -1,4 +1,4 @@
-"""`scdh info` tells what everything is, without torch, and refuses the rest in one sentence."""
+"""`scdh info` describes every kind of file without torch, and rejects others in one sentence."""
 
 import json
 import shutil
@@ -22,7 +22,7 @@ from tests.training.settled import train
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    """A run with scores and codes, and codes and an index beside it."""
+    """A run with scores and codes, with codes and an index next to it."""
     folder = tmp_path_factory.mktemp("in fo")
     train(digits("mt_scdh", 1, **{"data.validation_per_class": 5}), folder / "run", quiet=True)
     must(["evaluate", f"{folder}/run"])

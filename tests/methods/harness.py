@@ -151,7 +151,7 @@ def digits(name, epochs=2, **overrides):
 def checkpoint_tensors(run):
     """Everything in a run's checkpoint but its log, which holds times."""
     with safe_open(run / "last.safetensors", framework="numpy") as file:
-        return {name: file.get_tensor(name).tobytes() for name in file.keys()}  # noqa: SIM118 (it is no dictionary)
+        return {name: file.get_tensor(name).tobytes() for name in file.keys()}  # noqa: SIM118 (not a dictionary)
 
 
 def same_results(one, other):

@@ -121,7 +121,7 @@ def test_without_unlabelled_rows_the_graph_has_the_others_and_steps_need_it():
         method.step(net, batch)
     features = np.ones((3, WIDTH), np.float32)
     method.prepare(net, MethodData(np.zeros(3, np.int64), np.arange(3), read=lambda net, value: features))
-    assert method.graph.landmarks == 3  # as many as rows; all are at one place
+    assert method.graph.landmarks == 3  # one per row; all are at one place
     assert torch.isfinite(method.double().step(net, batch)["loss"])
 
 

@@ -69,7 +69,7 @@ def test_hash_centres_are_far_apart_and_balanced(classes, bits):
 def test_rows_are_drawn_and_those_of_equal_bits_come_last():
     torch.manual_seed(0)
     assert torch.linalg.matrix_rank(hash_centres(10, 32)) == 10
-    assert hash_centres(10, 32).T.unique(dim=0).shape[0] > 24  # bits that are no copies of each other
+    assert hash_centres(10, 32).T.unique(dim=0).shape[0] > 24  # bits that are not copies of each other
     assert hash_centres(10, 32, drawn=False).T.unique(dim=0).shape[0] == 16
     for classes in (1, 31, 32, 62):
         assert (hash_centres(classes, 32).sum(1) == 0).all()
@@ -81,7 +81,7 @@ def test_rows_are_drawn_and_those_of_equal_bits_come_last():
 
 @pytest.mark.parametrize(("classes", "bits"), [(10, 12), (10, 48), (33, 16)])
 def test_without_a_hadamard_matrix_first_rows_change_nothing(classes, bits):
-    """Bits that are no power of two, or too few for the classes, as the setting says."""
+    """Numbers of bits that are not a power of two, or too few for the classes, as the setting says."""
     centres = []
     for drawn in (True, False):
         torch.manual_seed(0)

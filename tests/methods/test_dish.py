@@ -42,7 +42,7 @@ def test_later_rounds_equal_the_slow_twin(bits, multi_label):
     code_of = dict(zip(data.rows.tolist(), method.codes.outputs.tolist(), strict=True))
     values = []
     for row, u in zip(batch.rows.tolist(), us, strict=True):
-        code = code_of.get(row, [0.0] * bits)  # the last row of the batch is no training row
+        code = code_of.get(row, [0.0] * bits)  # the last row of the batch is not a training row
         if any(code):
             values.append(sum(max(0.0, 1 - t * x) ** 2 / 2 for t, x in zip(code, u, strict=True)))
     loss = method.step(net, batch, Moment(10, 1, 4, 30))["loss"]

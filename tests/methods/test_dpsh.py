@@ -74,7 +74,7 @@ def test_a_checkpoint_holds_the_table(tmp_path):
     Hasher.train(digits("dpsh", 1, **{"method.batch_epochs": 0}), tmp_path, quiet=True)
     with safe_open(tmp_path / "last.safetensors", framework="pt") as file:
         assert file.get_tensor("method.stored.outputs").any(1).float().mean() > 0.9
-        assert "method.stored.rows" not in file.keys()  # noqa: SIM118 (it is no dictionary)
+        assert "method.stored.rows" not in file.keys()  # noqa: SIM118 (not a dictionary)
 
 
 def test_a_table_keeps_the_last_output_of_each_row():

@@ -132,7 +132,7 @@ def test_a_best_model_left_by_a_killed_run_is_not_taken_for_this_ones(tmp_path):
     assert Hasher.load(tmp_path).bits == 32
 
 
-def test_resume_refuses_data_that_changed(tmp_path):
+def test_resume_rejects_data_that_changed(tmp_path):
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(60, 4)).astype(np.float32), np.arange(60) % 3
     np.savez(tmp_path / "data.npz", X=X, y=y)
@@ -198,12 +198,12 @@ def test_one_process_may_train_in_two_precisions():
         ({"method.name": "lsh", "method.alpha": 1.0}, "Unknown lsh setting 'alpha'"),
     ],
 )
-def test_settings_without_effect_are_refused(overrides, sentence):
+def test_settings_without_effect_are_rejected(overrides, sentence):
     with pytest.raises((ConfigError, DataError), match=sentence):
         Hasher.train(digits(**overrides), quiet=True)
 
 
-def test_dropout_below_a_frozen_trunk_is_refused():
+def test_dropout_below_a_frozen_trunk_is_rejected():
     with pytest.raises(ConfigError, match=r"net\.dropout acts inside the trunk"):
         load_config(overrides={"net.freeze": True, "net.dropout": 0.1})
 

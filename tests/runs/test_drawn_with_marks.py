@@ -26,7 +26,7 @@ def test_usual_query_words_stay_out_where_another_is_named(chosen: str) -> None:
 
 @pytest.mark.parametrize("chosen", DRAWN)
 @pytest.mark.parametrize("method", ["scdh", "itq"])
-def test_a_wrong_name_of_the_queries_is_refused(chosen: str, method: str) -> None:
+def test_a_wrong_name_of_the_queries_is_rejected(chosen: str, method: str) -> None:
     data = source(("train", 60), ("holdout", 20))
     data.labels[:] = -1 if method == "itq" else data.labels
     settings = {"method.name": method, "data.split": chosen, "data.query": "holdot"}

@@ -1,4 +1,4 @@
-"""The float vectors behind the codes of a run, scored beside them."""
+"""The float vectors behind the codes of a run, scored next to them."""
 
 import json
 from types import SimpleNamespace
@@ -108,7 +108,7 @@ def test_vectors_larger_than_memory_are_left_out_with_the_reason(runs, monkeypat
     assert "floats, cosine" not in text
 
 
-def test_no_floats_is_refused_for_files_of_codes(runs):
+def test_no_floats_is_rejected_for_files_of_codes(runs):
     codes = runs / "lsh" / "codes"
     code, _, message = run(f"evaluate --queries {codes}/query.codes --database {codes}/database.codes --no-floats")
     assert code == 2

@@ -155,7 +155,7 @@ def test_an_unknown_word_is_asked_about() -> None:
     with pytest.raises(DataError, match="2 of these have no known meaning"):
         split(source(("a", 5), ("b", 5)))
     p = split(data, split="draw")
-    assert counts(p)[2] == 20  # told to draw, it leaves words alone, but not the queries
+    assert counts(p)[2] == 20  # if it has to draw, it ignores words, but not the queries
     assert words_of(data, p.query) == {"test"}
 
 

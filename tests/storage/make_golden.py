@@ -55,7 +55,7 @@ def write_data(folder: Path) -> None:
 
 
 def write_codes_file(folder: Path) -> None:
-    """``photos.codes``: codes with names and one label per row; −1 is no label."""
+    """``photos.codes``: codes with names and one label per row; −1 means no label."""
     row_names = RowNames(IDS, NAMES, np.array([0, 1, -1, 1, 0, 0]), ["cat", "dog"])
     save_named_codes(folder / "photos.codes", golden_codes(), row_names)
 

@@ -31,9 +31,9 @@ def copied(trained: Path, tmp_path: Path) -> RunFolder:
     return RunFolder(shutil.copytree(trained, tmp_path / "run"))
 
 
-def test_a_damaged_checkpoint_is_refused_or_restores_the_same(copied: RunFolder) -> None:
+def test_a_damaged_checkpoint_is_rejected_or_restores_the_same(copied: RunFolder) -> None:
     expected, good = read_checkpoint(copied), copied.checkpoint.read_bytes()
-    rng, refused = random.Random(0), 0
+    rng, rejected = random.Random(0), 0
     for _ in range(300):
         bad = bytearray(good)
         for _ in range(rng.choice((1, 1, 8))):
@@ -43,8 +43,8 @@ def test_a_damaged_checkpoint_is_refused_or_restores_the_same(copied: RunFolder)
         try:
             assert read_checkpoint(copied) == expected
         except ModelError:
-            refused += 1
-    assert refused > 250
+            rejected += 1
+    assert rejected > 250
 
 
 @pytest.mark.parametrize("state", ["{", "[]", "{}", '{"progress": 3}', "[" * 100_000])
@@ -76,7 +76,7 @@ def test_damaged_files_of_a_run_are_one_sentence(name: str, content: bytes, copi
 @pytest.mark.parametrize("name", ["config.json", "scores.json"])
 def test_changed_settings_and_scores_are_noticed(name: str, copied: RunFolder) -> None:
     file = copied.path / name
-    good, rng, refused = file.read_bytes(), random.Random(0), 0
+    good, rng, rejected = file.read_bytes(), random.Random(0), 0
     content = json.loads(good)
 
     def read() -> dict:
@@ -95,5 +95,5 @@ def test_changed_settings_and_scores_are_noticed(name: str, copied: RunFolder) -
                     key: value for key, value in content.items() if key != "checksum"
                 }
         except ScdhError:
-            refused += 1
-    assert refused > 250
+            rejected += 1
+    assert rejected > 250

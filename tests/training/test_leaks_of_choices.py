@@ -68,7 +68,7 @@ def test_rates_of_a_comparison(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("form", ["numbers", "tags", "lists"])
 def test_query_labels_of_another_form(form: str, tmp_path: Path) -> None:
-    """What a column of text holds (numbers, lists, commas) is told by the training rows, and so the order of labels."""
+    """The training rows decide what a text column holds (numbers, lists, commas), and so the order of the labels."""
     rng = np.random.default_rng(0)
     x = rng.normal(size=(160, 6)).round(3)
 

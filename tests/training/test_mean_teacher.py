@@ -61,7 +61,7 @@ def test_teacher_and_student_are_both_kept_and_scored(tmp_path):
         RunFolder(plain).load_model("student")
 
 
-def test_a_second_average_is_refused():
+def test_a_second_average_is_rejected():
     with pytest.raises(ConfigError, match="averages the weights itself"):
         Hasher.train(digits(**{"train.ema": 0.9}), quiet=True)
 

@@ -179,7 +179,7 @@ def test_many_classes_get_a_warm_up_and_many_labels_the_papers_weights():
 
 
 def test_labels_within_labels_compete():
-    """Where one label of an item tells the others (a kind and a finer kind), sets are no more than labels."""
+    """Where one label determines the others (a kind and a finer kind), there are no more sets than labels."""
     kinds = np.arange(300) % 6
     hot = np.concatenate([np.eye(6, dtype=np.uint8)[kinds], np.eye(2, dtype=np.uint8)[kinds % 2]], axis=1)
     parts = np.where(np.arange(300) < 240, "train", "test")
@@ -217,13 +217,13 @@ def test_every_method_is_tried_as_it_is_trained(source, method, several):
     if ALPHA in chosen.values:
         chosen = plan.choices.find_trial({**chosen.values, ALPHA: config.method.own["alpha"]})
     trained = train(config, None, source=data, quiet=True)
-    # Noise, and a dropout of the method's own, are drawn anew; without them nothing is random.
+    # Noise, and a dropout of the method's own, are drawn again every time; without them nothing is random.
     exact = 0.05 if method in ("mt_scdh", "cnnbh") else 1e-6
     assert trained.info["validation_map"] == pytest.approx(chosen.validation_map, abs=exact)
 
 
 def test_no_hidden_layer_has_no_dropout(tmp_path):
-    """The dropout that is chosen for hidden layers was refused as a mistake of the user's."""
+    """The dropout that is chosen for hidden layers is not reported as a mistake of the user."""
     write_pictures(tmp_path, [f"{label}/{i}.png" for label in "ab" for i in range(6)])
     config = plan_of({"data.source": str(tmp_path), "net.hidden": []}).config
     assert (config.net.hidden, config.net.dropout) == ([], None)

@@ -52,7 +52,7 @@ def test_the_rate_found_is_near_the_best_also_outside_the_first_ones(best):
 @pytest.mark.parametrize("usual", [0.003, 0.0033, 0.01, 0.1, 0.3])
 @pytest.mark.parametrize("epochs", [2, 4, 20])
 def test_given_rates_are_as_many_trials_whatever_is_best(best, usual, epochs):
-    """Also where the best is the usual one, a third of it is, or the full length is no longer than the first."""
+    """Also if the best rate is the usual one or a third of it, or if the full length is that of the first trials."""
     trials, rates = Trials(peak(best)), (0.001, 0.003, 0.01, 0.1)
     start = Start(rate=usual, epochs=epochs, first_epochs=4, alpha=None)
     rate = found([RATE], trials, start, rates)[RATE]

@@ -69,7 +69,7 @@ def search(
     ] = None,
     data: Annotated[
         str | None,
-        typer.Option(help="For --html: data whose rows are the items, where their names are no image files."),
+        typer.Option(help="For --html: data whose rows are the items, if their names are not image files."),
     ] = None,
     device: Device = None,
     engine: EngineName = "auto",

@@ -7,10 +7,10 @@ with λ = 1e-4 that term hardly counts. With it, h = tanh u, it is the default o
 authors' released code (``form="release"``: λ₁ = 0.2, λ = 0.05); the commands in their description set λ₁ = 0.
 
 Targets are drawn once, in ``build``, with the run's seed, and are saved with its checkpoints. With 16, 32, 64 … bits (a
-power of two, at least half as many as classes) they are rows of a Hadamard matrix, drawn at random here. The authors'
-files hold the first rows: of those, bits repeat each other where classes are few (``centres="first"``). With any other
-number of bits there is no such matrix: targets are random codes with as many ones as minus ones, and
-``centres="first"`` changes nothing.
+power of two, and at least half the number of classes) they are rows of a Hadamard matrix, drawn at random here. The
+authors' files hold the first rows (``centres="first"``), where bits repeat each other if there are few classes. For any
+other number of bits there is no such matrix: targets are random codes with equal numbers of ones and minus ones, and
+``centres="first"`` has no effect.
 """
 
 from typing import Literal
@@ -39,8 +39,8 @@ class CsqSettings(Settings):
     pair_weight: float = Field(0.2, ge=0, description="λ₁, weight of the pairwise term of the release")
     centres: Literal["drawn", "first"] = Field(
         "drawn",
-        description="rows of the Hadamard matrix that are centres; first: the authors' files; no effect where bits are "
-        "no power of two",
+        description="rows of the Hadamard matrix that are centres; first: the authors' files; no effect if the "
+        "number of bits is not a power of two",
     )
 
 

@@ -128,7 +128,7 @@ def train_epochs(
             moment = Moment(epoch, len(steps), steps_per_epoch, settings.epochs, teacher)
             with accelerator.autocast():
                 losses = step_module(batch, moment)
-            # A loss that is no number would spoil the weights at the update below: look before, not after.
+            # A non-finite loss would spoil the weights in the update below, so check it before.
             values = accelerator.reduce(torch.stack([v.detach().float() for v in losses.values()]), "mean")
             parts = dict(zip(losses, values.tolist(), strict=True))
             if not all(map(math.isfinite, parts.values())):

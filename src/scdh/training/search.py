@@ -144,7 +144,7 @@ class Search:
         usual = self._trial(self.start.rate, self.start.epochs)
         reason = f"validation MAP {_score(best):.3f}, the best of the rates and lengths tried"
         if best.validation_map is None:
-            reason = "every trial diverged, so this is no better than a guess"
+            reason = "every trial diverged, so this is only a guess"
         elif _score(usual) >= _score(best) - (best.error if has_margin else 0.0):
             reason = f"the usual value: validation MAP {_score(usual):.3f}"
             if usual.values != best.values:

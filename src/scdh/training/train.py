@@ -62,7 +62,7 @@ def train(
         method: name of ``scdh methods``.
         out: run folder that receives settings, split, logs, checkpoints and model; None: nothing is written.
         labels: of data in memory: a number or a name per item, 0/1 [n, C], or a list of labels per item; −1, None or ""
-            is no label. Of an .npy file: the path of the .npy file with its labels.
+            means no label. For an .npy file: the path of the .npy file with its labels.
         trials: whether settings may be found by short runs.
         refit: with the settings found, train on the validation rows too.
         resume: continue the run in ``out``; the other arguments are those it was started with, or more ``epochs``.

@@ -157,7 +157,7 @@ class TrialRunner:
             net, method = copy.deepcopy(self.first_network), self._method(config)
             try:
                 trained = train_network(data, net, method, quiet=True)
-            except TrainingError:  # a loss that is no number
+            except TrainingError:  # a non-finite loss
                 return Trial(values, None, None, round(time.perf_counter() - started, 2))
         scores, l_q = data.validation_scores(trained.net)
         ap = scores.per_query["ap"]

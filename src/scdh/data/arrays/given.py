@@ -20,7 +20,7 @@ def given_source(data: Any, labels: Any = None) -> Source:
     Args:
         data: a source; an array of embeddings or images as for :class:`ArraySource`; or a list of images or vectors as
             for :class:`ItemsSource`.
-        labels: a number or a name per item, 0/1 [n, C], or a list of labels per item; −1, None or "" is no label.
+        labels: a number or a name per item, 0/1 [n, C], or a list of labels per item; −1, None or "" means no label.
     """
     if isinstance(data, Source):
         if labels is not None:
