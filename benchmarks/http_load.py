@@ -19,7 +19,7 @@ class Load:
 
     @property
     def rate(self) -> float:
-        """Good answers a second."""
+        """Good answers per second."""
         return len(self.latencies) / self.seconds if self.seconds else 0.0
 
     def percentile(self, share: float) -> float:
@@ -51,7 +51,7 @@ def run_load(
         requests: whole requests; each connection takes the next one.
         connections: open at once.
         seconds: how long.
-        rate: requests a second of all connections together; None: the next one follows its answer.
+        rate: requests per second of all connections together; None: the next one follows its answer.
     """
     return asyncio.run(_run(port, requests, connections, seconds, rate))
 

@@ -120,7 +120,7 @@ def timed(work: Callable[[int], object], seconds: float, who: str) -> Row:
 
 
 def bare_index(index_file: Path, plan: Plan) -> tuple[Row, float]:
-    """The index itself, one query at a time; and its queries a second in batches of 32."""
+    """The index itself, one query at a time; and its queries per second in batches of 32."""
     index, queries = HammingIndex.load(index_file), like_trained(QUERIES, plan.bits, seed=1)
     load_kernels(plan.bits)
     row = timed(lambda n: index.search(queries[n % QUERIES : n % QUERIES + 1], K), plan.seconds / 2, "the index itself")

@@ -1,4 +1,4 @@
-"""Does the data path brake the network? Images a second of training and encoding against the bare network.
+"""Does the data path brake the network? Images per second of training and encoding against the bare network.
 
 The rival is the same network fed with tensors that are already decoded, resized and normalised. Both take turns in one
 process, so that other work on the machine hits both; the ratio of the medians is the result.

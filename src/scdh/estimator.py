@@ -158,7 +158,7 @@ class HashTransformer(TransformerMixin, BaseEstimator):
         return score_ranking(self.hasher_, codes, u, labels[rows], *database, leave_one_out=not has_database).map
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
-        """One name a byte; ``input_features`` is there because scikit-learn passes it."""
+        """One name per byte; ``input_features`` is there because scikit-learn passes it."""
         check_is_fitted(self)
         return np.array([f"byte{i}" for i in range((self.hasher_.bits + 7) // 8)], dtype=object)
 

@@ -1,6 +1,6 @@
 """The two forms of a label array, and the rule for "has no label". For tensors see scdh.losses.label_masks.
 
-One label a row: int64 [n], −1 for no label. Several labels a row: 0/1 multi-hot [n, C], a row of zeros for no label.
+One label per row: int64 [n], −1 for no label. Several: 0/1 multi-hot [n, C], a row of zeros for no label.
 """
 
 import numpy as np

@@ -45,7 +45,7 @@ def prepare(d: Path) -> None:
 
 
 def _folder(root: Path, sizes: dict[str, int] | None = None) -> None:
-    """A folder of small JPEGs, one sub-folder a class."""
+    """A folder of small JPEGs, one sub-folder per class."""
     rng = np.random.default_rng(0)
     for shade, (name, count) in enumerate((sizes or {"apples": 8, "pears": 8}).items()):
         (root / name).mkdir(parents=True)

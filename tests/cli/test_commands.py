@@ -108,7 +108,7 @@ def test_methods() -> None:
     assert "Use it when rows have labels" in must("methods scdh")
     shown = " ".join(must("methods dpsh").split())
     assert "Fidelity: variant. What differs: the first epochs compare within batches." in shown
-    assert "Labels: one or several a row." in shown
+    assert "Labels: one or several per row." in shown
     assert "§ marks" not in shown
     shown = " ".join(must("methods scdh").split())
     assert "Without a preset or file, on embeddings: method.alpha 0.5; frozen images:" in shown

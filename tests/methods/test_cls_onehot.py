@@ -1,4 +1,4 @@
-"""Cls-onehot against plain loops: its loss, its codes of one bit a class, and its distance."""
+"""Cls-onehot against plain loops: its loss, its codes of one bit per class, and its distance."""
 
 import math
 

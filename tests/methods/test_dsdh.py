@@ -41,7 +41,7 @@ def slow_codes(us, ys, classes, settings):
         slow_solve(gram, [sum(b[k] * y[c] for b, y in zip(signs, hot, strict=True)) for k in bits])
         for c in range(classes)
     ]
-    weights = [[column[k] for column in columns] for k in bits]  # W, one row a bit
+    weights = [[column[k] for column in columns] for k in bits]  # W, one row per bit
     codes = [[0.0] * len(bits) for _ in us]
     for _ in range(settings.sweeps):
         for code, u, y in zip(codes, us, hot, strict=True):

@@ -1,4 +1,4 @@
-"""A method that takes several labels a row learns from all of them: one of two labels gives a lower MAP."""
+"""A method that takes several labels per row learns from all of them: one of two labels gives a lower MAP."""
 
 from pathlib import Path
 

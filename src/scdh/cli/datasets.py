@@ -117,7 +117,7 @@ def _list(as_json: bool) -> None:
 
 
 def describe(source: "Source") -> dict[str, Any]:
-    """Rows, kind, classes with counts, how many labels a row has, and the data's own split, ready for JSON."""
+    """Rows, kind, classes with counts, how many labels per row has, and the data's own split, ready for JSON."""
     import numpy as np
 
     description: dict[str, Any] = {
@@ -155,7 +155,7 @@ def _print_description(description: dict[str, Any]) -> None:
     if "labels_a_row" in description:
         per_row = description["labels_a_row"]
         counts = f"{per_row['mean']:.2f} on average, {per_row['most']} at most"
-        rows.append(("labels a row", f"{counts}, {per_row['different_sets']:,} different sets"))
+        rows.append(("labels per row", f"{counts}, {per_row['different_sets']:,} different sets"))
     split = ", ".join(f"{part or 'no mark'} {size:,}" for part, size in description.get("split", {}).items())
     rows.append(("split of its own", split or "none"))
     counts = description["split_counts"]

@@ -219,7 +219,7 @@ def _print_description(description: dict[str, Any]) -> None:
     differs = f" What differs: {description['differs']}." if description["differs"] else ""
     _print_text(f"Fidelity: {description['fidelity']}.{differs}")
     kinds = " or ".join({"single": "one", "multi": "several"}[kind] for kind in description["labels"])
-    labels = f"{kinds} a row" if description["needs_labels"] else "none needed"
+    labels = f"{kinds} per row" if description["needs_labels"] else "none needed"
     _print_text(f"Labels: {labels}. {_without_label(description)}. Cost: {description['cost']}.")
     if text := ranking_text(description["ranking"]):
         _print_text(f"Ranked {text}.")

@@ -16,7 +16,7 @@ Encoded = tuple[np.ndarray, list[str]]  # int64 [n] or uint8 multi-hot [n, C], a
 
 
 def encode_single(values: Sequence[Any], names: list[str] | None = None, *, what: str = "labels") -> Encoded:
-    """One value a row; None, "" and −1 (also as text) mean no label. With ``names``, value i is ``names[i]``."""
+    """One value per row; None, "" and −1 (also as text) mean no label. With ``names``, value i is ``names[i]``."""
     if names is not None:
         return _to_numbers([NO_LABEL if _is_missing(v) else v for v in values], names, what), list(names)
     nested = next((v for v in values if isinstance(v, list | dict | set)), None)
@@ -30,7 +30,7 @@ def encode_single(values: Sequence[Any], names: list[str] | None = None, *, what
 def encode_lists(
     rows: Sequence[Iterable[Any] | None], names: list[str] | None = None, *, what: str = "labels"
 ) -> Encoded:
-    """A list of values a row, None or empty for no label → multi-hot."""
+    """A list of values per row, None or empty for no label → multi-hot."""
     lists = [[v for v in (row if row is not None else ()) if not _is_missing(v)] for row in rows]
     if names is None and (width := _multi_hot_width(lists)):
         return np.array([row or [0] * width for row in lists], dtype=np.uint8), [str(i) for i in range(width)]
@@ -83,7 +83,7 @@ def encode_array(y: np.ndarray, names: list[str] | None = None, *, what: str = "
     if y.ndim == 1:
         return encode_single((as_text(y) if y.dtype.kind == "S" else y).tolist(), names, what=what)
     if y.dtype.kind in "US" or not np.isin(y, (0, 1)).all():
-        raise DataError(f"{what} with two dimensions must hold only 0 and 1 (one column a label).")
+        raise DataError(f"{what} with two dimensions must hold only 0 and 1 (one column per label).")
     names = [str(i) for i in range(y.shape[1])] if names is None else list(names)
     if len(names) != y.shape[1]:
         raise DataError(f"{what} have {y.shape[1]} columns but {len(names)} label names were given.")

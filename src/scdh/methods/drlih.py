@@ -63,7 +63,7 @@ class Drlih(Method):
         reference="Peng et al., Deep Reinforcement Learning for Image Hashing, IEEE TMM 2020",
         cost="O(B²·(r + log B) + B·r·d²), d the width below the head",
         fidelity="variant",
-        differs="the authors' release, not their paper: no drawn actions, no action groups, no reward a step; all "
+        differs="the authors' release, not their paper: no drawn actions, no action groups, no reward per step; all "
         "triplets of a batch count; it reads hidden units after ReLU and dropout, the release a layer without them",
         use_when="to compare with bits that are made one after the other; slower than all others",
     )

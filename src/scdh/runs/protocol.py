@@ -82,7 +82,7 @@ class _Plan:
             raise DataError(_no_training_rows(source, self.query))
         if len(drawn.validation):
             share = (
-                "a tenth of the rest, at most 50 a class" if self.validation_per_class is None else "drawn from train"
+                "a tenth of the rest, at most 50 per class" if self.validation_per_class is None else "drawn from train"
             )
             self.notes.append(f"validation: {share}")
         query = np.union1d(np.flatnonzero(self.query), drawn.query)

@@ -79,7 +79,7 @@ def _split_key(
 
 
 def _different_words(arrays: Mapping[str, np.ndarray], key: str, rows: int) -> list[object]:
-    """The words of an array of one text a row; of any other, and of one that cannot be read, none."""
+    """The words of an array of one text per row; of any other, and of one that cannot be read, none."""
     try:
         values = arrays[key]
     except Exception:  # an array that is not needed may hold Python objects

@@ -1,13 +1,13 @@
 """From row numbers to decoded images or vectors, in the caller's thread or in worker processes.
 
-Measured on two cores, JPEG 32² → 128² and 348² → 224²: one thread decodes 4,500 and 560 images a second, two threads
+Measured on two cores, JPEG 32² → 128² and 348² → 224²: one thread decodes 4,500 and 560 images per second, two threads
 the same (Pillow holds the interpreter's lock while it decodes), two processes 5,900 and 1,120 including their start of
 0.1 s. So ``workers`` are processes, and 0 decodes in the caller's thread.
 
 With a network on the same two cores, workers slow it down: its threads wait for each other after every layer, and a
-decoding process on one core makes the other wait each time (encoding at 128²: 290 images a second without decoding, 258
-with 0 workers, 40 to 120 with 1 or 2). So ``workers=None`` uses workers only with a GPU or with many cores, and for
-the encoding of photos that take longer to decode than to encode: of 12 megapixels, one thread decodes 35 a second.
+decoding process on one core makes the other wait each time (encoding at 128²: 290 images per second without decoding,
+258 with 0 workers, 40 to 120 with 1 or 2). So ``workers=None`` uses workers only with a GPU or with many cores, and for
+the encoding of photos that take longer to decode than to encode: of 12 megapixels, one thread decodes 35 per second.
 """
 
 import os

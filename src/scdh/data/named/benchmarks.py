@@ -113,7 +113,7 @@ PROTOCOLS: dict[str, ProtocolRule] = {
     "cifar10-50k10k": ProtocolRule("cifar10", "10,000 test images are queries, 50,000 are trained on and searched"),
     "nuswide21": ProtocolRule(
         "nuswide21",
-        "2,100 queries (100 a label), 10,500 training rows (500 a label), all the rest searched",
+        "2,100 queries (100 per label), 10,500 training rows (500 per label), all the rest searched",
         100,
         500,
     ),

@@ -1,4 +1,4 @@
-"""Cells of text → labels: one label a cell, or several that are separated by a sign or written as a list."""
+"""Cells of text → labels: one label per cell, or several that are separated by a sign or written as a list."""
 
 import re
 import warnings
@@ -84,7 +84,7 @@ def _split_at_commas(texts: list[str], different: set[str], what: str) -> Split 
     size = len(different)
     if 2 * (labels := _count_labels(different, ",")) < size:
         warnings.warn(
-            f"{_capital(what)} holds several labels a cell, separated by commas: {labels} labels instead of "
+            f"{_capital(what)} holds several labels per cell, separated by commas: {labels} labels instead of "
             f"{size} different cells; --label-separator none (in Python label_separator) keeps cells whole.",
             stacklevel=2,
         )

@@ -148,7 +148,7 @@ def describe_data(source: "Source", name: str) -> Described:
         described.add("width", int(source.features.shape[1]))
     described.add("with a label", int(source.labelled.sum()))
     described.add("labels", source.num_classes, some(source.label_names))
-    described.add("several labels a row", source.multi_label)
+    described.add("several labels per row", source.multi_label)
     if source.split is not None:
         parts, sizes = np.unique(source.split.astype(str), return_counts=True)
         counts: dict[str, Any] = dict(zip(parts.tolist(), sizes.tolist(), strict=True))

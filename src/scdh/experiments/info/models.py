@@ -44,7 +44,7 @@ def describe_model(folder: Path, name: str) -> Described:
     described.add("backbone", content["config"]["net"]["backbone"])
     _add_precision(described, content)
     described.add("labels", len(content["label_names"]), some(content["label_names"]))
-    described.add("several labels a row", bool(content.get("multi_label")))
+    described.add("several labels per row", bool(content.get("multi_label")))
     if content["precision"] == FLOAT32:  # else they are scores of the model that it was made of
         _add_training(described, content.get("info", {}))
     if (folder / WEIGHTS).is_file():

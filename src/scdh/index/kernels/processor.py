@@ -10,7 +10,7 @@ for, and the instructions in it tell what there is. So a kernel for another proc
 | WORDS: vectors of whole words, one popcount each | AVX-512 with popcounts of words only; no byte shuffles |
 | SLICED: bit by bit, by full adders (``triples``) | AVX-512, for 24 queries and more, after the first rows |
 
-Measured on one core of an AMD EPYC with AVX-512 (Zen 4), 10⁹ distances a second of 250 queries and a million codes:
+Measured on one core of an AMD EPYC with AVX-512 (Zen 4), 10⁹ distances per second of 250 queries and a million codes:
 
 | way | 12 bits | 32 | 48 | 64 | 128 | 256 |
 |---|---|---|---|---|---|---|
