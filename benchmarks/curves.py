@@ -7,8 +7,12 @@ from typing import Any
 from benchmarks.report import BATCH, FIGURES, GROWTH, MEMORY, PER_EPOCH, PER_STEP, WITHIN, Results, rows_of
 from benchmarks.timing import Row
 
-_OURS, _RIVAL, _OTHER = "#0b6e4f", "#c8553d", "#8a8a8a"
-_BLUE, _PURPLE, _YELLOW = "#3b6ea8", "#8a5a9e", "#b8860b"
+_OURS = "#0b6e4f"
+_RIVAL = "#c8553d"
+_OTHER = "#8a8a8a"
+_BLUE = "#3b6ea8"
+_PURPLE = "#8a5a9e"
+_YELLOW = "#b8860b"
 # The same idea has the same colour in both panels.
 _COSTS = {
     "DSH": _RIVAL,

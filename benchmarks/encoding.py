@@ -140,7 +140,9 @@ def quality(run: str | None) -> Row:
             run = str(Path(scratch) / "run")
             settings = {"data.source": "groceries", "method.name": "sdh", "method.bits": 48, "net.image_size": 160}
             Hasher.train(load_config(overrides=settings), run, quiet=True)
-        source, hasher, folder = open_source("groceries"), RunFolder(run).load_model(None), RunFolder.of_model(run)
+        source = open_source("groceries")
+        hasher = RunFolder(run).load_model(None)
+        folder = RunFolder.of_model(run)
         parts = {part: folder.part_rows(source, part) for part in ("query", "database")}
         codes: dict[str, dict[str, Codes]] = {}
         for engine in ("torch", "openvino"):

@@ -57,7 +57,9 @@ def run_load(
 
 
 async def _run(port: int, requests: Sequence[bytes], connections: int, seconds: float, rate: float | None) -> Load:
-    load, begun, turn = Load(), time.perf_counter(), iter(range(1 << 62))
+    load = Load()
+    begun = time.perf_counter()
+    turn = iter(range(1 << 62))
 
     async def work() -> None:
         reader = writer = None
@@ -74,7 +76,9 @@ async def _run(port: int, requests: Sequence[bytes], connections: int, seconds: 
                 writer.write(requests[number % len(requests)])
                 status = await _answer(reader)
             except (OSError, asyncio.IncompleteReadError):
-                status, reader, writer = 0, None, None
+                status = 0
+                reader = None
+                writer = None
             if status == 200:
                 load.latencies.append(time.perf_counter() - due)
             else:

@@ -43,7 +43,9 @@ def measure(plan: Plan, threads: int) -> list[Table]:
     set_threads(threads)
     if plan.warm:
         load_kernels(64)
-    within, nearest, build = [], [], []
+    within = []
+    nearest = []
+    build = []
     for size in plan.sizes:
         # Small databases are too small for items planted around that many queries.
         queries = min(plan.queries, size // (4 * len(PLANTED) * plan.batches))

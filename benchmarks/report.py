@@ -27,7 +27,9 @@ SECTIONS = {
 }
 # Headings by which curves find their rows.
 BATCH, SINGLE = "Search of many queries", "Search of one query"
-WITHIN, NEAREST, BUILD = "Everything within 2 bits", "The 10 nearest, when they are near", "Building tables"
+WITHIN = "Everything within 2 bits"
+NEAREST = "The 10 nearest, when they are near"
+BUILD = "Building tables"
 AGAINST, GROWTH = "Evaluation", "Evaluation as the database grows"
 FIRST_CALL = "Evaluation in a fresh process"
 PER_STEP, PER_EPOCH = "Cost of a step as the batch grows", "Cost of an epoch as the data grow"

@@ -28,7 +28,9 @@ from benchmarks.timing import Row, Table, print_row
 from benchmarks.warm import load_kernels
 from scdh.index import HammingIndex
 
-CODES, PICTURES, SOAK = "Searches by code", "Searches by picture", "Half load for long"
+CODES = "Searches by code"
+PICTURES = "Searches by picture"
+SOAK = "Half load for long"
 OURS, RIVAL = "scdh serve", "FastAPI and faiss"
 EAGER = "eager torch, one at a time"
 K = 10

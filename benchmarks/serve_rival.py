@@ -23,7 +23,9 @@ class CodesBody(BaseModel):
 
 
 def create_app(model: str, index: str) -> FastAPI:
-    app, eager, codes = FastAPI(), EagerModel(model), HammingIndex.load(index).codes
+    app = FastAPI()
+    eager = EagerModel(model)
+    codes = HammingIndex.load(index).codes
     flat = faiss.IndexBinaryFlat(8 * codes.packed.shape[1])
     flat.add(np.ascontiguousarray(codes.packed))
     ids = codes.ids

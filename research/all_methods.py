@@ -140,7 +140,9 @@ def published_table(scores: dict[str, float], published: dict[str, Any]) -> str:
     """Ours, by title of the method, next to what others report, and how far the two orders agree."""
     names = {method_class(name).about.title: name for name in sorted(built_in_names())}
     by_method = {row["method"]: row for row in published["rows"]}
-    lines, pairs, without = [], [], []
+    lines = []
+    pairs = []
+    without = []
     for title, mine in scores.items():
         name = names.get(title)
         if name is None:  # the student of a teacher

@@ -52,7 +52,9 @@ def run(
         cache: folder that keeps a frozen trunk's features (default: one below ``out``).
     """
     preset, own = DATA[data]
-    given, source, rows = {**own, **(settings or {})}, None, []
+    given = {**own, **(settings or {})}
+    source = None
+    rows = []
     for length in bits:
         for seed in seeds:
             config = load_config(preset, overrides={**given, "method.bits": length, "seed": seed})

@@ -104,7 +104,9 @@ class EarlyBatches:
     def __init__(
         self, config: RunConfig, method: Method, source: Source, protocol: Protocol, versions: list[np.ndarray]
     ) -> None:
-        self.config, self.versions, self.protocol = config, versions, protocol
+        self.config = config
+        self.versions = versions
+        self.protocol = protocol
         self.labels = np.full(len(source.labels), -1, np.int64)
         self.labels[protocol.train] = source.labels[protocol.train]
         self.unlabelled = protocol.unlabelled if method.learns_from_unlabelled else None

@@ -249,7 +249,9 @@ class SCDHTransformer(HashTransformer):
             random_state=random_state,
             verbose=verbose,
         )
-        self.lam, self.mu, self.alpha = lam, mu, alpha
+        self.lam = lam
+        self.mu = mu
+        self.alpha = alpha
 
     def _method(self) -> tuple[str, dict[str, Any]]:
         own = {"lam": self.lam, "mu": self.mu, "alpha": self.alpha}

@@ -30,19 +30,40 @@ from scdh.codes import Codes
 from scdh.index import HammingIndex, Hits, RaggedHits, set_threads
 
 SEARCH = search.Plan(
-    sizes=(300, 600), bits=((12, 16), (12, 32), (64, 64)), ks=(1, 10), middle=600, queries=6, singles=2, turns=1,
-    warm=False, first_seconds=0.2,
-)  # fmt: skip
+    sizes=(300, 600),
+    bits=((12, 16), (12, 32), (64, 64)),
+    ks=(1, 10),
+    middle=600,
+    queries=6,
+    singles=2,
+    turns=1,
+    warm=False,
+    first_seconds=0.2,
+)
 RADIUS = radius.Plan(sizes=(2000,), try_settings_up_to=2000, batches=2, queries=10, scanned=4, warm=False)
 EVALUATION = evaluation.Plan(
     protocols=(Protocol("one label", 6, 200, 3, bits=12), Protocol("many", 6, 200, 21, topk=50, many_labels=True)),
-    growth=(100, 200), growth_queries=6, rival_queries=3, turns=1, large=(), warm=False,
-)  # fmt: skip
+    growth=(100, 200),
+    growth_queries=6,
+    rival_queries=3,
+    turns=1,
+    large=(),
+    warm=False,
+)
 
 COST = cost.Plan(
-    bits=12, classes=(3, 5), batches=(8, 16, 32), compared_at=(8, 16), stored=40, sizes=(20, 40, 80), batch=16,
-    epochs_compared_at=(20, 80), longest=1e9, turns=2, window=0.0,
-)  # fmt: skip
+    bits=12,
+    classes=(3, 5),
+    batches=(8, 16, 32),
+    compared_at=(8, 16),
+    stored=40,
+    sizes=(20, 40, 80),
+    batch=16,
+    epochs_compared_at=(20, 80),
+    longest=1e9,
+    turns=2,
+    window=0.0,
+)
 
 
 @pytest.fixture(autouse=True)

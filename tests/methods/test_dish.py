@@ -61,12 +61,7 @@ def test_rounds_share_the_epochs():
 def slow_bit(bit, others, labels, linear, rounds=10):
     """The same with Q written out, and with objectives by loops."""
     n, bits = len(bit), others.shape[1]
-    Q = np.array(
-        [
-            [bits * (2 * labels[i] @ labels[j] - 1) - others[i] @ others[j] for j in range(n)]
-            for i in range(n)
-        ]
-    )  # fmt: skip
+    Q = np.array([[bits * (2 * labels[i] @ labels[j] - 1) - others[i] @ others[j] for j in range(n)] for i in range(n)])
 
     def value(h):
         return sum(Q[i, j] * h[i] * h[j] for i in range(n) for j in range(n)) + sum(linear[i] * h[i] for i in range(n))

@@ -140,9 +140,15 @@ def test_the_result_says_what_it_is():
     assert text.startswith("Items are ranked by cosine distance to each query")
     assert "radius" not in text
     assert scores.definition == {
-        "topk": 5, "denominator": "hits", "ties": "expected", "leave_one_out": False,
-        "queries": 4, "database": 20, "classes": None, "words": text,
-    }  # fmt: skip
+        "topk": 5,
+        "denominator": "hits",
+        "ties": "expected",
+        "leave_one_out": False,
+        "queries": 4,
+        "database": 20,
+        "classes": None,
+        "words": text,
+    }
     content = json.loads(json.dumps(scores.to_dict(per_query=True)))
     assert list(content) == ["map", "map_best", "map_worst", "definition", "per_query"]
     assert "MAP@5" in str(scores)

@@ -177,9 +177,16 @@ def test_the_result_says_what_it_is():
     scores = scdh.evaluate(*case, topk=5, denominator="min(k, relevant)", radius=1, ties="worst")
     words = scores.definition.pop("words")
     assert scores.definition == {
-        "topk": 5, "denominator": "min(k, relevant)", "radius": 1, "ties": "worst", "leave_one_out": False,
-        "queries": 4, "database": 20, "bits": 12, "classes": None,
-    }  # fmt: skip
+        "topk": 5,
+        "denominator": "min(k, relevant)",
+        "radius": 1,
+        "ties": "worst",
+        "leave_one_out": False,
+        "queries": 4,
+        "database": 20,
+        "bits": 12,
+        "classes": None,
+    }
     assert "first 5 items" in words
     assert "worst order" in words
     scores.definition["words"] = words

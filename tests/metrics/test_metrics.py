@@ -316,11 +316,19 @@ def test_mistakes_get_one_sentence(call, kind, words):
 @pytest.mark.parametrize(
     "module",
     [
-        "codes.codes", "evaluation", "index.hamming", "index.kernels.distances", "metrics.harmonic",
-        "metrics.histograms", "metrics.relevance", "metrics.ordered", "metrics.returned", "metrics.ranking",
+        "codes.codes",
+        "evaluation",
+        "index.hamming",
+        "index.kernels.distances",
+        "metrics.harmonic",
+        "metrics.histograms",
+        "metrics.relevance",
+        "metrics.ordered",
+        "metrics.returned",
+        "metrics.ranking",
         "metrics.statistics",
     ],
-)  # fmt: skip
+)
 def test_examples_in_docstrings(module):
     result = doctest.testmod(importlib.import_module(f"scdh.{module}"))
     assert result.attempted > 0

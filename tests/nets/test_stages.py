@@ -20,9 +20,13 @@ SIZE = 64
 
 def build(backbone: str, stages: int | bool, method: str = "scdh") -> Hasher:
     overrides = {
-        "net.backbone": backbone, "net.pretrained": False, "net.image_size": SIZE, "net.freeze": stages,
-        "method.bits": 8, "method.name": method,
-    }  # fmt: skip
+        "net.backbone": backbone,
+        "net.pretrained": False,
+        "net.image_size": SIZE,
+        "net.freeze": stages,
+        "method.bits": 8,
+        "method.name": method,
+    }
     return Hasher.build(load_config(overrides=overrides), ["a", "b"], False, None)
 
 
@@ -82,11 +86,23 @@ def test_training_changes_late_stages_only_and_cached_outputs_give_the_same_code
             pixels = generator.integers(level - 50, level + 50, (40, 40, 3)).astype(np.uint8)
             Image.fromarray(pixels).save(tmp_path / "photos" / label / f"{i}.png")
     overrides = {
-        "data.source": str(tmp_path / "photos"), "data.query_per_class": 2, "data.validation_per_class": 2,
-        "data.labelled_per_class": 4, "net.backbone": "resnet18", "net.pretrained": False, "net.image_size": 32,
-        "net.freeze": 2, "net.views": 2, "method.name": method, "method.bits": 8, "train.epochs": 2,
-        "train.batch_size": 4, "train.epoch_steps": 3, "train.workers": 0, "train.optimiser": "adamw",
-    }  # fmt: skip
+        "data.source": str(tmp_path / "photos"),
+        "data.query_per_class": 2,
+        "data.validation_per_class": 2,
+        "data.labelled_per_class": 4,
+        "net.backbone": "resnet18",
+        "net.pretrained": False,
+        "net.image_size": 32,
+        "net.freeze": 2,
+        "net.views": 2,
+        "method.name": method,
+        "method.bits": 8,
+        "train.epochs": 2,
+        "train.batch_size": 4,
+        "train.epoch_steps": 3,
+        "train.workers": 0,
+        "train.optimiser": "adamw",
+    }
     config = load_config(overrides=overrides)
     torch.manual_seed(config.seed)
     start = Hasher.build(config, ["dark", "light"], False, None).network.trunk.state_dict()

@@ -35,7 +35,9 @@ from scdh.cli.output import Stopped, help_examples, help_text, never_fail_to_pri
 from scdh.errors import ScdhError, is_out_of_memory
 from scdh.printable import printable
 
-USER_ERROR, BUG, STOPPED = 2, 1, 130
+USER_ERROR = 2
+BUG = 1
+STOPPED = 130
 COMMANDS: tuple[tuple[Any, tuple[str, ...]], ...] = (
     (demo.demo, demo.EXAMPLES),
     (train.train, train.EXAMPLES),

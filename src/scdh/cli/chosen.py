@@ -1,14 +1,15 @@
-"""What was chosen for a run without being given: printed before and after the trials, and by ``--show-config``."""
+"""The settings of a run, and what was chosen for it: printed before and after the trials, and by ``--show-config``."""
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from scdh.cli.output import print_json, print_line
-from scdh.cli.settings_text import to_toml, toml_value
-from scdh.printable import counted
+from scdh.printable import counted, json_text
 
 if TYPE_CHECKING:
+    from scdh.config import RunConfig
     from scdh.model.hasher import Hasher
     from scdh.runs.choices import Choices
     from scdh.training.plan import Plan
@@ -45,7 +46,7 @@ def print_plan(plan: "Plan", folder: Path) -> None:
         return
     chosen = [choice for choice in plan.choices.made if choice.setting not in plan.to_try]
     if chosen:
-        values = ", ".join(f"{choice.setting}={toml_value(choice.value)}" for choice in chosen)
+        values = ", ".join(f"{choice.setting}={json_text(choice.value)}" for choice in chosen)
         print_line(f"Chosen for these data (--show-config has the reasons, --set changes any): {values}.")
     if plan.to_try:
         print_line(
@@ -74,7 +75,7 @@ def print_found(plan: "Plan") -> None:
     if trials:
         tried = sorted({key for trial in trials for key in trial.values})
         found = {choice.setting: choice for choice in plan.choices.made if choice.setting in tried}
-        values = ", ".join(f"{key}={toml_value(choice.value)}" for key, choice in found.items())
+        values = ", ".join(f"{key}={json_text(choice.value)}" for key, choice in found.items())
         seconds = sum(trial.seconds for trial in trials)
         print_line(f"Found by {counted(len(trials), 'trial')} in {seconds:.1f} s: {values}.")
 
@@ -90,3 +91,24 @@ def print_alpha_advice(model: "Hasher", choices: "Choices | None") -> None:
             f"l_q ended at {l_q:.2f}, so the signs of the outputs lose much; the paper found {L_Q_BAND[0]:g} to "
             f"{L_Q_BAND[1]:g} good. More epochs, or a higher {ALPHA} than {alpha:g}, may give better codes."
         )
+
+
+def to_toml(run: "RunConfig", reasons: Mapping[str, str] | None = None) -> str:
+    """All settings, readable by ``--config`` again; "none" has no form in TOML and becomes a comment.
+
+    Args:
+        run: the settings.
+        reasons: by dotted key, why a setting has its value; they are added as comments.
+    """
+    values, reasons = run.model_dump(mode="json"), reasons or {}
+    lines = [_toml_line(key, value, reasons.get(key)) for key, value in values.items() if not isinstance(value, dict)]
+    for group, inner in values.items():
+        if isinstance(inner, dict):
+            settings = (_toml_line(key, value, reasons.get(f"{group}.{key}")) for key, value in inner.items())
+            lines += ["", f"[{group}]", *settings]
+    return "\n".join(lines)
+
+
+def _toml_line(key: str, value: Any, reason: str | None) -> str:
+    line = f"# {key} is not set" if value is None else f"{key} = {json_text(value)}"
+    return line if reason is None else f"{line}  # {' '.join(reason.split())}"

@@ -16,7 +16,7 @@ from scdh.cli.options import (
     VectorColumn,
     data_settings,
 )
-from scdh.cli.output import print_json, print_line, print_table
+from scdh.cli.output import print_json, print_line, print_table, split_json
 from scdh.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
@@ -81,7 +81,6 @@ def datasets(
 
 def _training_split(source: "Source", settings: dict[str, Any]) -> dict[str, Any]:
     """The split that `scdh train` makes of the source at its defaults, or why it makes none."""
-    from scdh.cli.split_counts import split_json
     from scdh.config import load_config
     from scdh.runs.protocol import protocol_of
 

@@ -9,8 +9,7 @@ from scdh.cli.inputs import open_inputs
 from scdh.cli.search_page import ItemPictures
 from scdh.experiments.pages.labels import label_text
 from scdh.experiments.pages.pictures import ShownHit
-from scdh.experiments.pages.template import load_template
-from scdh.experiments.pages.written import save_page
+from scdh.experiments.pages.template import load_template, save_page
 
 if TYPE_CHECKING:
     from scdh.data.row_names import RowNames

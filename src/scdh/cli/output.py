@@ -7,9 +7,12 @@ import os
 import sys
 from collections.abc import Iterable, Sequence
 from contextvars import ContextVar
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from scdh.printable import json_text, printable
+
+if TYPE_CHECKING:
+    from scdh.data.protocol import Protocol
 
 _rank: ContextVar[int] = ContextVar("rank", default=0)
 
@@ -19,9 +22,9 @@ class Stopped(Exception):
 
 
 def join_training() -> None:
-    """Say that this command trains together with the other processes of ``torchrun``, of which only the first prints.
+    """Note that this command trains together with the other processes of ``torchrun``, of which only the first prints.
 
-    Every other command is on its own, whatever the environment says: clusters set RANK for all that runs on a node.
+    Other commands ignore the environment, because clusters set RANK for everything that runs on a node.
     """
     rank, count = (os.environ.get(name, "") for name in ("RANK", "WORLD_SIZE"))
     _rank.set(int(rank) if rank.isdecimal() and count.isdecimal() and int(count) > 1 else 0)
@@ -54,6 +57,11 @@ def print_json(content: Any) -> None:
         except UnicodeEncodeError:
             text = json.dumps(content, indent=1)
         print(text)
+
+
+def split_json(protocol: "Protocol") -> dict[str, Any]:
+    """A split under the keys that all commands use."""
+    return {"split_counts": protocol.counts, "split_about": protocol.about}
 
 
 def print_note(text: str) -> None:

@@ -4,14 +4,13 @@ import re
 import time
 from dataclasses import asdict
 from pathlib import Path
-from shlex import quote
+from shlex import join, quote
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from scdh.cli.chosen import print_alpha_advice, print_found, print_plan, print_settings
 from scdh.cli.completion import complete_data, complete_method, complete_preset
-from scdh.cli.next_commands import next_commands
 from scdh.cli.options import (
     Device,
     IdColumn,
@@ -27,8 +26,7 @@ from scdh.cli.options import (
     read_settings,
     use_device,
 )
-from scdh.cli.output import Stopped, join_training, print_json, print_line
-from scdh.cli.split_counts import split_json
+from scdh.cli.output import Stopped, join_training, print_json, print_line, split_json
 
 if TYPE_CHECKING:
     from scdh.config import RunConfig
@@ -176,7 +174,7 @@ def train(
     print_line(f"The model is in {RunFolder(folder).model} ({size}, {seconds:.1f} s).")
     print_alpha_advice(model, plan.choices)
     print_line("Next:")
-    for command in next_commands(plan.config, folder, model.method.ranking, bool(len(plan.protocol.query))):
+    for command in _next_commands(plan.config, folder, model.method.ranking, bool(len(plan.protocol.query))):
         print_line(f"  {command}")
 
 
@@ -208,3 +206,22 @@ def default_folder(run: "RunConfig") -> Path:
     name = source.name if source.suffix == "" or source.is_dir() else source.stem
     plain = re.sub(r"[^\w.-]+", "-", name).strip("-.") or "data"
     return Path("runs") / f"{plain}-{run.method.name}-{run.method.bits}bit-seed{run.seed}"
+
+
+def _next_commands(run: "RunConfig", folder: Path, ranking: str, has_queries: bool) -> list[str]:
+    """Commands to go on with, ready for a shell: names with spaces are quoted, and data have the same options."""
+    from scdh.codes import HAMMING
+    from scdh.runs.data_options import data_options
+
+    data = run.data
+    given = data_options(data.model_dump())
+    codes, index = str(folder / "all.codes"), str(folder / "all.index")
+    commands = [
+        *([["evaluate", str(folder)]] if has_queries else []),
+        ["report", str(folder)],
+        ["encode", str(folder), data.source, *given, "--out", codes],
+        ["index", codes, "--out", index],
+        # A distance of the method's own is computed by the model.
+        ["search", index, *([] if ranking == HAMMING else ["--model", str(folder)]), "--row", "0"],
+    ]
+    return [join(["scdh", *parts]) for parts in commands]

@@ -35,7 +35,9 @@ class _LearnedLabels(Source):
     def __init__(self, source: Source, is_learned: np.ndarray) -> None:
         self._source = source
         self.name, self.kind = source.name, source.kind
-        self.split, self.split_origin, self.split_note = source.split, source.split_origin, source.split_note
+        self.split = source.split
+        self.split_origin = source.split_origin
+        self.split_note = source.split_note
         self.label_names = [name for name, stays in zip(source.label_names, is_learned, strict=True) if stays]
         self.labels = with_classes(source.labels, is_learned)
 

@@ -1,16 +1,32 @@
-"""Texts in two arrays: millions of names take their bytes and 8 more each, and are decoded when one is looked at."""
+"""Texts of rows as sequences: millions of names take their bytes and 8 more each, and are decoded when looked at."""
 
+from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
-from scdh.data.row_texts import RowTexts
 from scdh.errors import CodesError
 
 # File names may hold bytes that are not UTF-8, which Python keeps as lone surrogates; tables may hold other lone
 # surrogates. This writes any str and reads the same one back, where "surrogateescape" rejects the second kind.
 _ERRORS = "surrogatepass"
+
+
+class RowTexts(Sequence[str]):
+    """A sequence of texts; ``text_of`` gives one of them."""
+
+    @abstractmethod
+    def text_of(self, row: int) -> str:
+        """The text of a row, from 0 to the number of rows."""
+
+    @overload
+    def __getitem__(self, row: int) -> str: ...
+    @overload
+    def __getitem__(self, row: slice) -> list[str]: ...
+    def __getitem__(self, row: int | slice) -> str | list[str]:
+        rows = range(len(self))[row]
+        return self.text_of(rows) if isinstance(rows, int) else [self.text_of(one) for one in rows]
 
 
 class PackedTexts(RowTexts):

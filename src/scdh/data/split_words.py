@@ -9,7 +9,10 @@ from collections.abc import Collection, Iterable
 
 import numpy as np
 
-TRAIN, VAL, TEST, DATABASE = "train", "val", "test", "database"
+TRAIN = "train"
+VAL = "val"
+TEST = "test"
+DATABASE = "database"
 UNLABELLED = "unlabelled"  # also the folder of images without a label, in the place of a class
 UNMARKED = ""  # an empty cell
 MOST_WORDS = 50  # different words of a split; a column with more holds something else

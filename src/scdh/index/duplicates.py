@@ -94,7 +94,9 @@ def find_groups(index: "HammingIndex", radius: int, progress: bool) -> Groups:
         edges.append(np.stack([one, other]))
         waiting += len(one)
         if waiting >= _EDGES:
-            component, edges, waiting = _components(component, edges), [], 0
+            component = _components(component, edges)
+            edges = []
+            waiting = 0
     component = _components(component, edges)
     own = np.empty(len(items.ids), np.int64)
     own[items.order] = np.repeat(component, np.diff(items.starts))

@@ -62,7 +62,9 @@ class HammingIndex:
         self._set_up(codes.bits, codes.metadata, segments)
 
     def _set_up(self, bits: int, metadata: Mapping[str, str], segments: tuple[Segment, ...]) -> None:
-        self._bits, self._metadata, self._segments = bits, dict(metadata), segments
+        self._bits = bits
+        self._metadata = dict(metadata)
+        self._segments = segments
         self._planner = Planner()
         self._change_lock = Lock()  # one change at a time; searches need no lock
         self._source: tuple[Path, StoredIndex] | None = None  # the file and the state of it that this index has

@@ -67,9 +67,18 @@ def ordered_average_precision(
 
     def task(part: slice) -> int:
         precision_sums(
-            words, query_rows[part], relevance.database, query_label_rows[part], relevance.single, excluded[part],
-            limit, before[part], relevant_before[part], sums[part], hits[part],
-        )  # fmt: skip
+            words,
+            query_rows[part],
+            relevance.database,
+            query_label_rows[part],
+            relevance.single,
+            excluded[part],
+            limit,
+            before[part],
+            relevant_before[part],
+            sums[part],
+            hits[part],
+        )
         return len(query_rows[part]) * len(database_codes)
 
     for pairs in run([partial(task, slice(start, start + _QUERIES)) for start in range(0, count, _QUERIES)]):

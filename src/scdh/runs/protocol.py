@@ -214,7 +214,9 @@ def _drawn(config: RunConfig, source: Source) -> _Plan:
         notes.append(source.split_note)
     name = f"{source.name} {query_per_class or 'fitting'}/{data.train_per_class or 'all'} a class"
     if is_whole:
-        name, notes[0], query_per_class = f"{source.name} whole", "data.split=all: every labelled row trains", 0
+        name = f"{source.name} whole"
+        notes[0] = "data.split=all: every labelled row trains"
+        query_per_class = 0
         validation_per_class = validation_per_class or 0
     if query.any():
         name, query_per_class = f"{name}, queries as marked", 0

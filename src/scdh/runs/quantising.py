@@ -70,9 +70,13 @@ def choose_rows(run: RunFolder, source: Source, count: int = IMAGES, seed: int =
         raise ConfigError(f"The number of images to calibrate on must be 1 or more, not {count}.")
     protocol = run.saved_protocol() if run.protocol_file.exists() else None
     if protocol is None or protocol.source_fingerprint != source.fingerprint():
-        rows, others, names = np.arange(len(source)), np.empty(0, np.int64), (f"images of {source.name}", "")
+        rows = np.arange(len(source))
+        others = np.empty(0, np.int64)
+        names = (f"images of {source.name}", "")
     else:
-        rows, others, names = protocol.train, protocol.validation, ("training rows", "validation rows")
+        rows = protocol.train
+        others = protocol.validation
+        names = ("training rows", "validation rows")
     if not len(rows):
         raise DataError(f"{source.name} has no images to calibrate on.")
     order = seeded(seed).permutation(rows)

@@ -85,7 +85,9 @@ def score_ranking(
     if hasher.method.ranking == HAMMING:
         return evaluate(queries, query_labels, database, database_labels, radius=radius, **options)
     assert query_outputs is not None  # KeptOutputs kept them
-    net, method, outputs = network or hasher.network, hasher.method, query_outputs
+    net = network or hasher.network
+    method = hasher.method
+    outputs = query_outputs
     return evaluate_distances(
         lambda rows: method.distances(net, outputs[rows], database),
         query_labels,

@@ -33,7 +33,10 @@ class SourceFeatures:
     """
 
     def __init__(self, source: Source, folder: Path | None, *, stores: bool = True, holds_all: bool = False) -> None:
-        self.source, self.folder, self.stores, self.holds_all = source, folder, stores, holds_all
+        self.source = source
+        self.folder = folder
+        self.stores = stores
+        self.holds_all = holds_all
         self._trunk = ""
         self._rows, self._features = np.empty(0, np.int64), np.empty((0, 0), np.float32)
 

@@ -16,7 +16,9 @@ class Admission:
     """
 
     def __init__(self, limit: int, what: str, observe: Callable[[int], object] = lambda _: None) -> None:
-        self.limit, self.what, self.inside = limit, what, 0
+        self.limit = limit
+        self.what = what
+        self.inside = 0
         self._observe = observe
 
     @property

@@ -32,7 +32,10 @@ class Batcher(Generic[T, R]):
         largest: int,
         observe: Callable[[int], object] = lambda _: None,
     ) -> None:
-        self._work, self._executor, self._largest, self._observe = work, executor, largest, observe
+        self._work = work
+        self._executor = executor
+        self._largest = largest
+        self._observe = observe
         self._waiting: deque[tuple[T, asyncio.Future[R]]] = deque()
         self._running: asyncio.Task[None] | None = None
 

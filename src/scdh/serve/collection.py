@@ -74,7 +74,9 @@ class Collection:
         ranking: str = HAMMING,
         distance_tables: DistanceTables | None = None,
     ) -> None:
-        self._address, self._model, self._bits = address, model, bits
+        self._address = address
+        self._model = model
+        self._bits = bits
         self._ranking, self._distance_tables = ranking, distance_tables
         self._is_file = not is_engine_address(address)
         self._names = None if names is None else load_names(names)

@@ -55,7 +55,9 @@ class Encoder:
         observe_queue: Callable[[int], object] = lambda _: None,
         engine: Engine = "auto",
     ) -> None:
-        self.hasher, self._limits, self._engine = hasher, limits, engine
+        self.hasher = hasher
+        self._limits = limits
+        self._engine = engine
         self.takes_images, self.ranking = hasher.preprocess is not None, hasher.method.ranking
         self.code_metadata = ranking_metadata(self.ranking)
         self._decoders = None if hasher.preprocess is None else Decoders(hasher.preprocess, limits.pixels, DECODERS)

@@ -24,7 +24,10 @@ class RequestError(ScdhError):
         shown = printable(" ".join(message.split()))
         shown = shown if len(shown) <= LONGEST_MESSAGE else f"{shown[: LONGEST_MESSAGE - 2]}…."
         super().__init__(shown)
-        self.status, self.code, self.message, self.retry_after = status, code, shown, retry_after
+        self.status = status
+        self.code = code
+        self.message = shown
+        self.retry_after = retry_after
 
 
 def invalid(message: str) -> RequestError:

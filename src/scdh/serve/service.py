@@ -45,7 +45,9 @@ class Service:
         self._searcher = ThreadPoolExecutor(1, thread_name_prefix="search")
         self._changer = ThreadPoolExecutor(1, thread_name_prefix="change")
         self._painter = ThreadPoolExecutor(1, thread_name_prefix="picture")
-        limits, queue, batches = settings.limits, self.measures.queue, self.measures.batches
+        limits = settings.limits
+        queue = self.measures.queue
+        batches = self.measures.batches
         self._searches = Admission(limits.waiting_searches, "searches", queue.labels("searches").set)
         self._changes = Admission(limits.waiting_changes, "changes", queue.labels("changes").set)
         self._find: Batcher[SearchRequest, list[QueryHits]] = Batcher(

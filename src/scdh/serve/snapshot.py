@@ -142,7 +142,9 @@ class Snapshot:
         self, codes: Codes, radius: int, k: int, left_out: Sequence[int | None], allowed: NDArray[Any] | None
     ) -> Iterator[_Hits]:
         """The items within the radius of each query, or the first k of many; few at once, as all may be near."""
-        has_many, start, step = False, 0, 1
+        has_many = False
+        start = 0
+        step = 1
         while start < len(codes):
             part = codes[start : start + step]
             # The item that is left out must be among the gathered ones, so all of them are gathered.

@@ -64,7 +64,9 @@ class CollapseWatch:
         self.method = method
         self.steps_per_epoch, self.steps = steps_per_epoch, 0
         self.first_norm = self._centre_norm(net)
-        self.has_warned, self.have_differed, self.equal_checks = False, False, 0
+        self.has_warned = False
+        self.have_differed = False
+        self.equal_checks = 0
         self.gathered_checks, self.figures = 0, dict[str, float]()
 
     def _centre_norm(self, net: Network) -> float | None:

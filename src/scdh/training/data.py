@@ -54,9 +54,16 @@ class TrainingData:
         quiet: bool,
     ) -> None:
         method = hasher.method
-        self.config, self.hasher, self.accelerator, self.bad_images = config, hasher, accelerator, bad_images
-        self.feature_cache, self.quiet, self.views = feature_cache, quiet, method.views
-        self.source, self.train_rows, self.validation_rows = source, protocol.train, protocol.validation
+        self.config = config
+        self.hasher = hasher
+        self.accelerator = accelerator
+        self.bad_images = bad_images
+        self.feature_cache = feature_cache
+        self.quiet = quiet
+        self.views = method.views
+        self.source = source
+        self.train_rows = protocol.train
+        self.validation_rows = protocol.validation
         self.unlabelled_rows = protocol.unlabelled if method.learns_from_unlabelled else None
         if self.unlabelled_rows is not None and len(self.unlabelled_rows):
             # Rejects a wrong setting now, not after the features are computed.
@@ -99,7 +106,9 @@ class TrainingData:
         self.batch_source = ViewedFeatures(
             features, self.source.labels[readable], self.source.label_names, varied=varied
         )
-        self.augmentation, self.preprocess, self.training_preprocess = "none", None, None
+        self.augmentation = "none"
+        self.preprocess = None
+        self.training_preprocess = None
 
     def _cached_views(self, rows: np.ndarray, varied: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
         """(rows, features) of the images as they are, and of random crops of the rows ``varied``."""

@@ -138,7 +138,9 @@ def _learn(
     quiet: bool,
     keep_last: bool,
 ) -> Hasher:
-    config, accelerator, method = hasher.config, data.accelerator, hasher.method
+    config = hasher.config
+    accelerator = data.accelerator
+    method = hasher.method
     net = data.network()
     best_weights: dict[str, torch.Tensor] = {}
 

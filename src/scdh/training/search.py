@@ -14,7 +14,9 @@ from typing import Any
 
 from scdh.runs.choices import Choice, Trial
 
-RATE, EPOCHS, ALPHA = "train.lr_head", "train.epochs", "method.alpha"
+RATE = "train.lr_head"
+EPOCHS = "train.epochs"
+ALPHA = "method.alpha"
 RATES = (0.0003, 0.001, 0.003, 0.01, 0.03)
 RATE_STEP = 3.0  # about the ratio of neighbouring rates
 FURTHER_RATES = 2  # tried below or above the others, where the lowest or the highest of them is best
@@ -61,7 +63,9 @@ class Search:
         run_trial: Callable[[dict[str, Any]], Trial],
         rates: tuple[float, ...] | None = None,
     ) -> None:
-        self.to_try, self.start, self._run_trial = to_try, start, run_trial
+        self.to_try = to_try
+        self.start = start
+        self._run_trial = run_trial
         self.rates = rates
         self.made: list[Choice] = []
 

@@ -19,7 +19,9 @@ class MovingAverage:
 
     def __init__(self, net: Network, decay: float, *, own_passes: bool = False) -> None:
         self.net = copy.deepcopy(net).requires_grad_(False)
-        self.decay, self.steps, self.own_passes = decay, 0, own_passes
+        self.decay = decay
+        self.steps = 0
+        self.own_passes = own_passes
         self.set_modes()
 
     def set_modes(self) -> None:

@@ -123,7 +123,9 @@ class TrialRunner:
         self, choices: Choices, source: Source, protocol: Protocol, feature_cache: Path | None, quiet: bool
     ) -> None:
         config, source = choices.config, learned_source(source, protocol)
-        self.config, self.source, self.to_try = config, source, list(choices.to_try)
+        self.config = config
+        self.source = source
+        self.to_try = list(choices.to_try)
         self.accelerator = make_accelerator(config.train.precision)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(config.seed)

@@ -49,7 +49,9 @@ def read_archive(arrays: Mapping[str, np.ndarray], name: str, wanted_split: str 
     key = _first_of(VECTORS, names)
     if key is None:
         return _joined_parts(arrays, name)
-    vectors, label_key, id_key = arrays[key], _first_of(LABELS, names), _first_of(IDS, names)
+    vectors = arrays[key]
+    label_key = _first_of(LABELS, names)
+    id_key = _first_of(IDS, names)
     label_name_key = _first_of(LABEL_NAMES, names)
     taken = {key, label_key, id_key, label_name_key}
     split_key = _split_key(arrays, name, wanted_split, [n for n in names if n not in taken], len(vectors))

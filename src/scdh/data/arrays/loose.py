@@ -29,7 +29,9 @@ class ItemsSource(Source):
     kind: Literal["images", "features"]
 
     def __init__(self, items: Sequence[Any] | np.ndarray, *, start: int = 0) -> None:
-        self.name, self._start, self._items = "the given items", start, items
+        self.name = "the given items"
+        self._start = start
+        self._items = items
         self.labels, self.label_names = no_labels(len(items)), []
         first = items[0] if len(items) else None
         is_vector = (isinstance(first, np.ndarray) and first.ndim == 1) or isinstance(first, (int, float, list, tuple))

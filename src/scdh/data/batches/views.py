@@ -42,7 +42,9 @@ class ViewedFeatures(Source):
             raise DataError(f"{name}: the versions of a set of vectors must have one shape, not {shapes}.")
         if len(labels) != shapes[0][0]:
             raise DataError(f"{name} has {shapes[0][0]} rows but {len(labels)} labels.")
-        self.name, self.labels, self.label_names = name, labels, label_names
+        self.name = name
+        self.labels = labels
+        self.label_names = label_names
         self._varied = varied
         self._versions = [finite_features(version, name) for version in versions]
 

@@ -48,7 +48,10 @@ class FolderSource(Source):
         split_origin: str = Source.split_origin,
     ) -> None:
         self.name = name
-        self.labels, self.label_names, self.split, self.split_origin = labels, label_names, split, split_origin
+        self.labels = labels
+        self.label_names = label_names
+        self.split = split
+        self.split_origin = split_origin
         self._root, self._paths = root, paths
 
     def image(self, row: int, at_least: int | None = None) -> Image.Image:

@@ -46,7 +46,9 @@ class ArrowSource(Source):
         titles: RowTitles,
         folder: Path,
     ) -> None:
-        self.name, self.labels, self.label_names = name, labels, label_names
+        self.name = name
+        self.labels = labels
+        self.label_names = label_names
         self._titles, self._folder = titles, folder
         self._chunks = [_bytes_and_paths(chunk, name, column) for chunk in images.chunks]
         self._chunk_starts = starts(len(chunk) for chunk in images.chunks)

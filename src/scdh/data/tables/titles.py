@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import numpy as np
 import pyarrow as pa
 
-from scdh.data.row_texts import RowTexts
+from scdh.data.packed_texts import RowTexts
 
 
 class RowTitles(RowTexts):

@@ -45,7 +45,9 @@ class CellRunner:
         cache: Path | None = None,
         known: Known | None = None,
     ) -> None:
-        self.source, self.folder, self.known = source, folder, known or Known()
+        self.source = source
+        self.folder = folder
+        self.known = known or Known()
         self.options = ScoreOptions("usual" if topk is None else topk)
         self.features = SourceFeatures(source, cache or folder / "features", holds_all=True)
         self._models: dict[tuple[Path, NetworkName | None], Hasher] = {}

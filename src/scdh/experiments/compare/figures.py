@@ -8,7 +8,9 @@ from scdh.experiments.compare.results import ComparisonResults
 from scdh.experiments.compare.tables import MethodRows, rows_by_method
 from scdh.experiments.pages.svg import COLOURS, MARKERS, TEXT_COLOUR, figure_axes, to_svg
 
-WIDTH, LEAST_HEIGHT, LINE_HEIGHT = 7.4, 4.2, 0.21
+WIDTH = 7.4
+LEAST_HEIGHT = 4.2
+LINE_HEIGHT = 0.21
 
 
 def plots(results: ComparisonResults) -> dict[str, str]:

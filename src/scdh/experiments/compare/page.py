@@ -6,8 +6,7 @@ from scdh.experiments.compare.conditions import conditions
 from scdh.experiments.compare.results import ComparisonResults
 from scdh.experiments.compare.tables import MethodRows, Table, rows_by_method, score_tables, tuning_table
 from scdh.experiments.pages.markdown import escape_markdown, markdown_table
-from scdh.experiments.pages.template import load_template
-from scdh.experiments.pages.written import save_page
+from scdh.experiments.pages.template import load_template, save_page
 from scdh.extras import missing_packages
 from scdh.methods.registry import method_class, method_names
 

@@ -45,7 +45,10 @@ class Tuner:
         notify: Callable[[str], None],
         found: Mapping[str, TuningResult] | None = None,
     ) -> None:
-        self.grid, self.source, self.notify, self.found = grid, source, notify, found or {}
+        self.grid = grid
+        self.source = source
+        self.notify = notify
+        self.found = found or {}
         self.seed = grid.seeds[0]
         self.results: dict[str, TuningResult] = {}
         self._runner = CellRunner(source, out / "tuning", cache=cache, known=grid.known)

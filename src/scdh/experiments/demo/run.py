@@ -18,7 +18,7 @@ from scdh.experiments.demo.rankings import Ranking, compare_rankings, learned_ra
 from scdh.experiments.demo.report import to_html
 from scdh.experiments.demo.results import DemoResults, demo_results, per_query
 from scdh.experiments.demo.timing import Timings
-from scdh.experiments.pages.written import save_page
+from scdh.experiments.pages.template import save_page
 from scdh.extras import check_installed
 from scdh.index import HammingIndex
 from scdh.printable import printable

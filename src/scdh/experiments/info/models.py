@@ -64,7 +64,9 @@ def describe_run(folder: Path) -> Described:
     else:
         settings = run.saved_settings()
     method, data = (settings.get(group, {}) for group in ("method", "data"))
-    name, length, source = method.get("name", "?"), method.get("bits"), data.get("source", "?")
+    name = method.get("name", "?")
+    length = method.get("bits")
+    source = data.get("source", "?")
     described = Described("run", f"{folder}: a run of {name} with {length} bits on {source}")
     described.add("method", name)
     described.add("bits", length)

@@ -1,7 +1,13 @@
-"""Loading the HTML templates of all pages; texts that come from data are escaped in them."""
+"""Loading the HTML templates of all pages, in which texts from data are escaped, and writing pages."""
 
 from importlib import resources
+from pathlib import Path
 from typing import Any
+
+from scdh.printable import printable
+from scdh.storage.files import replacing
+
+_LAYOUT = "\n\t\r"  # control characters that a page may have
 
 # The base page and the folder of experiments that each template belongs to.
 _FOLDERS = {
@@ -21,8 +27,8 @@ def load_template(name: str, **filters: Any) -> Any:
 
     Args:
         name: file name, such as ``"report.html"``.
-        filters: functions that the template may use as ``{{ value | name }}``, besides ``count`` (1,234) and
-            ``path`` (the name of a file, which is broken after a folder where it is too long for a line).
+        filters: functions that the template may use as ``{{ value | name }}``, in addition to ``count`` (1,234) and
+            ``path`` (the name of a file, with possible line breaks after its folders).
 
     Returns:
         A jinja2 ``Template``. Every value is escaped unless the template marks it as safe, which only SVG drawn by
@@ -46,3 +52,10 @@ def _breakable(path: str) -> Any:
     from markupsafe import Markup, escape
 
     return escape(path).replace("/", Markup("/<wbr>"))
+
+
+def save_page(path: Path, text: str) -> Path:
+    """Write the text of a page, whole or not at all, as valid UTF-8; other characters are escaped. Returns ``path``."""
+    with replacing(path) as temporary:
+        temporary.write_text(printable(text, keep=_LAYOUT), "utf-8")
+    return path

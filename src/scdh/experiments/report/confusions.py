@@ -7,7 +7,9 @@ import numpy as np
 from scdh.label_arrays import is_labelled, rows_per_class
 
 FIRST = 10  # hits of a query that are looked at
-MOST_PAIRS, MOST_LABELS, HEAT_LABELS = 12, 30, 30
+MOST_PAIRS = 12
+MOST_LABELS = 30
+HEAT_LABELS = 30
 NO_LABEL_NAME = "(no label)"
 BLOCK = 512  # queries
 

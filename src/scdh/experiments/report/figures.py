@@ -13,7 +13,9 @@ from scdh.experiments.report.contents import Ranked
 from scdh.metrics.scores import RankingScores, Scores
 from scdh.metrics.statistics import bit_balance, bucket_sizes
 
-CODES, FLOATS, STUDENT = COLOURS[0], "#9b5de5", COLOURS[1]
+CODES = COLOURS[0]
+FLOATS = "#9b5de5"
+STUDENT = COLOURS[1]
 POINTS = 60  # of a curve
 # Figures of the last batch of each epoch that show a collapse of unlabelled rows: both lines should stay close.
 UNLABELLED = (

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from scdh.experiments.pages.pictures import ShownHit
-from scdh.experiments.pages.template import load_template
-from scdh.experiments.pages.written import save_page
+from scdh.experiments.pages.template import load_template, save_page
 
 MOST_QUERIES, MOST_HITS = 200, 100  # on one page; a browser must be able to open it
 

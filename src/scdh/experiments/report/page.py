@@ -11,8 +11,7 @@ from scdh.data.protocol import Protocol
 from scdh.data.source import Source
 from scdh.experiments.pages.labels import short_names
 from scdh.experiments.pages.pictures import ShownHit, pictures_of_source
-from scdh.experiments.pages.template import load_template
-from scdh.experiments.pages.written import save_page
+from scdh.experiments.pages.template import load_template, save_page
 from scdh.experiments.report.confusions import find_confusions, shares_a_label
 from scdh.experiments.report.contents import Ranked, RunContents, read_choices, read_contents, read_epochs
 from scdh.experiments.report.figures import draw_bits, draw_buckets, draw_confusions, draw_curves, draw_training

@@ -5,7 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-WORST, MIDDLE, BEST = 6, 3, 3
+WORST = 6
+MIDDLE = 3
+BEST = 3
 RULES = {
     "worst": "the lowest average precision",
     "middle": "an average precision next to the median",

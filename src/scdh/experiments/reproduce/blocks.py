@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from scdh.experiments.pages.svg import svg_file
-from scdh.experiments.pages.written import save_page
+from scdh.experiments.pages.template import save_page
 from scdh.storage.files import replacing
 
 

@@ -87,7 +87,9 @@ def precision_by_bits(reproduced: Reproduced, study: str) -> Block | None:
     if results is None:
         return None
     methods = [name for name in SHOWN if name in results.methods]
-    by_bits, by_k, lines = [], [], []
+    by_bits = []
+    by_k = []
+    lines = []
     for name in methods:
         title = method_class(name).about.title
         points = [

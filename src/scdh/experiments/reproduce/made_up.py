@@ -6,7 +6,10 @@ import numpy as np
 
 from scdh.storage.files import replacing
 
-CLASSES, ROWS, WIDTH, SPREAD = 200, 32, 64, 0.9
+CLASSES = 200
+ROWS = 32
+WIDTH = 64
+SPREAD = 0.9
 
 
 def write_clusters(folder: Path, classes: int = CLASSES) -> Path:

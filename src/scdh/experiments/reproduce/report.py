@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from scdh.experiments.pages.markdown import escape_markdown, markdown_table
-from scdh.experiments.pages.template import load_template
-from scdh.experiments.pages.written import save_page
+from scdh.experiments.pages.template import load_template, save_page
 from scdh.experiments.reproduce.blocks import Block
 from scdh.experiments.reproduce.claims import Verdict, read_claims
 from scdh.experiments.reproduce.run import Reproduced

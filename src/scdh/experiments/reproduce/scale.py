@@ -70,7 +70,9 @@ class Study:
     """One comparison of a reproduction: the methods of ``grid`` on the data of ``role``."""
 
     def __init__(self, name: str, role: Role, grid: Grid) -> None:
-        self.name, self.role, self.grid = name, role, grid
+        self.name = name
+        self.role = role
+        self.grid = grid
 
     @property
     def group(self) -> str:

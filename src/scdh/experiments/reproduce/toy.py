@@ -13,7 +13,9 @@ import numpy as np
 
 from scdh.losses import triplet_ranking_loss, unary_upper_bound
 
-DIMENSIONS, ROWS, MARGIN = 48, 60, 1.0
+DIMENSIONS = 48
+ROWS = 60
+MARGIN = 1.0
 STEPS, SIDE = 25, 13
 SIGMAS, DISTANCES = (1.0, 0.01), (0.5, 12.0)
 

@@ -65,7 +65,9 @@ def offer(
     rows: to look at it after each one is a branch that no processor predicts, and took five times as long. Candidates
     that are no longer below it by then do no harm.
     """
-    count, nearer, limit = state[COUNT], state[NEARER], state[LIMIT]
+    count = state[COUNT]
+    nearer = state[NEARER]
+    limit = state[LIMIT]
     if count + CHUNK > len(rows):
         count = _keep_best(rows, distances, k, state)
     first = count
@@ -83,7 +85,9 @@ def offer(
     while nearer >= k:
         limit -= 1
         nearer -= at_distance[limit]
-    state[COUNT], state[NEARER], state[LIMIT] = count, nearer, limit
+    state[COUNT] = count
+    state[NEARER] = nearer
+    state[LIMIT] = limit
     return limit  # type: ignore[no-any-return]
 
 

@@ -21,7 +21,9 @@ from scdh.index.kernels.processor import AVX2, BYTES, NEON, way_to_count, way_to
 CHUNK = 256
 GROUP = 32  # codes that are cut at once
 _WIDE = 64  # codes whose bytes are counted at once; the compiler divides them where vectors are narrower
-_I8, _I32, _I64 = ir.IntType(8), ir.IntType(32), ir.IntType(64)
+_I8 = ir.IntType(8)
+_I32 = ir.IntType(32)
+_I64 = ir.IntType(64)
 _HALF, _VECTOR = ir.VectorType(_I8, 16), ir.VectorType(_I8, GROUP)
 _PLACES = ir.VectorType(_I32, GROUP)
 

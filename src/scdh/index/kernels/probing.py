@@ -138,7 +138,10 @@ def nearest_by_tables(
     for i in range(queries.shape[0]):
         if i % _AHEAD == 0:
             _read_ahead(base, queries, i, tables, spans)
-        left, total, counted, met = budget, 0, 0, 0
+        left = budget
+        total = 0
+        counted = 0
+        met = 0
         at_distance[:] = 0
         for step in range(bits + 1):
             keys, total, left = _probe(base, queries[i], step, tables, allowed, left, keys, total)

@@ -22,7 +22,9 @@ from scdh.index.kernels.triples import MOST_LIMIT, find_below
 from scdh.index.kernels.vectors import CHUNK, lowest_bit, popcount, prefetch
 
 # Rows that are compared otherwise, at least and for each hit, and rows that must be left.
-_ROWS_BEFORE, _ROWS_BEFORE_A_HIT, _FEWEST_ROWS = 4096, 64, 8192
+_ROWS_BEFORE = 4096
+_ROWS_BEFORE_A_HIT = 64
+_FEWEST_ROWS = 8192
 
 
 @cache
@@ -54,7 +56,9 @@ def nearest_of_more(
     k = best_rows.shape[1]
     found = candidates_so_far(best_rows, best_distances, counts, bits)
     rows, distances, at_distance, states = found
-    room, offsets, starts = empty_slices(base, code_bytes), table_offsets(queries, code_bytes), start_digits()
+    room = empty_slices(base, code_bytes)
+    offsets = table_offsets(queries, code_bytes)
+    starts = start_digits()
     most_blocks = room[0].shape[0]
     line_rows = 64 // base.itemsize
     lines_a_query = (most_blocks * ROWS // line_rows * base.shape[0] + queries.shape[0] - 1) // queries.shape[0]

@@ -126,7 +126,9 @@ class _Adder:
     """Adds up the vectors of a query in the tables of a block."""
 
     def __init__(self, builder: Any, ternary: Ternary, next_bunch: Any, offsets: Any, next_offsets: Any) -> None:
-        self._builder, self._ternary, self._next_bunch = builder, ternary, next_bunch
+        self._builder = builder
+        self._ternary = ternary
+        self._next_bunch = next_bunch
         self._offsets, self._next_offsets = offsets, next_offsets
 
     def add_all(self, table: Any, bunches: Any, totals: list[Any]) -> Any:
@@ -140,7 +142,10 @@ class _Adder:
 
     def _add_bunches(self, table: Any, count: int, place: Any, totals: list[Any]) -> list[Any]:
         """Add 1, 2 or 4 bunches from ``place`` on: a carry for each, and the carries in turn."""
-        builder, totals, carries, digit = self._builder, list(totals), [], _BUNCH_DIGITS
+        builder = self._builder
+        totals = list(totals)
+        carries = []
+        digit = _BUNCH_DIGITS
         for i in range(count):
             bunch = builder.add(place, _I64(i))
             vectors = builder.add(table, builder.mul(bunch, self._next_bunch))

@@ -34,7 +34,9 @@ def nearest_by_weight(
     found_rows, found = np.empty((count, 2 * k + CHUNK), np.int64), np.empty((count, 2 * k + CHUNK))
     counts, limits = np.zeros(count, np.int64), np.full(count, np.inf)
     small = np.zeros(tables.shape, np.uint8)
-    planes, near, kept = empty_planes(base, True), np.zeros(CHUNK, np.uint8), np.empty(2 * k + CHUNK)
+    planes = empty_planes(base, True)
+    near = np.zeros(CHUNK, np.uint8)
+    kept = np.empty(2 * k + CHUNK)
     step = planes.shape[0] * CHUNK
     for start in range(first, last, step):
         stop = min(last, start + step)

@@ -49,7 +49,9 @@ class MilvusIndex:
     abilities = Abilities(lists_ids=False, counts=False, byte_tables=False)
 
     def __init__(self, server: MilvusServer, bits: int, metadata: Mapping[str, str]) -> None:
-        self._server, self._bits, self._metadata = server, bits, dict(metadata)
+        self._server = server
+        self._bits = bits
+        self._metadata = dict(metadata)
 
     @classmethod
     def create(cls, uri: str, bits: int, metadata: Mapping[str, str] | None = None) -> "MilvusIndex":

@@ -160,8 +160,12 @@ def _rehearse_slices(words: NDArray[Any]) -> None:
     from scdh.index.kernels import slice_scanning
 
     if slice_scanning.is_fastest():
-        query_rows, mask, bits = words[:, :1].T.copy(), row_mask(None), largest_distance(words)
-        rows, distances, counts = np.zeros((1, 1), np.int64), np.zeros((1, 1), np.int32), np.zeros(1, np.int64)
+        query_rows = words[:, :1].T.copy()
+        mask = row_mask(None)
+        bits = largest_distance(words)
+        rows = np.zeros((1, 1), np.int64)
+        distances = np.zeros((1, 1), np.int32)
+        counts = np.zeros(1, np.int64)
         slice_scanning.nearest_of_more(words, query_rows, 0, 0, bits, 1, mask, rows, distances, counts)
 
 
@@ -264,7 +268,9 @@ def _nearest_by_numpy(
 
     It goes block by block in row order: once a query has k candidates, a later row is one only at a smaller distance.
     """
-    total, count, bits = words.shape[1], queries.shape[1], largest_distance(words)
+    total = words.shape[1]
+    count = queries.shape[1]
+    bits = largest_distance(words)
     width = min(k, total)
     rows, distances = np.empty((count, width), np.int64), np.empty((count, width), np.int32)
     if width == 0:

@@ -142,7 +142,9 @@ def checked_segments(segments: Sequence[Segment], bits: int, known: StoredArrays
     """The segments that are not empty; rejected if one does not have codes of this many bits."""
     model = empty_words(bits)
     for segment in segments:
-        words, ids, alive = segment.words, segment.ids, segment.alive
+        words = segment.words
+        ids = segment.ids
+        alive = segment.alive
         if words.dtype != model.dtype or words.ndim != 2 or len(words) != len(model):
             raise CodesError(
                 f"Segments of {bits} bits hold {model.dtype.name} words of shape [{len(model)}, rows], "

@@ -52,8 +52,13 @@ class ArrayBlocks:
         path: Path,
         file: MappedFile | None,
     ) -> None:
-        self._data, self._rows, self._extent, self._file = data, rows, extent, file
-        self._find_problem, self._name, self._path = find_problem, name, path
+        self._data = data
+        self._rows = rows
+        self._extent = extent
+        self._file = file
+        self._find_problem = find_problem
+        self._name = name
+        self._path = path
         self._sums = np.frombuffer(extent.sums, "<u8") if extent.sums else None
         self._checked = np.zeros(-(-len(data) // BLOCK_BYTES), np.bool_)
         self.is_checked = False  # all of it

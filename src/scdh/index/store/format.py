@@ -199,7 +199,9 @@ def read_manifest(handle: FileIO, slot: Slot, path: Path) -> Manifest:
 
 
 def _checked_entry(number: int, data: dict[str, Any], words: NDArray[Any], end: int) -> Entry:
-    rows, ids, removed = data["rows"], data["ids"], data["removed"]
+    rows = data["rows"]
+    ids = data["ids"]
+    removed = data["removed"]
     sums = {name: bytes.fromhex(text) for name, text in data.get("sums", {}).items()}
     if type(rows) is not int or rows < 1:
         raise ValueError(f"segment {number} has {rows!r} rows")
@@ -241,7 +243,9 @@ class Pen:
         self._handle, self._at = handle, at
 
     def put(self, data: NDArray[Any] | bytes) -> Extent:
-        at, crc, sums = aligned(self._at), 0, []
+        at = aligned(self._at)
+        crc = 0
+        sums = []
         view = memoryview(data.data if isinstance(data, np.ndarray) else data).cast("B")
         # Block by block, so that both checksums and the write find the bytes in the cache.
         for start in range(0, len(view), BLOCK_BYTES):
@@ -310,7 +314,9 @@ def check_not_sparse(handle: FileIO, needed: int, path: Path) -> None:
 
 def _allocated_bytes(handle: FileIO, enough: int) -> int:
     """The bytes on disk, counted until there are ``enough``; the whole size if the system cannot report it."""
-    size, at, total = os.fstat(handle.fileno()).st_size, 0, 0
+    size = os.fstat(handle.fileno()).st_size
+    at = 0
+    total = 0
     if not hasattr(os, "SEEK_DATA"):
         return size
     while at < size and total < enough:

@@ -61,7 +61,9 @@ class Guard:
     """
 
     def __init__(self, app: ASGIApp, service: Service) -> None:
-        self._app, self._service, self._limits = app, service, service.settings.limits
+        self._app = app
+        self._service = service
+        self._limits = service.settings.limits
         self._requests = Admission(self._limits.requests, "requests")
         self._checks = Admission(MOST_CHECKS, "checks")
         self._answers = Admission(self._limits.answers, "answers")
@@ -172,11 +174,16 @@ class _Exchange:
     def __init__(
         self, scope: Scope, receive: Receive, send: Send, limit: int, seconds: float, answers: Admission
     ) -> None:
-        self._receive, self._send, self._limit = receive, send, limit
+        self._receive = receive
+        self._send = send
+        self._limit = limit
         # HEAD is answered as GET, of whose answer the server leaves out the body.
         self.method: str = scope["method"]
         self.scope = {**scope, "method": "GET"} if self.method == "HEAD" else scope
-        self.id, self.begun, self.status, self.received = secrets.token_hex(8), time.perf_counter(), 0, 0
+        self.id = secrets.token_hex(8)
+        self.begun = time.perf_counter()
+        self.status = 0
+        self.received = 0
         self._seconds, self._answers = seconds, answers
         self.scope[REQUEST_ID] = self.id
         self._deadline = asyncio.get_running_loop().time() + seconds
