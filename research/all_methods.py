@@ -32,21 +32,20 @@ HERE = Path(__file__).parent
 PAGE = HERE.parent / "docs" / "all_methods.md"
 INTRODUCTION = """# Every method, side by side
 
-This page is for people who choose a method, and for researchers who want to know what a comparison under equal
-conditions looks like. What each method is, is in [methods.md](methods.md). What is equal for all methods is in
-[compare.md](compare.md).
+This page is for people who choose a method, and for researchers who want to see a comparison under equal conditions.
+[methods.md](methods.md) describes the methods. [compare.md](compare.md) says what is equal for all of them.
 
-The tables were made by `scdh compare` and put together by `python -m research.all_methods`. The experiments behind the
-conclusions are in [research/all_methods_notes.md](../research/all_methods_notes.md).
+The tables were made by `scdh compare` and `python -m research.all_methods`. The experiments behind the conclusions
+are in [research/all_methods_notes.md](../research/all_methods_notes.md).
 
 How to read the tables:
 
-- Settings come from trials on validation rows, the same number for each method. Each comparison scored its queries
-  once, after all its runs were trained.
-- Earlier comparisons, with other code, had shown scores of most of these queries. Later changes to the code were
-  decided on validation rows or by reading the sources, but with those scores known.
-- One advantage of SCDH is left: its weight α was found on validation rows of these photos, while the other methods keep
-  their published weights. The part with 19 trials for each method is without it.
+- Settings come from trials on validation rows, with the same number of trials for each method. Each comparison scored
+  its queries once, after all its runs had been trained.
+- Scores of most of these queries were known from earlier comparisons with older code. Later changes to the code were
+  decided on validation rows or by reading the sources.
+- SCDH keeps one advantage: its weight α was chosen on validation rows of these photos, while the other methods have
+  their published weights. The section with 19 trials for each method does not have this advantage.
 - CIFAR-10 is a copy stored as JPEG, a little harder than the original. MIRFLICKR is 20,000 of the 25,000 photos, at
   128². The shop photos come with a package (`scdh datasets groceries`).
 - DQN and Cls-onehot do not rank by Hamming distance. DQN ranks by inner products with a codebook, Cls-onehot by the
