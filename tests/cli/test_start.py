@@ -1,39 +1,38 @@
 """What a command imports: those that only print answer at once."""
 
+import os
 import subprocess
 import sys
 
-import pytest
-
 SLOW_TO_IMPORT = ("torch", "numba", "pyarrow", "sklearn", "numpy", "PIL", "matplotlib", "timm", "accelerate")
+RUN_ALL = f"""
+import os, sys
+from scdh.cli import main
+for words in sys.argv[1:]:
+    if words.startswith("scdh "):
+        os.environ.update(COMP_WORDS=words, COMP_CWORD=str(len(words.split(" ")) - 1), _SCDH_COMPLETE="complete_bash")
+    try:
+        main([] if words.startswith("scdh ") else words.split())
+    except SystemExit as ending:
+        assert not ending.code, words
+    print(words, [name for name in {SLOW_TO_IMPORT!r} if name in sys.modules], file=sys.stderr)
+"""
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        "",
-        "--help",
-        "--version",
-        "train --help",
-        "compare --help",
-        "datasets",
-    ],
-)
-def test_commands_that_print_import_nothing_slow(command: str) -> None:
-    script = (
-        "import sys\nfrom scdh.cli import main\n"
-        f"try:\n    main({command.split()!r})\n"
-        "except SystemExit as ending:\n    assert not ending.code\n"
-        f"print([name for name in {SLOW_TO_IMPORT!r} if name in sys.modules])\n"
-    )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+def imports_of(*commands: str) -> list[str]:
+    """For each command its words, and what of the slow packages was imported after it, all in one process."""
+    environment = {name: value for name, value in os.environ.items() if name != "_SCDH_COMPLETE"}
+    script = [sys.executable, "-c", RUN_ALL, *commands]
+    done = subprocess.run(script, capture_output=True, text=True, check=False, env=environment)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[-1] == "[]"
+    return done.stderr.splitlines()
 
 
-@pytest.mark.parametrize("words", ["scdh train --method s", "scdh train --preset ", "scdh datasets dig"])
-def test_completion_imports_nothing_slow(words: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COMP_WORDS", words)
-    monkeypatch.setenv("COMP_CWORD", str(len(words.split(" ")) - 1))
-    monkeypatch.setenv("_SCDH_COMPLETE", "complete_bash")
-    test_commands_that_print_import_nothing_slow("")
+def test_commands_that_print_import_nothing_slow() -> None:
+    commands = ("", "--help", "--version", "train --help", "compare --help", "datasets")
+    assert imports_of(*commands) == [f"{command} []" for command in commands]
+
+
+def test_completion_imports_nothing_slow() -> None:
+    commands = ("scdh train --method s", "scdh train --preset ", "scdh datasets dig")
+    assert imports_of(*commands) == [f"{command} []" for command in commands]
