@@ -4,20 +4,17 @@ import ast
 import importlib
 import os
 import pickle
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from numba import config
 
 import scdh
+from scdh.index.kernels import compiled, sources
 from scdh.index.kernels.sources import _imports, _source_files, source_digest
 
 PACKAGE = Path(scdh.__file__).parent
-PROGRAM = """
-from shapes.kernels.area import area
-print(area(3), sum(area.stats.cache_hits.values()))
-"""
 
 
 def write_package(folder, factor=2, power=2):
@@ -45,22 +42,37 @@ def write_package(folder, factor=2, power=2):
             path.write_text(text)
 
 
-def run_kernel(folder, cache="cache"):
-    """The kernel's result in a new process, and how many times it came from the cache."""
-    return [int(value) for value in kernel_process(folder, cache).stdout.split()]
+@pytest.fixture
+def run_kernel(monkeypatch):
+    """Runs the kernel of a folder as a new process would: nothing of it is loaded, and no file is known.
+
+    The function returns the kernel's result, and how many times it came from the cache.
+    """
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)  # Python's own cache takes files of one second for the same
+
+    def run(folder, cache="cache"):
+        with monkeypatch.context() as patch:
+            for name in [name for name in sys.modules if name.partition(".")[0] == "shapes"]:
+                patch.delitem(sys.modules, name)
+            importlib.invalidate_caches()
+            patch.syspath_prepend(str(folder))
+            patch.setattr(config, "CACHE_DIR", cache and str(folder / cache))
+            patch.setattr(compiled, "_has_warned", False)
+            sources.source_digest.cache_clear()
+            sources._read.cache_clear()
+            try:
+                area = importlib.import_module("shapes.kernels.area").area
+                return [area(3), sum(area.stats.cache_hits.values())]
+            finally:
+                for name in [name for name in sys.modules if name.partition(".")[0] == "shapes"]:
+                    del sys.modules[name]
+
+    yield run
+    sources.source_digest.cache_clear()
+    sources._read.cache_clear()
 
 
-def kernel_process(folder, cache="cache"):
-    environment = {
-        **os.environ,
-        "NUMBA_CACHE_DIR": str(folder / cache),
-        "PYTHONPATH": os.pathsep.join([str(folder), str(PACKAGE.parent)]),
-    }
-    return subprocess.run([sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True, check=True)
-
-
-@pytest.mark.slow
-def test_a_kernel_is_compiled_again_when_a_file_it_depends_on_changes(tmp_path):
+def test_a_kernel_is_compiled_again_when_a_file_it_depends_on_changes(tmp_path, run_kernel):
     write_package(tmp_path)
     assert run_kernel(tmp_path) == [18, 0]
     assert run_kernel(tmp_path) == [18, 1]
@@ -72,8 +84,7 @@ def test_a_kernel_is_compiled_again_when_a_file_it_depends_on_changes(tmp_path):
     assert run_kernel(tmp_path) == [135, 1]
 
 
-@pytest.mark.slow
-def test_no_other_folder_is_used_if_the_cache_cannot_be_written(tmp_path):
+def test_no_other_folder_is_used_if_the_cache_cannot_be_written(tmp_path, run_kernel):
     write_package(tmp_path)
     (tmp_path / "file").write_text("a file where a folder should be")
     assert run_kernel(tmp_path, "file") == [18, 0]
@@ -81,6 +92,25 @@ def test_no_other_folder_is_used_if_the_cache_cannot_be_written(tmp_path):
     write_package(tmp_path, power=3)
     assert run_kernel(tmp_path, "file") == [54, 0]
     assert not list(tmp_path.rglob("*.nb?"))
+
+
+def test_without_a_home_each_process_compiles(tmp_path, run_kernel, monkeypatch):
+    def no_home():
+        raise RuntimeError("Could not determine home directory.")
+
+    write_package(tmp_path)
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr(Path, "home", no_home)
+    assert [run_kernel(tmp_path, ""), run_kernel(tmp_path, "")] == [[18, 0], [18, 0]]
+
+
+@pytest.mark.parametrize(("files", "kept"), [("*.nbi", 0), ("*.nbc", 100)])
+def test_a_damaged_cache_costs_a_compilation(tmp_path, run_kernel, files, kept):
+    write_package(tmp_path)
+    assert run_kernel(tmp_path) == [18, 0]
+    (file,) = (tmp_path / "cache").rglob(files)
+    file.write_bytes(file.read_bytes()[:kept])
+    assert [run_kernel(tmp_path), run_kernel(tmp_path)] == [[18, 0], [18, 1]]
 
 
 class Planted:
@@ -112,23 +142,21 @@ def of_another_user(_base, leaf):
     os.chown(leaf, 65534, -1)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("share", [shared_by_mode, shared_inside, linked, of_another_user])
-def test_a_file_planted_in_a_shared_cache_is_not_run(tmp_path, share):
+def test_a_file_planted_in_a_shared_cache_is_not_run(tmp_path, run_kernel, share):
     write_package(tmp_path)
     assert run_kernel(tmp_path) == [18, 0]
     (leaf,) = (tmp_path / "cache" / "scdh").iterdir()
     (index,) = leaf.rglob("*.nbi")
     index.write_bytes(pickle.dumps(Planted(tmp_path / "trace")))
     share(tmp_path / "cache", leaf)
-    process = kernel_process(tmp_path)
+    with pytest.warns(UserWarning, match="Compiled search loops are not kept: ") as warned:
+        assert run_kernel(tmp_path) == [18, 0]
+    assert len(warned) == 1
     assert not (tmp_path / "trace").exists()
-    assert process.stdout.split() == ["18", "0"]
-    assert process.stderr.count("Compiled search loops are not kept: ") == 1
 
 
-@pytest.mark.slow
-def test_a_folder_below_a_sticky_one_is_used(tmp_path):
+def test_a_folder_below_a_sticky_one_is_used(tmp_path, run_kernel):
     write_package(tmp_path)
     (tmp_path / "cache").mkdir()
     (tmp_path / "cache").chmod(0o1777)

@@ -1,5 +1,4 @@
 import copy
-import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -198,30 +197,6 @@ def test_a_filter_does_not_switch_tables_off_for_others(monkeypatch):
     some = index.search(codes[:40], k=1, only=np.arange(20_000, 30_000))
     assert np.array_equal(some.ids, index.search(codes[:40], k=1, only=np.arange(20_000, 30_000), by="scan").ids)
     assert state.within_budget["k", 1]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("damage", ["empty index", "cut code", "nothing can be written", "no home"])
-def test_a_bad_cache_costs_a_compilation_and_no_search(tmp_path, damage):
-    program = (
-        "import numpy as np, scdh\nfrom scdh.index.search import scan\nscan.WORTH_LOADING = 0\n"
-        "codes = scdh.Codes.from_signs(np.random.default_rng(0).normal(size=(100, 8)))\n"
-        "assert (scdh.HammingIndex(codes).search(codes, 1).distances == 0).all()\n"
-    )
-    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")}
-    environment.pop("NUMBA_CACHE_DIR", None)
-    command = [sys.executable, "-c", program]
-    if damage in ("empty index", "cut code"):
-        subprocess.run(command, check=True, env=environment)
-        files = list((tmp_path / "cache").rglob("*.nbi" if damage == "empty index" else "*.nbc"))
-        assert files
-        for file in files:
-            file.write_bytes(file.read_bytes()[: 0 if damage == "empty index" else 100])
-    elif damage == "no home":
-        environment = {name: value for name, value in environment.items() if name not in ("HOME", "XDG_CACHE_HOME")}
-    else:
-        (tmp_path / "cache").write_text("a file where a folder should be")
-    subprocess.run(command, check=True, env=environment)
 
 
 @pytest.mark.slow

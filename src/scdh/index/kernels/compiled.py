@@ -51,8 +51,12 @@ class _OptionalCache(FunctionCache):
             return None
 
     def save_overload(self, *args: Any) -> None:
-        with suppress(Exception):
+        try:
             super().save_overload(*args)
+        except Exception:
+            with suppress(Exception):  # a damaged index is replaced, if the folder can be written
+                self.flush()
+                super().save_overload(*args)
 
 
 def inlined(function: Callable[..., Any]) -> Any:
