@@ -97,7 +97,7 @@ def test_hostile_names_from_training_to_pages(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=5, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=3, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(folder_names(), min_size=2, max_size=4, unique=True))
 def test_any_names_from_training_to_pages(tmp_path_factory: pytest.TempPathFactory, names: list[bytes]) -> None:
     use_all_commands(tmp_path_factory.mktemp("names"), names)

@@ -22,7 +22,7 @@ from scdh.errors import CodesError, ScdhError
 from scdh.index import HammingIndex
 from tests.damage import each_flip, in_child
 
-FLIPS = 2000
+FLIPS = 600
 ODD_NAMES = [
     os.fsdecode(b"caf\xe9.png"),
     os.fsdecode(b"\xff\xfe\x80/\xe2\x28"),

@@ -92,7 +92,7 @@ def test_answers_do_not_depend_on_blocks(bits, rows, block, pairs, k, seed):
 
 
 @pytest.mark.slow
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=70, deadline=None)
 @given(
     bits=st.sampled_from(LENGTHS),
     rows=st.integers(0, 150),

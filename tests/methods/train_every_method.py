@@ -17,7 +17,7 @@ from scdh.training import fitting
 from tests.methods.harness import digits
 
 # Few rows, and no dropout, whose draws differ between processes.
-SETTINGS = {"data.train_per_class": 20, "train.batch_size": 40, "train.epoch_steps": 5, "method.bits": 16}
+SETTINGS = {"data.train_per_class": 20, "train.batch_size": 40, "train.epoch_steps": 3, "method.bits": 16}
 # What begins later in longer runs, tables of all rows above all, begins after the first epoch.
 OWN_SETTINGS = {
     "cnnbh": {"method.dropout": 0.0},

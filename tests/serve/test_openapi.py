@@ -12,7 +12,7 @@ from tests.cli.commands import must
 from tests.serve.conftest import TOKEN, save_index, save_model, some_vectors
 from tests.serve.hosted import hosted
 
-EXAMPLES = 15  # of each route
+EXAMPLES = 8  # of each route
 
 
 @pytest.fixture(scope="module", params=["pictures", "embeddings"])

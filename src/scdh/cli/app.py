@@ -101,11 +101,11 @@ def program(
     version: Annotated[
         bool,
         typer.Option(
-            "--version", metavar="", callback=_print_version, is_eager=True, help="Print the version and end."
+            "--version", metavar="", callback=_print_version, is_eager=True, help="Print the version and exit."
         ),
     ] = False,
     debug: Annotated[
-        bool, typer.Option("--debug", metavar="", help="Show the trace of an error; allowed at any position.")
+        bool, typer.Option("--debug", metavar="", help="Show the traceback of an error; may be given anywhere.")
     ] = False,
 ) -> None:
     """Short binary codes for images and embeddings: learn them, search them, score them."""

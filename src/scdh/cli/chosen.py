@@ -81,7 +81,7 @@ def print_found(plan: "Plan") -> None:
 
 
 def print_alpha_advice(model: "Hasher", choices: "Choices | None") -> None:
-    """Where the signs of the outputs lose much, as a higher α would prevent; trials of α have looked at that before."""
+    """Advise a higher α if the signs of the outputs lose much and α was not found by trials, which check this."""
     from scdh.training.search import ALPHA, L_Q_BAND
 
     alpha, l_q = getattr(model.method.settings, "alpha", None), model.info.get("history", {}).get("l_q", 0.0)

@@ -49,7 +49,7 @@ def compare(
     preset: Annotated[
         str | None, typer.Option(help="Ready settings, as for `scdh train`.", autocompletion=complete_preset)
     ] = None,
-    config: Annotated[Path | None, typer.Option(help="TOML file with settings; it goes over the preset.")] = None,
+    config: Annotated[Path | None, typer.Option(help="TOML file with settings; it overrides the preset.")] = None,
     data: Annotated[str | None, typer.Option(help="Data as for `scdh train`.", autocompletion=complete_data)] = None,
     root: Root = None,
     image_column: ImageColumn = None,
@@ -59,7 +59,7 @@ def compare(
     labels: Labels = None,
     bits: Annotated[str, typer.Option(metavar="N,N...", help="Lengths of codes.")] = "12,24,32,48",
     seeds: Annotated[
-        str, typer.Option(metavar="N,N...", help="Each decides split, first weights and order.")
+        str, typer.Option(metavar="N,N...", help="Each sets the split, the initial weights and the order.")
     ] = "0,1,2",
     epochs: Annotated[
         int | None,

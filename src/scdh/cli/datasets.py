@@ -56,8 +56,8 @@ def datasets(
     labels: Labels = None,
     as_json: Json = False,
 ) -> None:
-    """List the data sets known by name and the formats of your own, or describe one source: rows, classes, the split
-    that it comes with, and the one that `scdh train` takes.
+    """List the named data sets and the supported formats, or describe one source: its rows, its classes, its own split
+    and the split that `scdh train` would use.
     """
     options: dict[str, Any] = {
         "root": root,
@@ -116,7 +116,7 @@ def _list(as_json: bool) -> None:
 
 
 def describe(source: "Source") -> dict[str, Any]:
-    """Rows, kind, classes with counts, how many labels per row has, and the data's own split, ready for JSON."""
+    """Rows, kind, classes with counts, the number of labels per row, and the data's own split, ready for JSON."""
     import numpy as np
 
     description: dict[str, Any] = {

@@ -23,7 +23,7 @@ def demo(
         Path | None, typer.Option(help="Folder for the report (default: runs/demo-<data>).", show_default=False)
     ] = None,
     bits: Annotated[list[int] | None, typer.Option(help="Length of the codes; repeatable (16 and 32).")] = None,
-    seed: Annotated[int, typer.Option(help="Decides the first weights and the order.")] = 0,
+    seed: Annotated[int, typer.Option(help="Sets the initial weights and the order.")] = 0,
     as_json: Json = False,
 ) -> None:
     """Train, encode, index, search and score on small data, and write one HTML page about it.

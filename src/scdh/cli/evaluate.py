@@ -26,7 +26,7 @@ EXAMPLES = (
 def evaluate(
     run: Annotated[Path | None, typer.Argument(help="Run folder that `scdh train` wrote.", show_default=False)] = None,
     queries: Annotated[Path | None, typer.Option(help="File of query codes, instead of a run.")] = None,
-    database: Annotated[Path | None, typer.Option(help="File of codes that are searched.")] = None,
+    database: Annotated[Path | None, typer.Option(help="File of codes to search.")] = None,
     part: Annotated[
         Literal["query", "validation"],
         typer.Option(help="Score the run's queries, or its validation rows among themselves."),
@@ -41,12 +41,15 @@ def evaluate(
     denominator: Annotated[
         Literal["hits", "relevant", "min(k, relevant)"], typer.Option(help="What average precision is divided by.")
     ] = "hits",
-    radius: Annotated[int, typer.Option(help="Bits away up to which items count for precision.")] = 2,
+    radius: Annotated[int, typer.Option(help="Radius in bits of the precision within a radius.")] = 2,
     ties: Annotated[
         Literal["expected", "best", "worst", "order"], typer.Option(help="How items at equal distance are ordered.")
     ] = "expected",
     leave_one_out: Annotated[
-        bool, typer.Option("--leave-one-out", metavar="", help="The two files are the same, and no row is its own hit.")
+        bool,
+        typer.Option(
+            "--leave-one-out", metavar="", help="The two files are the same; leave each row out of its own ranking."
+        ),
     ] = False,
     on_bad_image: Annotated[
         Literal["fail", "skip"] | None, typer.Option(help="For images that cannot be read (as in training).")

@@ -44,18 +44,18 @@ def index(
     on_duplicate: Annotated[
         Literal["skip", "replace", "error"] | None,
         typer.Option(
-            help="What to do with an item that the index holds already: by id, or with --renumber by name (an id is an "
+            help="What to do with an item that the index already has: by id, or with --renumber by name (an id is an "
             "error, a name is reported).",
             show_default=False,
         ),
     ] = None,
     remove: Annotated[
-        list[str] | None, typer.Option(help="Remove this item from OUT, by its id or its name; may be repeated.")
+        list[str] | None, typer.Option(help="Remove this item from OUT, by id or name; repeatable.")
     ] = None,
     remove_from: Annotated[
         Path | None, typer.Option(help="Remove the items in this text file from OUT, one id or name per line.")
     ] = None,
-    check: Annotated[Path | None, typer.Option(help="Only compare all checksums of this index file.")] = None,
+    check: Annotated[Path | None, typer.Option(help="Only verify all checksums of this index file.")] = None,
     as_json: Json = False,
 ) -> None:
     """Put codes into an index file for `scdh search`, or into a search engine; or remove items.

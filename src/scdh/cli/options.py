@@ -18,7 +18,7 @@ Root = Annotated[
 ImageColumn = Annotated[str | None, typer.Option(help="Column of a table that holds the images.", show_default=False)]
 LabelColumn = Annotated[
     str | None,
-    typer.Option(help="Column that holds the labels; several joined by commas: many labels.", show_default=False),
+    typer.Option(help="Column with the labels; columns separated by commas give several labels.", show_default=False),
 ]
 VectorColumn = Annotated[
     str | None, typer.Option(help="Column of a table that holds embeddings (lists of numbers).", show_default=False)
@@ -26,53 +26,53 @@ VectorColumn = Annotated[
 LabelSeparator = Annotated[
     str | None,
     typer.Option(
-        help='What separates labels in one cell: ",", ";", "|" …; none: a cell is one label.', show_default=False
+        help='Separator of labels in one cell: ",", ";", "|" …; none: a cell is one label.', show_default=False
     ),
 ]
 IdColumn = Annotated[
     str | None,
-    typer.Option(help="Column of a table whose values name the rows in results; none: numbers.", show_default=False),
+    typer.Option(help="Column of a table with the ids shown in results; none: row numbers.", show_default=False),
 ]
 Labels = Annotated[Path | None, typer.Option(help=".npy file with the labels of .npy embeddings.", show_default=False)]
 OnBadImage = Annotated[Literal["fail", "skip"], typer.Option(help="What to do with an image that cannot be read.")]
 BatchSize = Annotated[
-    int, typer.Option(help="Items that are read at once; a GPU takes them in one pass, a CPU in pieces.")
+    int, typer.Option(help="Items that are read at once; a GPU computes them in one pass, a CPU in parts.")
 ]
-Workers = Annotated[int | None, typer.Option(help="Processes that decode images (default: by the machine).")]
+Workers = Annotated[int | None, typer.Option(help="Processes that decode images (default: depends on the machine).")]
 Replace = Annotated[
     bool,
-    typer.Option("--replace", metavar="", help="Replace the file OUT; without it, a file that exists is an error."),
+    typer.Option("--replace", metavar="", help="Replace the file OUT if it exists; otherwise that is an error."),
 ]
 Device = Annotated[
     str | None,
     typer.Option(
         metavar="auto|cpu|cuda|cuda:N|mps",
-        help="Where networks run (auto: a GPU where there is one); no setting of a run.",
+        help="Device for the networks (auto: a GPU if there is one); not a setting of the run.",
         autocompletion=lambda: ["auto", "cpu", "cuda", "mps"],
         show_default=False,
     ),
 ]
 EngineName = Annotated[
     Engine,
-    typer.Option(
-        "--engine", help="What computes codes of images on a CPU; auto: openvino, the faster, where it is of use."
-    ),
+    typer.Option("--engine", help="Engine for codes of images on a CPU; auto: openvino if it saves time."),
 ]
 Json = Annotated[bool, typer.Option("--json", metavar="", help="Print one JSON document instead of a table.")]
 From = Annotated[
     Literal["teacher", "student"] | None,
     typer.Option(
-        "--from", help="Of a run with a teacher (mt_scdh): whose codes to take (teacher).", show_default=False
+        "--from",
+        help="For a run with a teacher (mt_scdh): the network that computes codes (teacher).",
+        show_default=False,
     ),
 ]
 
 
 MovedData = Annotated[
     str | None,
-    typer.Option("--data", help="The run's data at another place (default: where they were).", show_default=False),
+    typer.Option("--data", help="New location of the run's data (default: as stored).", show_default=False),
 ]
 MovedRoot = Annotated[
-    Path | None, typer.Option("--root", help="The run's data.root at another place.", show_default=False)
+    Path | None, typer.Option("--root", help="New location of the run's data.root.", show_default=False)
 ]
 Remaining = Annotated[
     bool,

@@ -36,7 +36,7 @@ def process_rank() -> int:
 
 
 def never_fail_to_print() -> None:
-    """Letters that the terminal's encoding lacks are shown as escapes; they would else end a command after its work."""
+    """Show letters that the encoding of the terminal lacks as escapes, which would otherwise be an error."""
     for stream in (sys.stdout, sys.stderr):
         if callable(reconfigure := getattr(stream, "reconfigure", None)):
             reconfigure(errors="backslashreplace")

@@ -28,11 +28,11 @@ EXAMPLES = (
 
 
 def quantise(
-    model: Annotated[str, typer.Argument(help="Run or model folder, or hf:owner/name on the hub; of images.")],
+    model: Annotated[str, typer.Argument(help="Run or model folder of images, or hf:owner/name on the hub.")],
     data: Annotated[
         str | None,
         typer.Argument(
-            help="Images to calibrate on, or the run's data at another place (default: what the run was trained on).",
+            help="Images to calibrate on, or the new location of the run's data (default: its training rows).",
             autocompletion=complete_data,
             show_default=False,
         ),

@@ -18,17 +18,21 @@ EXAMPLES = (
 
 
 def reproduce(
-    items: Annotated[list[str] | None, typer.Argument(metavar="[ITEM...]", help="Names of --list, or `all`.")] = None,
+    items: Annotated[
+        list[str] | None, typer.Argument(metavar="[ITEM...]", help="Names listed by --list, or `all`.")
+    ] = None,
     scale: Annotated[str, typer.Option(help="quick, cpu or full; or a TOML file.")] = "quick",
     root: Root = None,
     data: Annotated[
         list[str] | None,
         typer.Option(metavar="ROLE=PATH", help="Data for single, multi or many; repeatable (single: as --root)."),
     ] = None,
-    seeds: Annotated[str | None, typer.Option(metavar="N,N...", help="Other seeds than those of the scale.")] = None,
-    list_items: Annotated[bool, typer.Option("--list", metavar="", help="List the items, and end.")] = False,
+    seeds: Annotated[
+        str | None, typer.Option(metavar="N,N...", help="Seeds to use instead of those of the scale.")
+    ] = None,
+    list_items: Annotated[bool, typer.Option("--list", metavar="", help="List the items and exit.")] = False,
     plan: Annotated[
-        bool, typer.Option("--plan", metavar="", help="Show what would run and how long, and end.")
+        bool, typer.Option("--plan", metavar="", help="Show what would run and how long it takes, and exit.")
     ] = False,
     out: Annotated[Path | None, typer.Option(help="Folder for runs and report (runs/reproduce-SCALE).")] = None,
     device: Device = None,

@@ -38,16 +38,19 @@ def search(
         ),
     ] = None,
     index: Annotated[
-        str | None, typer.Option(help="The index by name: a file, or a Milvus collection milvus://host/collection.")
+        str | None,
+        typer.Option(help="The index as an option: a file, or a Milvus collection milvus://host/collection."),
     ] = None,
     model: Annotated[
         str | None,
-        typer.Option(help="Model that encodes images, and computes a distance of its method's own; the index's maker."),
+        typer.Option(
+            help="Model that made the index; it encodes queries, and computes distances if its method has its own."
+        ),
     ] = None,
-    codes: Annotated[Path | None, typer.Option(help="File of codes to take as queries.")] = None,
+    codes: Annotated[Path | None, typer.Option(help="File of codes to use as queries.")] = None,
     row: Annotated[
         list[str] | None,
-        typer.Option(help="Take this item as query, by its id or its name; it is left out of the hits."),
+        typer.Option(help="Use this item as query, by id or name; it is left out of the hits."),
     ] = None,
     k: Annotated[int | None, typer.Option("-k", help="Nearest items to show (10, or all within --radius).")] = None,
     radius: Annotated[int | None, typer.Option(help="Only items at most this many bits away.")] = None,
@@ -58,9 +61,7 @@ def search(
             "lose with 32 and more (see docs/search.md)."
         ),
     ] = "bits",
-    label: Annotated[
-        list[str] | None, typer.Option(help="Only items with this label; may be given several times.")
-    ] = None,
+    label: Annotated[list[str] | None, typer.Option(help="Only items with this label; repeatable.")] = None,
     names: Annotated[
         Path | None, typer.Option(help="Codes or index file whose names are shown (default: those of the index).")
     ] = None,

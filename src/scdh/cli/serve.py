@@ -23,7 +23,7 @@ TOKEN_VARIABLE = "SCDH_SERVE_TOKEN"
 
 
 def serve(
-    model: Annotated[str, typer.Argument(help="Model that made the index: its folder, or that of a run.")],
+    model: Annotated[str, typer.Argument(help="Folder of the model that made the index, or of its run.")],
     index: Annotated[str, typer.Option(help="File that `scdh index` wrote, or milvus://host/collection.")],
     images: Annotated[
         str | None,
@@ -32,30 +32,28 @@ def serve(
     names: Annotated[
         Path | None, typer.Option(help="Codes or index file whose names are shown (default: those of the index).")
     ] = None,
-    host: Annotated[str, typer.Option(help="Address to listen at; 0.0.0.0 lets other machines in.")] = "127.0.0.1",
+    host: Annotated[str, typer.Option(help="Address to listen at; 0.0.0.0 allows other machines.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen at; 0: any free one.")] = 8000,
     token_file: Annotated[
         Path | None,
         typer.Option(
-            help=f"File with the token for adding and removing (or {TOKEN_VARIABLE}); without one, both are off.",
+            help=f"File with the token for adding and removing (or {TOKEN_VARIABLE}); without one, both are disabled.",
             show_default=False,
         ),
     ] = None,
     allow_host: Annotated[
         list[str] | None,
-        typer.Option(help="Name under which clients call the service (default: any; at 127.0.0.1, this machine)."),
+        typer.Option(help="Host name that clients may use (default: any; at 127.0.0.1, this machine)."),
     ] = None,
     cors: Annotated[
         list[str] | None, typer.Option(help="Web site, as https://example.org, whose pages may call the service.")
     ] = None,
-    max_upload: Annotated[float, typer.Option(min=0.001, help="Megabytes of one upload.")] = 20,
-    max_pixels: Annotated[float, typer.Option(min=0.001, help="Megapixels of one image.")] = 50,
+    max_upload: Annotated[float, typer.Option(min=0.001, help="Largest upload in megabytes.")] = 20,
+    max_pixels: Annotated[float, typer.Option(min=0.001, help="Largest image in megapixels.")] = 50,
     queue: Annotated[int, typer.Option(min=16, help="Images that may wait; more get 503.")] = 64,
-    batch: Annotated[int, typer.Option(min=1, help="Images that the network takes at once.")] = 32,
+    batch: Annotated[int, typer.Option(min=1, help="Most images in one batch of the network.")] = 32,
     timeout: Annotated[float, typer.Option(min=0.1, help="Seconds for one request.")] = 30,
-    drain: Annotated[
-        float, typer.Option(min=0, help="Seconds between SIGTERM and the end in which /ready says 503.")
-    ] = 1,
+    drain: Annotated[float, typer.Option(min=0, help="Seconds after SIGTERM during which /ready answers 503.")] = 1,
     device: Device = None,
     engine: EngineName = "auto",
     open_page: Annotated[bool, typer.Option("--open", metavar="", help="Open the page in a browser.")] = False,

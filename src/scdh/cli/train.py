@@ -53,7 +53,7 @@ def train(
             autocompletion=complete_preset,
         ),
     ] = None,
-    config: Annotated[Path | None, typer.Option(help="TOML file with settings; it goes over the preset.")] = None,
+    config: Annotated[Path | None, typer.Option(help="TOML file with settings; it overrides the preset.")] = None,
     data: Annotated[
         str | None,
         typer.Option(
@@ -72,18 +72,18 @@ def train(
         str | None, typer.Option(help="Name of `scdh methods` (scdh).", autocompletion=complete_method)
     ] = None,
     bits: Annotated[int | None, typer.Option(help="Length of the codes (32).")] = None,
-    seed: Annotated[int | None, typer.Option(help="Decides split, first weights and order (0).")] = None,
+    seed: Annotated[int | None, typer.Option(help="Sets the split, the initial weights and the order (0).")] = None,
     epochs: Annotated[
-        int | None, typer.Option(help="Times that training goes through the data (found by trials, else by rows).")
+        int | None, typer.Option(help="Passes over the data (found by trials, or from the number of rows).")
     ] = None,
     setting: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="Any setting, such as train.lr_head=0.01; repeatable."),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Run folder; by default one below runs/, named after data, method, bits, seed.")
+        Path | None, typer.Option(help="Run folder (default: below runs/, named after data, method, bits and seed).")
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", metavar="", help="Go on with the run in --out.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", metavar="", help="Continue the run in --out.")] = False,
     on_bad_image: Annotated[
         Literal["fail", "skip"] | None, typer.Option(help="What to do with an image that cannot be read (fail).")
     ] = None,
@@ -95,14 +95,14 @@ def train(
         typer.Option(
             "--trials/--no-trials",
             metavar="",
-            help="Find learning rate, epochs and α by short runs, where they are not given.",
+            help="Find learning rate, epochs and α by short runs, if they are not given.",
         ),
     ] = True,
     refit: Annotated[
         bool, typer.Option("--refit", metavar="", help="With the settings found, train on the validation rows too.")
     ] = False,
     show_config: Annotated[
-        bool, typer.Option("--show-config", metavar="", help="Print all settings as TOML, with reasons, and end.")
+        bool, typer.Option("--show-config", metavar="", help="Print all settings as TOML, with reasons, and exit.")
     ] = False,
     device: Device = None,
     as_json: Json = False,
