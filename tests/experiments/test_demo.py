@@ -36,7 +36,7 @@ def digits(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("demo")
     printed = io.StringIO()
     with redirect_stderr(printed):
-        report, results = run_demo("digits", out, (16, 32), 0, overrides={"train.epochs": 8})
+        report, results = run_demo("digits", out, (16, 32), 0, overrides={"train.epochs": 15})
     lines = [line for line in printed.getvalue().splitlines() if " MAP " in line]
     assert len(lines) == 7
     assert "\\x" not in printed.getvalue()  # line breaks are breaks, not escapes
@@ -193,7 +193,7 @@ def test_the_demo_is_a_comparison(data: str, bits: int, column: str | None, requ
 @pytest.mark.slow
 def test_a_second_demo_trains_nothing_again(digits: Path) -> None:
     before, (page, results) = modification_times(digits / "cells/scdh-32-0/model"), read(digits)
-    run_demo("digits", digits, (16, 32), 0, overrides={"train.epochs": 8})
+    run_demo("digits", digits, (16, 32), 0, overrides={"train.epochs": 15})
     assert modification_times(digits / "cells/scdh-32-0/model") == before
     again, same = read(digits)[1], ("scores", "statistics", "counts", "protocol", "definition", "config", "next")
     assert {key: again[key] for key in same} == {key: results[key] for key in same}
