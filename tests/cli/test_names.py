@@ -1,10 +1,10 @@
 """Names of any bytes: every command reads, prints and writes them, and none of them commands the terminal."""
 
+import io
 import json
 import os
 import re
-import subprocess
-import sys
+from contextlib import redirect_stdout
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
+from scdh.cli import main
 from scdh.cli.output import print_table
 from scdh.data.split_words import is_part
 from scdh.printable import json_text, printable
@@ -107,15 +108,15 @@ def test_any_names_from_training_to_pages(tmp_path_factory: pytest.TempPathFacto
 def test_no_encoding_of_the_terminal_ends_a_command(tmp_path: Path, encoding: str) -> None:
     data = photos(tmp_path / "data", [*HOSTILE, "日本 …".encode()], 1)
     for options in ([], ["--json"]):
-        done = subprocess.run(
-            [sys.executable, "-m", "scdh", "datasets", str(data), *options],
-            capture_output=True,
-            env={**os.environ, "PYTHONIOENCODING": f"{encoding}:strict"},
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
-        assert b"\x1b" not in done.stdout
-        text = done.stdout.decode(encoding)
+        terminal = io.TextIOWrapper(io.BytesIO(), encoding=encoding, errors="strict")
+        with redirect_stdout(terminal), pytest.raises(SystemExit) as ending:
+            main(["datasets", str(data), *options])
+        assert not ending.value.code
+        terminal.flush()
+        printed = terminal.buffer.getvalue()  # type: ignore[attr-defined]
+        assert b"\x1b" not in printed
+        text = printed.decode(encoding)
+        assert ("日本" in text) == (encoding == "utf-8")
         if options:
             assert set(json.loads(text)["classes"]) == {*map(os.fsdecode, HOSTILE), "日本 …"}
 
