@@ -41,7 +41,7 @@ def test_answers_are_as_the_document_says(running):
         @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck), database=None)
         @given(case=operation.as_strategy())
         def ask(case):
-            case.call_and_validate(headers={"authorization": f"Bearer {TOKEN}"}, checks=checks)
+            case.call_and_validate(headers={"authorization": f"Bearer {TOKEN}"}, checks=checks, timeout=120)
 
         ask()
     assert running.http.get("/health").status_code == 200
