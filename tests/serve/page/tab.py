@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-MILLISECONDS = 15_000
+MILLISECONDS = 120_000  # until a wait is an error; the machine may be busy
 # What the browser itself writes: for an answer that is not a success, which the page says in its own words, and for
 # drawing without a graphics card.
 OF_BROWSER = ("Failed to load resource", "GL Driver Message")
