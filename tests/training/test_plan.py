@@ -12,6 +12,7 @@ from scdh.methods.registry import method_class, method_names
 from scdh.model.hasher import Hasher
 from scdh.runs.choices import Choices
 from scdh.runs.folder import RunFolder
+from scdh.training import defaults
 from scdh.training import trials as trials_module
 from scdh.training.collapse import CollapseWarning, CollapseWatch
 from scdh.training.defaults import suited_choices
@@ -46,6 +47,8 @@ def short_trials(monkeypatch):
     monkeypatch.setattr("scdh.training.search.FURTHER_RATES", 0)
     monkeypatch.setattr("scdh.training.search.LONGEST", 2)
     monkeypatch.setattr("scdh.training.search.ALPHA_TRIALS", 1)
+    monkeypatch.setattr(defaults, "MOST_EPOCHS", 12)  # the usual length is tried too
+    monkeypatch.setattr(defaults, "FEWEST_STEPS", 12)
 
 
 def plan_of(given, **options):
@@ -192,7 +195,8 @@ def test_labels_within_labels_compete():
 @pytest.mark.parametrize(
     ("rows", "unlabelled", "epochs"), [(20, 0, 300), (200, 0, 100), (600, 0, 60), (6_400, 0, 30), (20, 6_400, 30)]
 )
-def test_few_rows_get_enough_steps(rows, unlabelled, epochs):
+def test_few_rows_get_enough_steps(rows, unlabelled, epochs, monkeypatch):
+    monkeypatch.undo()
     source = ArraySource(np.zeros((4, 4), np.float32), np.arange(4) % 2, name="made-up")
     made = suited_choices(load_config(overrides=GIVEN), source, rows, GIVEN, unlabelled)
     assert {choice.setting: choice.value for choice in made}[EPOCHS] == epochs
