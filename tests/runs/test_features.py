@@ -205,7 +205,7 @@ def test_damaged_features_are_computed_again_with_a_warning(
     rows, expected = cached_trunk_features(hasher, source, np.arange(24), **chosen)
     (file,) = cache.rglob("*.safetensors")
     good, rng, noticed = file.read_bytes(), random.Random(0), 0
-    for _ in range(200):
+    for _ in range(60):
         bad = bytearray(good)
         bad[rng.randrange(len(bad))] ^= 1 << rng.randrange(8)
         for other in cache.rglob("*.safetensors"):
@@ -217,7 +217,7 @@ def test_damaged_features_are_computed_again_with_a_warning(
         assert again_rows.tolist() == rows.tolist()
         assert np.array_equal(again, expected)
         noticed += any("were damaged, the first is" in str(warning.message) for warning in caught)
-    assert noticed > 180
+    assert noticed > 54
     save_file(load_file(file), file)  # without a checksum
     with pytest.warns(UserWarning, match="were damaged, the first is"):
         again = cached_trunk_features(hasher, source, np.arange(24), **chosen)[1]
