@@ -16,7 +16,8 @@ from tests.methods.harness import FITTED, METHODS, TRAINED
 
 # Rows count one by one: neither pairs of a batch, nor batch-norm, nor (in these settings) noise.
 SAME_LOSSES = {
-    *("cls_lsh", "cls_onehot", "cnnbh", "csq", "dish", "dpn", "ftde", "greedyhash", "scdh", "scdh_c", "scdh_s", "ssdh"),
+    *("cls_lsh", "cls_onehot", "cnnbh", "csq", "dish", "dpn", "ftde", "greedyhash", "mt_scdh", "scdh", "scdh_c"),
+    *("scdh_s", "ssdh"),
 }
 
 
@@ -34,9 +35,11 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def losses(run: Path) -> list[float]:
+def losses(run: Path) -> dict[str, list[float]]:
+    """The losses of all steps by name, the sum and its parts."""
     with (run / "steps.csv").open(newline="") as file:
-        return [float(row["loss"]) for row in csv.DictReader(file)]
+        rows = list(csv.DictReader(file))
+    return {name: [float(row[name]) for row in rows] for name in rows[0] if name not in ("epoch", "step", "lr")}
 
 
 @pytest.mark.slow
@@ -44,7 +47,7 @@ def losses(run: Path) -> list[float]:
 def test_both_processes_have_the_same_weights_and_tables(name: str, runs: Path) -> None:
     first, second = (json.loads((runs / "two" / f"weights-{rank}.json").read_text()) for rank in (0, 1))
     assert first[name] == second[name]
-    curve = losses(runs / "two" / name)
+    curve = losses(runs / "two" / name)["loss"]
     assert len(curve) == 9
     assert np.isfinite(curve).all()
 
@@ -62,5 +65,7 @@ def test_what_is_fitted_is_the_same_everywhere(name: str, runs: Path) -> None:
 @pytest.mark.parametrize("name", sorted(SAME_LOSSES))
 def test_losses_are_those_of_one_process(name: str, runs: Path) -> None:
     one, two = losses(runs / "one" / name), losses(runs / "two" / name)
-    assert one[-1] != one[0]
-    np.testing.assert_allclose(two, one, rtol=2e-4, atol=2e-5)
+    assert one["loss"][-1] != one["loss"][0]
+    assert one.keys() == two.keys()
+    for part in one:
+        np.testing.assert_allclose(two[part], one[part], rtol=2e-3 if name == "mt_scdh" else 2e-4, atol=2e-5)

@@ -26,6 +26,7 @@ OWN_SETTINGS = {
     "dsdh": {"method.batch_epochs": 1},
     "ftde": {"method.triplets": 20},
     "mdsh": {"method.pair_epoch": 1},
+    "mt_scdh": {"method.noise": 0.0, "method.input_dropout": 0.0},
 }
 
 
