@@ -40,6 +40,7 @@ EXAMPLES = (
     "scdh encode runs/taught digits --from student --out student.codes",
     "scdh encode runs/shop photos/ --out photos.codes --on-bad-image skip",
     "scdh encode runs/items items.parquet --vector-column embedding --id-column asin --out items.codes",
+    "scdh encode runs/shop photos/ --out photos.codes --vectors",
     "scdh encode runs/shop photos/ --out shards/ --shards 64 --shard 7",
     "scdh encode --merge shards/ --out photos.codes",
     "scdh encode hf:owner/model-on-the-hub one.jpg two.jpg --out two.codes",
@@ -81,6 +82,10 @@ def encode(
     on_bad_image: OnBadImage = "fail",
     batch_size: BatchSize = 128,
     workers: Workers = None,
+    vectors: Annotated[
+        bool,
+        typer.Option("--vectors", metavar="", help="Keep the real outputs too, for `scdh index --keep-vectors`."),
+    ] = False,
     replace: Replace = False,
     device: Device = None,
     engine: EngineName = "auto",
@@ -143,6 +148,7 @@ def encode(
         workers=workers,
         on_bad_image=on_bad_image,
         engine=engine,
+        vectors=vectors,
     )
     if shards is not None:
         divided = Shards.of(out, shards, hasher.fingerprint(), source, rows, batch_size)
