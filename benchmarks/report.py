@@ -25,6 +25,7 @@ SECTIONS = {
     "data": "Data path against the bare network",
     "encode": "Photos to codes against eager torch",
     "serve": "The service under load",
+    "scale": "Many codes",
 }
 # Headings by which curves find their rows.
 BATCH, SINGLE = "Search of many queries", "Search of one query"

@@ -20,6 +20,7 @@ from benchmarks import (
     quantised,
     radius,
     report,
+    scale,
     search,
     serve,
 )
@@ -84,6 +85,7 @@ def measured(module, plan):
 @pytest.mark.slow
 def test_sections_give_rows_a_report_and_pictures(tmp_path):
     tables_of = {"search": measured(search, SEARCH), "radius": measured(radius, RADIUS)}
+    tables_of["scale"] = measured(scale, scale.Plan(items=4000, shard=1000, queries=(1, 2)))
     tables_of["first"] = measured(first_search, first_search.Plan(works=((700, 6),), turns=1, seconds=0.2))
     tables_of["approximate"] = measured(approximate, approximate.Plan(items=600, queries=6, turns=1))
     tables_of["quantised"] = measured(quantised, quantised.Plan(items=700, bits=(16, 48), queries=5, turns=1))
