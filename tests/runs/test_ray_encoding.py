@@ -60,7 +60,7 @@ def cluster() -> Iterator[Any]:
     from ray.cluster_utils import Cluster
 
     # A process that has ended is found soon; one that only answers slowly is not taken for dead.
-    patient = {"health_check_timeout_ms": 120_000, "health_check_period_ms": 1_000}
+    patient = {"health_check_timeout_ms": 120_000, "health_check_period_ms": 1_000, "worker_niceness": 0}
     node = {"num_cpus": 1, "object_store_memory": 100 << 20, "include_dashboard": False}
     cluster = Cluster(initialize_head=True, head_node_args={**node, "_system_config": patient})
     cluster.add_node(num_cpus=1, object_store_memory=100 << 20)

@@ -100,9 +100,12 @@ def encode_on_ray(work: Work, todo: list[int], *, address: str | None, cores: in
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # otherwise Ray reports its use to its makers
     import ray
 
-    quiet = {"logging_level": logging.WARNING, "log_to_driver": False}
-    ray.init(address=address, **quiet, **({} if address else {"include_dashboard": False}))
-    logging.getLogger("ray.data").setLevel(logging.WARNING)
+    ray.init(
+        address=address,
+        include_dashboard=None if address else False,
+        logging_level=logging.WARNING,
+        log_to_driver=False,
+    )
     try:
         yield from _encode(ray, work, todo, cores)
     except ray.exceptions.RayError as error:
@@ -120,6 +123,7 @@ def _encode(ray: Any, work: Work, todo: list[int], cores: int | None) -> Iterato
         raise ConfigError(f"No node of the cluster has the {cores} cores of an actor; --cores sets a smaller number.")
     ray.data.DataContext.get_current().enable_progress_bars = False
     shards = ray.data.from_items([{"shard": shard} for shard in todo], override_num_blocks=len(todo))
+    logging.getLogger("ray.data").setLevel(logging.WARNING)  # after Ray has set it to INFO
     encoded = shards.map_batches(
         ShardEncoder,
         fn_constructor_args=(work, cores),
