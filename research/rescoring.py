@@ -96,4 +96,4 @@ if __name__ == "__main__":
     options = parser.parse_args()
     with np.load(options.embeddings, allow_pickle=False) as data:
         table = measure(data["x"], data["y"], options.bits, options.seed)
-    print(markdown_table(list(table[0]), [list(row.values()) for row in table]))
+    print(markdown_table(list(table[0]), [list(map(str, row.values())) for row in table]))
