@@ -16,6 +16,7 @@ from scdh.storage.files import replacing
 # In the order of the report; the keys are the values of ``--only``.
 SECTIONS = {
     "search": "Exact search against faiss",
+    "first": "First searches against faiss",
     "quantised": "Search by a product quantiser against faiss",
     "approximate": "When exact is not enough: approximate indexes",
     "radius": "Near neighbours: tables against the scan and against faiss",
@@ -24,6 +25,7 @@ SECTIONS = {
     "data": "Data path against the bare network",
     "encode": "Photos to codes against eager torch",
     "serve": "The service under load",
+    "scale": "Many codes",
 }
 # Headings by which curves find their rows.
 BATCH, SINGLE = "Search of many queries", "Search of one query"

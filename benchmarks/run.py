@@ -60,6 +60,14 @@ def measure(section: str, options: argparse.Namespace, threads: int) -> list[Tab
         from benchmarks import search
 
         return search.measure(search.QUICK if options.quick else search.Plan(), threads)
+    if section == "scale":
+        from benchmarks import scale
+
+        return scale.measure(scale.QUICK if options.quick else scale.Plan(), threads)
+    if section == "first":
+        from benchmarks import first_search
+
+        return first_search.measure(first_search.QUICK if options.quick else first_search.Plan(), threads)
     if section == "quantised":
         from benchmarks import quantised
 

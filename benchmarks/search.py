@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from benchmarks import faiss_rival, first_search, outputs
+from benchmarks import faiss_rival, outputs
 from benchmarks.agreement import in_order, same_nearest, true_distances
 from benchmarks.made_up import clustered, uniform
 from benchmarks.report import BATCH, SINGLE
@@ -36,7 +36,6 @@ class Plan:
     singles: int = 100
     turns: int = 25
     warm: bool = True
-    first_seconds: float = 120.0  # most that first searches are asked for
 
 
 QUICK = Plan(
@@ -168,7 +167,6 @@ def measure(plan: Plan, threads: int) -> list[Table]:
             single,
         ),
         outputs.measure(plan.middle, (12, 48, 64, 128), plan.queries, k, plan.turns),
-        first_search.measure(plan.middle, plan.queries, threads, plan.first_seconds),
     ]
 
 

@@ -22,6 +22,7 @@ _PACKAGES = {
     "prometheus_client": ("prometheus-client", "serve"),
     "pillow_heif": ("pillow-heif", "heif"),
     "pymilvus": ("pymilvus", "milvus"),
+    "ray": ("ray", "ray"),
     "python_multipart": ("python-multipart", "serve"),
     "uvicorn": ("uvicorn", "serve"),
 }

@@ -2,6 +2,7 @@
 
 import io
 import json
+import socket
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -42,3 +43,23 @@ def run_on_two_processes(arguments: Sequence[str]) -> str:
     if done.returncode:
         raise RuntimeError(f"scdh {' '.join(arguments)} ended with {done.returncode}: {done.stderr}")
     return done.stdout
+
+
+def run_on_two_nodes(arguments: Sequence[str]) -> None:
+    """A command that must succeed, run as by ``torchrun`` on two machines, with one process and launcher each."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    nodes = ["--nnodes", "2", "--nproc_per_node", "1", "--master_addr", "127.0.0.1", "--master_port", str(port)]
+    launcher = [sys.executable, "-m", "torch.distributed.run", *nodes, "--node_rank"]
+    launched = [
+        subprocess.Popen([*launcher, rank, "-m", "scdh", *arguments], stderr=subprocess.PIPE, text=True)
+        for rank in ("0", "1")
+    ]
+    try:
+        errors = [process.communicate()[1] for process in launched]
+    finally:
+        for process in launched:
+            process.kill()
+    if any(process.returncode for process in launched):
+        raise RuntimeError(f"scdh {' '.join(arguments)} failed on a node: {errors}")

@@ -14,6 +14,7 @@ import scdh
 from scdh.codes import Codes
 from scdh.index import HammingIndex
 from scdh.index.search import loading, scan
+from scdh.index.search.tables import FEWEST_ROWS
 from tests.index.test_hamming import random_bits
 
 KEY = ("nearest", "L")
@@ -134,6 +135,16 @@ def test_kernels_load_without_scipy_and_leave_blas_to_others():
     environment = {**os.environ, "PYTHONPATH": str(Path(scdh.__file__).parents[1])}
     done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
+
+
+def test_the_work_of_a_whole_call_decides_whether_kernels_are_loaded(monkeypatch):
+    """Not that of its first queries, which numpy would answer while the others wait."""
+    rows = FEWEST_ROWS
+    index = HammingIndex(Codes(np.zeros((rows, 1), np.uint8), 8))
+    counted = []
+    monkeypatch.setattr(scan, "choose_kernel", lambda _kernel, _array, pairs, _rehearse: bool(counted.append(pairs)))
+    index.search(Codes(np.zeros((40, 1), np.uint8), 8), 1)
+    assert counted[0] == 40 * rows
 
 
 @pytest.mark.parametrize(("counted", "patience"), [(100, 100 / 3e8), (1590, 1.0), (10_000, None)])

@@ -68,6 +68,16 @@ def test_one_batch_of_changes_keeps_the_good_and_rejects_the_bad(collection, fre
     assert collection.now.index.ids.tolist() == on_disk.ids.tolist()
 
 
+def test_nothing_is_added_to_an_index_whose_items_have_vectors(shop, tmp_path):
+    index = HammingIndex(some_codes(3).with_vectors(np.ones((3, 4))))
+    index.save(tmp_path / "a.index")
+    collection = Collection(str(tmp_path / "a.index"), None, None, BITS)
+    rejected, removed = collection.change([addition(some_codes(1)), Removal(1)])
+    assert isinstance(rejected, RequestError)
+    assert "have vectors" in str(rejected)
+    assert removed == [1]
+
+
 def test_items_may_have_several_labels_where_the_others_have_none(shop, tmp_path):
     model = Hasher.load(shop / "model").fingerprint()
     save_index(tmp_path / "a.index", some_codes(3), model, np.full(3, -1), [])

@@ -47,6 +47,11 @@ def golden_codes() -> Codes:
     return Codes(Codes.from_bits(bits).packed, BITS, IDS, {"model": "0011223344556677"})
 
 
+def golden_codes_with_vectors() -> Codes:
+    """The same codes with vectors of three whole numbers."""
+    return golden_codes().with_vectors(np.arange(-9, 9).reshape(len(IDS), 3), "int8")
+
+
 def write_data(folder: Path) -> None:
     """24 vectors of two classes, to train on."""
     labels = np.arange(24) % 2
@@ -61,11 +66,18 @@ def write_codes_file(folder: Path) -> None:
 
 
 def write_index_files(folder: Path) -> None:
-    """``photos.index``: two appends and a removal; and its names file, with several labels per row."""
+    """``photos.index``: two appends and a removal; its names file, with several labels per row.
+
+    ``vectors.codes`` and ``vectors.index`` have vectors.
+    """
     codes, path = golden_codes(), folder / "photos.index"
     with IndexWriter(path, BITS, {"model": "0011223344556677", "names": NUMBER}) as writer:
         writer.add(codes[:4])
         writer.add(codes[4:])
+        writer.remove([5])
+    golden_codes_with_vectors()[:4].save(folder / "vectors.codes")
+    with IndexWriter(folder / "vectors.index", BITS, {"model": "0011223344556677"}) as writer:
+        writer.add(golden_codes_with_vectors())
         writer.remove([5])
     labels = np.array([[1, 0, 1], [0, 0, 0], [0, 1, 0], [1, 1, 1], [0, 0, 1], [1, 0, 0]], np.uint8)
     save_names(RowNames(IDS, NAMES, labels, ["cat", "dog", "night"]), path)

@@ -18,7 +18,17 @@ from scdh.model.hasher import Hasher
 from scdh.runs.folder import RunFolder
 from scdh.storage.json_files import read_table, write_table
 from scdh.training.checkpoint import check_checkpoint
-from tests.storage.make_golden import BITS, IDS, NAMES, NUMBER, SETTINGS, golden_codes, outputs_of, write_all
+from tests.storage.make_golden import (
+    BITS,
+    IDS,
+    NAMES,
+    NUMBER,
+    SETTINGS,
+    golden_codes,
+    golden_codes_with_vectors,
+    outputs_of,
+    write_all,
+)
 from tests.training.settled import train
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -73,6 +83,15 @@ def test_index_file_and_its_names() -> None:
     assert names.ids.tolist() == IDS.tolist()
     assert list(names.names) == NAMES
     assert [names.label(row) for row in range(6)] == ["cat, night", "", "dog", "cat, dog, night", "night", "cat"]
+
+
+def test_files_with_vectors() -> None:
+    index, codes = HammingIndex.load(GOLDEN / "vectors.index", verify=True), Codes.load(GOLDEN / "vectors.codes")
+    assert codes == golden_codes()[:4]
+    for found, ids in ((codes, [3, 5, 8, 13]), (index.codes, [3, 8, 13, 21, 34])):
+        expected = golden_codes_with_vectors()[np.isin(IDS, ids)]
+        assert found.vectors is not None
+        assert found.vectors.tolist() == expected.vectors.tolist()
 
 
 def test_model_folder() -> None:
@@ -131,7 +150,9 @@ def keys_of(content: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("name", ["photos.codes", f"photos.index.items-{NUMBER}", "photos.index"])
+@pytest.mark.parametrize(
+    "name", ["photos.codes", f"photos.index.items-{NUMBER}", "photos.index", "vectors.index", "vectors.codes"]
+)
 def test_files_without_times_are_the_same_bytes(name: str, written: Path) -> None:
     assert (written / name).read_bytes() == (GOLDEN / name).read_bytes()
 

@@ -16,7 +16,7 @@ GOLDEN = Path(__file__).parent / "golden"
 ITEMS = "photos.index.items-0123456789abcdef"
 MODEL = "run/model/model.safetensors"
 CHECKPOINT = "run/last.safetensors"
-TYPES = {"BOOL": "|b1", "U8": "|u1", "I32": "<i4", "F32": "<f4", "I64": "<i8"}
+TYPES = {"BOOL": "|b1", "U8": "|u1", "I8": "|i1", "I32": "<i4", "F32": "<f4", "I64": "<i8"}
 SLOT = struct.Struct("<16sIIQQQQ4sI")
 MAGIC = b"scdh-index\r\n\x1a\n\0\0"
 PARTS = ("train", "query", "database", "validation")
@@ -113,7 +113,8 @@ def array_at(data: bytes, extent: list[int]) -> bytes:
 
 def check_sums(data: bytes, segment: dict[str, Any], block_bytes: int | None) -> None:
     """The checksums by block of arrays of 64 KiB or more."""
-    large = {name for name in ("words", "ids") if isinstance(segment[name], list) and segment[name][1] >= 1 << 16}
+    names = {"words", "ids", "vectors"} & segment.keys()
+    large = {name for name in names if isinstance(segment[name], list) and segment[name][1] >= 1 << 16}
     assert segment.get("sums", {}).keys() == large
     for name in large:
         assert block_bytes == 1 << 20
@@ -121,6 +122,15 @@ def check_sums(data: bytes, segment: dict[str, Any], block_bytes: int | None) ->
         blocks = [data[start : min(start + block_bytes, at + length)] for start in range(at, at + length, block_bytes)]
         sums = b"".join(xxhash.xxh3_64_intdigest(block).to_bytes(8, "little") for block in blocks)
         assert segment["sums"][name] == sums.hex()
+
+
+def read_vectors(data: bytes, manifest: dict[str, Any]) -> list[Array]:
+    """The vectors of each segment."""
+    if "vectors" not in manifest:
+        return []
+    kind = np.dtype(manifest["vectors"]["type"]).newbyteorder("<")
+    contents = [np.frombuffer(array_at(data, segment["vectors"]), kind) for segment in manifest["segments"]]
+    return [content.reshape(-1, manifest["vectors"]["width"]) for content in contents]
 
 
 def read_index(data: bytes) -> tuple[dict[str, Any], dict[int, list[int]]]:
@@ -196,6 +206,30 @@ def test_index_with_large_arrays(tmp_path: Path) -> None:
     assert (manifest["word"], segment["ids"], segment["removed"][1]) == ("uint64", 0, 16)
     assert segment["words"][1] == 2 * 8 * 20_000
     assert items == {row: bits for row, bits in enumerate(expected.tolist()) if row not in (7, 19_999)}
+
+
+def test_vectors_of_the_index() -> None:
+    data = read("vectors.index")
+    manifest, items = read_index(data)
+    assert manifest["vectors"] == {"type": "int8", "width": 3}
+    (vectors,) = read_vectors(data, manifest)
+    values = np.arange(-9, 9).reshape(6, 3)
+    assert vectors.tolist() == np.rint(values * 127 / abs(values).max(axis=1, keepdims=True)).astype(int).tolist()
+    assert sorted(items) == [3, 8, 13, 21, 34]
+    _, arrays = read_checked_tensors(read("vectors.codes"))
+    assert arrays["vectors"].tolist() == vectors[:4].tolist()
+
+
+def test_large_vectors_have_checksums_by_block(tmp_path: Path) -> None:
+    from scdh import Codes, HammingIndex  # only to write the file
+
+    values = np.random.default_rng(0).normal(size=(70_000, 8))
+    HammingIndex(Codes.from_signs(values).with_vectors(values, "float16")).save(tmp_path / "large.index")
+    data = (tmp_path / "large.index").read_bytes()
+    manifest, _ = read_index(data)
+    assert len(manifest["segments"][0]["sums"]["vectors"]) == 16 * 2
+    (vectors,) = read_vectors(data, manifest)
+    np.testing.assert_allclose(np.linalg.norm(vectors.astype(float), axis=1), 1, atol=1e-3)
 
 
 def test_names_of_the_index() -> None:
@@ -275,7 +309,7 @@ def test_checkpoint() -> None:
     assert all((arrays[f"net.{name}"] == weights[name]).all() for name in weights)
 
 
-@pytest.mark.parametrize("name", ["photos.codes", ITEMS])
+@pytest.mark.parametrize("name", ["photos.codes", "vectors.codes", ITEMS])
 def test_each_changed_byte_of_a_tensor_file_is_found(name: str) -> None:
     data = read(name)
     (length,) = struct.unpack_from("<Q", data)

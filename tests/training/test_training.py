@@ -28,7 +28,7 @@ from scdh.training.collapse import CollapseWarning, CollapseWatch
 from scdh.training.data import TrainingData
 from scdh.training.optim import build_optimiser, build_schedule
 from scdh.training.teacher import MovingAverage
-from tests.cli.commands import must, run_on_two_processes
+from tests.cli.commands import must, run_on_two_nodes, run_on_two_processes
 from tests.methods.harness import checkpoint_tensors, same_results
 from tests.training.settled import train
 
@@ -84,6 +84,17 @@ def test_kill_and_resume_gives_bit_identical_weights(tmp_path):
     assert checkpoint_tensors(tmp_path / "whole") == checkpoint_tensors(killed)
     for file in ("model/model.safetensors", "steps.csv"):
         assert same_results(tmp_path / "whole" / file, killed / file)
+
+
+@pytest.mark.slow
+def test_two_nodes_give_the_same_loss_curve(tmp_path):
+    options = ["--set", "net.dropout=0.0", "--set", "train.epochs=2", "--set", "train.batch_size=80"]
+    must(command(tmp_path / "one", *options))
+    run_on_two_nodes(command(tmp_path / "two", *options))
+    one, two = steps(tmp_path / "one"), steps(tmp_path / "two")
+    assert len(one) == len(two) > 30
+    for name in ("loss", "scul", "l_1", "l_q"):
+        np.testing.assert_allclose([r[name] for r in one], [r[name] for r in two], rtol=2e-4, atol=2e-5)
 
 
 @pytest.mark.slow

@@ -1,7 +1,8 @@
 """``scdh encode``: a model and data → a file of codes, with the names and labels of its rows."""
 
+import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -12,7 +13,6 @@ from scdh.cli.completion import complete_data
 from scdh.cli.options import (
     BatchSize,
     Device,
-    EngineName,
     From,
     IdColumn,
     ImageColumn,
@@ -29,6 +29,7 @@ from scdh.cli.options import (
 )
 from scdh.cli.output import print_json, print_line
 from scdh.errors import ConfigError
+from scdh.progress import track
 
 if TYPE_CHECKING:
     from scdh.codes import Codes
@@ -40,7 +41,9 @@ EXAMPLES = (
     "scdh encode runs/taught digits --from student --out student.codes",
     "scdh encode runs/shop photos/ --out photos.codes --on-bad-image skip",
     "scdh encode runs/items items.parquet --vector-column embedding --id-column asin --out items.codes",
+    "scdh encode runs/shop photos/ --out photos.codes --vectors",
     "scdh encode runs/shop photos/ --out shards/ --shards 64 --shard 7",
+    "scdh encode runs/shop photos/ --out shards/ --engine ray --address auto",
     "scdh encode --merge shards/ --out photos.codes",
     "scdh encode hf:owner/model-on-the-hub one.jpg two.jpg --out two.codes",
 )
@@ -81,9 +84,27 @@ def encode(
     on_bad_image: OnBadImage = "fail",
     batch_size: BatchSize = 128,
     workers: Workers = None,
+    vectors: Annotated[
+        bool,
+        typer.Option("--vectors", metavar="", help="Keep the real outputs too, for `scdh index --keep-vectors`."),
+    ] = False,
     replace: Replace = False,
     device: Device = None,
-    engine: EngineName = "auto",
+    engine: Annotated[
+        Literal["auto", "torch", "openvino", "ray"],
+        typer.Option(
+            help="What computes codes of images on a CPU; auto: openvino, the faster, where it is of use. ray: all "
+            "shards on a Ray cluster, by auto."
+        ),
+    ] = "auto",
+    address: Annotated[
+        str | None,
+        typer.Option(help="For --engine ray: a running cluster (default: a new one here).", show_default=False),
+    ] = None,
+    cores: Annotated[
+        int | None,
+        typer.Option(help="For --engine ray: cores of each copy of the model (at most 4).", min=1, show_default=False),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Turn images or embeddings into binary codes.
@@ -106,6 +127,10 @@ def encode(
         return
     if model is None or not data:
         raise ConfigError("Give a model and data, or --merge FOLDER.")
+    if engine != "ray" and (address is not None or cores is not None):
+        raise ConfigError("--address and --cores are for --engine ray.")
+    if engine == "ray" and (shard is not None or device is not None):
+        raise ConfigError("--engine ray distributes all shards over its devices; leave out --shard and --device.")
     if shard is not None and (shards is None or not 0 <= shard < shards):
         raise ConfigError(f"--shard must be from 0 to the number of --shards minus 1, not {shard}.")
     import numpy as np
@@ -117,12 +142,13 @@ def encode(
     from scdh.runs.source_features import SourceFeatures
 
     use_device(device)
-    if shards is None:
+    if shards is None and engine != "ray":
         check_file_writable(out)
         check_not_there(out, replace)
     else:
         check_folder_writable(out)
-    source = open_inputs(
+    open_source = partial(
+        open_inputs,
         data,
         root=root,
         image_column=image_column,
@@ -132,9 +158,20 @@ def encode(
         id_column=id_column,
         labels=labels,
     )
+    source = open_source()
     run = RunFolder.of_model(model)
     rows = np.arange(len(source)) if part == "all" else run.part_rows(source, part)
-    hasher = RunFolder(model).load_model(network)
+    load_model = partial(RunFolder(model).load_model, network)
+    hasher = load_model()
+    if engine == "ray":
+        from scdh.runs.ray_encoding import Work, encode_on_ray, shard_count
+
+        count = shards or shard_count(len(rows), batch_size, out)
+        divided = Shards.of(out, count, hasher.fingerprint(), source, rows, batch_size)
+        options = {"workers": workers, "on_bad_image": on_bad_image, "engine": "auto", "vectors": vectors}
+        work = Work(open_source, load_model, divided, options, os.getcwd())
+        _encode_on_ray(divided, partial(encode_on_ray, work, address=address, cores=cores), as_json)
+        return
     encode_these = partial(
         encode_rows,
         hasher,
@@ -143,6 +180,7 @@ def encode(
         workers=workers,
         on_bad_image=on_bad_image,
         engine=engine,
+        vectors=vectors,
     )
     if shards is not None:
         divided = Shards.of(out, shards, hasher.fingerprint(), source, rows, batch_size)
@@ -169,11 +207,21 @@ def _encode_shards(shards: "Shards", only: int | None, encode_rows: Callable[...
         done += 1
         if not as_json:
             print_line(f"{shards.file(shard)}: {count:,} codes.")
+    _print_shards(shards, done, left, as_json)
+
+
+def _print_shards(shards: "Shards", done: int, left: int, as_json: bool) -> None:
     if as_json:
         print_json({"folder": str(shards.folder), "shards": shards.count, "encoded": done, "skipped": left})
         return
     print_line(f"{done:,} shards encoded, {left:,} were done before.")
     print_line(f"When all {shards.count:,} are done:\n  scdh encode --merge {shards.folder} --out all.codes")
+
+
+def _encode_on_ray(shards: "Shards", encode: Callable[[list[int]], Iterator[int]], as_json: bool) -> None:
+    todo = [shard for shard in range(shards.count) if not shards.is_done(shard)]
+    done = sum(1 for _ in track(encode(todo), len(todo), "encoding", "shards")) if todo else 0
+    _print_shards(shards, done, shards.count - len(todo), as_json)
 
 
 def _merge(folder: Path, out: Path, as_json: bool) -> None:

@@ -7,6 +7,7 @@ import typer
 
 from scdh.cli.options import Json, Replace
 from scdh.cli.output import print_json, print_line, print_note
+from scdh.codes.vectors import VectorKind
 from scdh.errors import ConfigError
 
 EXAMPLES = (
@@ -14,6 +15,7 @@ EXAMPLES = (
     "scdh index digits.codes --out digits.index --replace",
     "scdh index new.codes --out digits.index --append --renumber",
     "scdh index a.codes b.codes --renumber --out both.index --json",
+    "scdh index digits.codes --out digits.index --keep-vectors int8",
     "scdh index digits.codes --to milvus://host:19530/digits",
     "scdh index new.codes --out shop.index --append --renumber --on-duplicate replace",
     "scdh index --out shop.index --remove 17 --remove SKU-4",
@@ -49,6 +51,13 @@ def index(
             show_default=False,
         ),
     ] = None,
+    keep_vectors: Annotated[
+        VectorKind | None,
+        typer.Option(
+            help="Keep the vectors of `scdh encode --vectors`, rounded, for `scdh search --rank vectors`.",
+            show_default=False,
+        ),
+    ] = None,
     remove: Annotated[
         list[str] | None, typer.Option(help="Remove this item from OUT, by id or name; repeatable.")
     ] = None,
@@ -65,12 +74,13 @@ def index(
     index is unchanged or complete with its names; the same command continues a load into an engine. An existing file is
     replaced only with --replace.
     """
+    adds = codes or append or replace or renumber or on_duplicate or keep_vectors
     if check is not None:
-        if codes or out or to or append or replace or renumber or on_duplicate or remove or remove_from:
+        if adds or out or to or remove or remove_from:
             raise ConfigError("--check takes no codes and writes nothing; leave the rest out.")
         return _check(check, as_json)
     if remove or remove_from is not None:
-        if codes or append or replace or renumber or on_duplicate or (out is None) == (to is None):
+        if adds or (out is None) == (to is None):
             raise ConfigError("--remove needs the index alone: --out FILE, or --to milvus://host:port/collection.")
         return _remove(out, to or "", remove or [], remove_from, as_json)
     if (out is None) == (to is None):
@@ -80,7 +90,9 @@ def index(
     if not codes:
         raise ConfigError("Name at least one file of codes that `scdh encode` wrote.")
     if out is not None:
-        return _write_file(codes, out, append, replace, renumber, on_duplicate, as_json)
+        return _write_file(codes, out, append, replace, renumber, on_duplicate, keep_vectors, as_json)
+    if keep_vectors is not None:
+        raise ConfigError("--keep-vectors is for index files; search engines rank by codes alone.")
     if on_duplicate is not None:
         raise ConfigError("--to always replaces items with the same id; leave --on-duplicate out.")
     if append or replace:
@@ -96,6 +108,7 @@ def _write_file(
     replace: bool,
     renumber: bool,
     on_duplicate: Literal["skip", "replace", "error"] | None,
+    keep_vectors: VectorKind | None,
     as_json: bool,
 ) -> None:
     from scdh.cli.index_file import write_index
@@ -109,7 +122,9 @@ def _write_file(
     check_file_writable(out)
     if not append:
         check_not_there(out, replace, ", and --append adds to it")
-    written = write_index(paths, out, append=append, renumber=renumber, on_duplicate=on_duplicate)
+    written = write_index(
+        paths, out, append=append, renumber=renumber, on_duplicate=on_duplicate, keep_vectors=keep_vectors
+    )
     built = written.index
     size = out.stat().st_size
     if as_json:

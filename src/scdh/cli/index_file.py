@@ -3,12 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from scdh.codes import Codes
 from scdh.codes.checks import check_same_model
+from scdh.codes.vectors import VectorKind
 from scdh.data.name_files import (
     for_new_index,
     load_named_codes,
@@ -72,7 +73,13 @@ class Written:
 
 
 def write_index(
-    paths: list[Path], out: Path, *, append: bool, renumber: bool, on_duplicate: OnDuplicate | None = None
+    paths: list[Path],
+    out: Path,
+    *,
+    append: bool,
+    renumber: bool,
+    on_duplicate: OnDuplicate | None = None,
+    keep_vectors: VectorKind | None = None,
 ) -> Written:
     """Write the codes of some files into one index file.
 
@@ -83,11 +90,15 @@ def write_index(
         renumber: assign new ids to codes that are not the first, instead of raising an error if an id exists.
         on_duplicate: what is done with an item that the index holds already, which is one with the same id, or with
             ``renumber`` one with the same name. None: "error" for ids; names may repeat and are counted.
+        keep_vectors: what the vectors of the codes are rounded to. None: as in the index that is added to, or none.
 
     Raises:
         CodesError: if lengths, models or ids do not fit together.
     """
     loaded = load_codes(paths)
+    if append:
+        keep_vectors = _kind_to_append(out, keep_vectors)
+    loaded = [(path, _with_vectors(path, codes, keep_vectors), names) for path, codes, names in loaded]
     if not append:
         build = _Build(None, out, renumber, on_duplicate, named=any(names is not None for _, _, names in loaded))
         for one in loaded:
@@ -129,6 +140,20 @@ def remove_items(out: Path, items: Sequence[str]) -> tuple[int, int]:
         ids = np.unique(np.array([id_of_row(item, names, str(out), option="--remove") for item in items], np.int64))
         writer.remove(ids)
         return len(ids), len(writer)
+
+
+def _kind_to_append(out: Path, wanted: VectorKind | None) -> VectorKind | None:
+    index = HammingIndex.load(out)
+    kept: Any = None if index.vector_kind is None else index.vector_kind[0]
+    if wanted not in (None, kept) and len(index):
+        raise ConfigError(f"{out} keeps {kept or 'no'} vectors, so --keep-vectors {wanted} needs a new index.")
+    return kept or wanted
+
+
+def _with_vectors(path: Path, codes: Codes, kind: VectorKind | None) -> Codes:
+    if kind is not None and codes.vectors is None:
+        raise CodesError(f"{path} has no vectors to keep; `scdh encode … --vectors` writes codes that have them.")
+    return codes.with_vectors(codes.vectors, kind) if kind is not None else codes.with_vectors(None)
 
 
 def _check_append(out: Path, path: Path, codes: Codes) -> None:
@@ -257,7 +282,8 @@ def read_lines(path: Path) -> list[str]:
 def _rows(codes: Codes, rows: np.ndarray, ids: np.ndarray | None) -> Codes:
     own = codes.ids if ids is None else ids
     own = own[rows] if ids is None and own is not None else own
-    return Codes(codes.packed[rows], codes.bits, own, codes.metadata)
+    vectors = None if codes.vectors is None else codes.vectors[rows]
+    return Codes(codes.packed[rows], codes.bits, own, codes.metadata, vectors=vectors)
 
 
 def _renamed(names: RowNames | None, rows: np.ndarray, ids: np.ndarray) -> RowNames | None:

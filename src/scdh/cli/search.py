@@ -20,6 +20,7 @@ EXAMPLES = (
     "scdh search digits.index --codes queries.codes -k 5 --json",
     "scdh search photos.index --model runs/shop apple.jpg --radius 3",
     "scdh search photos.index --model runs/shop apple.jpg --rank outputs",
+    "scdh search photos.index --model runs/shop apple.jpg --rank vectors",
     "scdh search dqn.index --model runs/dqn --row 0",
     "scdh search photos.index --row 0 --label pear --label apple",
     "scdh search photos.index --codes queries.codes --html hits.html",
@@ -55,10 +56,10 @@ def search(
     k: Annotated[int | None, typer.Option("-k", help="Nearest items to show (10, or all within --radius).")] = None,
     radius: Annotated[int | None, typer.Option(help="Only items at most this many bits away.")] = None,
     rank: Annotated[
-        Literal["bits", "outputs"],
+        Literal["bits", "outputs", "vectors"],
         typer.Option(
-            help="With --model: by bits that differ, or by the query's real outputs, which gains with few bits and can "
-            "lose with 32 and more (see docs/search.md)."
+            help="By bits that differ; with --model by the query's real outputs, which gains with few bits and can "
+            "lose with 32 and more; or by the vectors of `scdh index --keep-vectors` (see docs/search.md)."
         ),
     ] = "bits",
     label: Annotated[list[str] | None, typer.Option(help="Only items with this label; repeatable.")] = None,
@@ -84,6 +85,7 @@ def search(
     Where a list ends within a tie, a line below it says how many more items are at that distance. --html writes the
     hits as a page with pictures: of items whose names are image files, or of the rows of --data. --rank outputs sums
     the sizes of the query's real outputs over the bits that differ; in Milvus it ranks the nearest candidates only.
+    --rank vectors ranks the 4·k nearest items by the cosine of their outputs and the query's.
     An index of a method with a distance of its own (DQN, Cls-onehot) needs --model, also with --row and --codes.
     """
     use_device(device)
@@ -95,8 +97,10 @@ def search(
     if rank == "outputs" and (model is None or radius is not None):
         given = "--radius counts bits" if model is not None else "codes alone have none"
         raise ConfigError(f"--rank outputs needs the real outputs of queries that --model encodes; {given}.")
+    if rank == "vectors" and radius is not None:
+        raise ConfigError("--rank vectors ranks the nearest items; leave out --radius, which counts bits.")
     _check_page(html, data)
-    from scdh.cli.search_hits import SearchRequest, describe_hits, print_hits
+    from scdh.cli.search_hits import RESCORE, SearchRequest, describe_hits, print_hits
     from scdh.cli.search_queries import (
         encoded_queries,
         id_of_row,
@@ -114,14 +118,13 @@ def search(
     elif codes is not None:
         queries = queries_of_file(codes, searched, index_name)
     else:
-        wants = rank == "outputs"
-        queries = encoded_queries(model or "", inputs, searched, index_name, keep_outputs=wants, engine=engine)
+        queries = encoded_queries(model or "", inputs, searched, index_name, rank=rank, engine=engine)
     if model is not None and not inputs:
         queries = ranked_by_model(queries, model, searched, index_name)
     if row_id is None:
         queries = replace(queries, items=row_names)
     allowed = None if not label else ids_with_labels(row_names, label, index_name)
-    search_for = SearchRequest(searched, k, radius, allowed, left_out=row_id)
+    search_for = SearchRequest(searched, k, radius, allowed, row_id, RESCORE if rank == "vectors" else None)
     found = search_for.find(queries)
     if html is not None:
         from scdh.cli.search_page import write_hits
@@ -200,7 +203,10 @@ def _check_ranking(
 ) -> None:
     """A distance of the method's own needs the model for every query, and has neither radius nor bits that count."""
     from scdh.codes import HAMMING, ranking_of
+    from scdh.index import HammingIndex
 
+    if rank == "vectors" and not isinstance(index, HammingIndex):
+        raise ConfigError(f"--rank vectors needs an index file that keeps vectors, and {name} is a search engine.")
     ranking = ranking_of(index.metadata)
     if ranking == HAMMING:
         if model is not None and not inputs:
@@ -208,8 +214,8 @@ def _check_ranking(
         return
     if model is None:
         raise ConfigError(f"{name} is ranked by {ranking}, which the model computes that made it: give --model RUN.")
-    if radius is not None or rank == "outputs":
-        option = "--radius" if radius is not None else "--rank outputs"
+    if radius is not None or rank != "bits":
+        option = "--radius" if radius is not None else f"--rank {rank}"
         raise ConfigError(f"{name} is ranked by {ranking}, for which there is no {option}.")
 
 

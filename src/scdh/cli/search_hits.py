@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from scdh.cli.search_queries import SearchQueries
 
 DEFAULT_K = 10
+RESCORE = 4  # times as many items are ranked by vectors
 MOST_TIES = 100_000  # items at one distance that are put in order
 MOST_COUNTED = 1 << 32  # pairs that are compared once more for it
 
@@ -32,6 +33,7 @@ class SearchRequest:
         radius: only items at most this many bits away; None: any.
         allowed: ids that may be found; None: all.
         left_out: id to leave out, because it is the query.
+        rescore: take so many times k items, and rank them by their vectors; None: do not.
     """
 
     index: SearchIndex
@@ -39,6 +41,7 @@ class SearchRequest:
     radius: int | None
     allowed: np.ndarray | None
     left_out: int | None
+    rescore: int | None = None
 
     def find(self, queries: "SearchQueries") -> list[tuple[np.ndarray, np.ndarray]]:
         """Ids and distances of the hits of each query, by its real outputs u or its tables where it has some."""
@@ -51,7 +54,9 @@ class SearchRequest:
             hits: Any = self.index.within(codes, self.radius, only=self.allowed, **options)
         else:
             limit = self.k or DEFAULT_K
-            if queries.byte_tables is not None:
+            if self.rescore is not None:
+                options["rescore"] = self.rescore
+            elif queries.byte_tables is not None:
                 options["byte_tables"] = queries.byte_tables
             elif queries.outputs is not None:
                 options["weights"] = np.abs(queries.outputs)
@@ -104,9 +109,9 @@ class SearchRequest:
     def note(self, queries: "SearchQueries", number: int, distances: np.ndarray) -> str:
         """A sentence about items at the last distance that are not shown.
 
-        Empty if all are shown, if the index cannot count fast, or with outputs, whose sums are hardly ever equal.
+        Empty if all are shown, if the index cannot count fast, or with outputs or vectors, where hardly any are equal.
         """
-        has_sums = queries.outputs is not None
+        has_sums = queries.outputs is not None or self.rescore is not None
         if not self.index.abilities.counts or not len(distances) or has_sums:
             return ""
         last, own = distances[-1].item(), slice(number, number + 1)

@@ -107,9 +107,9 @@ def queries_of_file(path: Path, index: "SearchIndex", index_name: str) -> Search
 
 
 def encoded_queries(
-    model: str, inputs: list[str], index: "SearchIndex", index_name: str, *, keep_outputs: bool, engine: Engine = "auto"
+    model: str, inputs: list[str], index: "SearchIndex", index_name: str, *, rank: str, engine: Engine = "auto"
 ) -> SearchQueries:
-    """Image files or data, encoded by the model that made the index; with their real outputs if these are wanted."""
+    """Image files or data, encoded by the model that made the index; with what ``rank``, as of the command, needs."""
     from scdh.cli.inputs import open_inputs
     from scdh.runs.encoding import hash_outputs_of_rows, named_codes
     from scdh.runs.folder import RunFolder
@@ -124,7 +124,10 @@ def encoded_queries(
     codes, row_names = named_codes(hasher, source, kept)
     tables = None if kept.u is None or codes.ranking == HAMMING else hasher.distance_tables(kept.u)
     weights = None if kept.u is None or codes.ranking != HAMMING else np.abs(kept.u)
-    return SearchQueries(codes, row_names.names, row_names, source, kept.u if keep_outputs else None, tables, weights)
+    if rank == "vectors":
+        codes = codes.with_vectors(kept.u, "float16")
+    u = kept.u if rank == "outputs" else None
+    return SearchQueries(codes, row_names.names, row_names, source, u, tables, weights)
 
 
 def ranked_by_model(queries: SearchQueries, model: str, index: "SearchIndex", index_name: str) -> SearchQueries:

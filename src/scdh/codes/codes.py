@@ -23,6 +23,7 @@ from scdh.codes.arguments import (
     row_choice,
     two_dimensional,
 )
+from scdh.codes.vectors import VectorKind, check_vectors, rounded
 from scdh.errors import CodesError
 from scdh.storage.tensor_files import StoredTensors, open_tensors, write_tensors
 
@@ -55,6 +56,7 @@ class Codes:
         bits: the number of bits of each code, at least 1.
         ids: int64 [n], or None if the codes carry no ids.
         metadata: text by name that is saved with the codes, such as the fingerprint of the model.
+        vectors: int8 or float16 [n, width] to rank by, as ``with_vectors`` makes them; or None.
 
     Raises:
         CodesError: if an argument has another type or shape, or spare bits are not 0.
@@ -74,6 +76,8 @@ class Codes:
         bits: int,
         ids: ArrayLike | None = None,
         metadata: Mapping[str, str] | None = None,
+        *,
+        vectors: NDArray[Any] | None = None,
     ) -> None:
         if isinstance(bits, bool) or not isinstance(bits, int | np.integer) or bits < 1:
             raise CodesError(f"bits must be a whole number of at least 1, got {bits!r}.")
@@ -87,6 +91,7 @@ class Codes:
         self._bits = bits
         self._ids = None if ids is None else read_only_view(check_ids(ids, len(rows)))
         self._metadata = check_metadata(metadata)
+        self._vectors = None if vectors is None else read_only_view(check_vectors(vectors, len(rows)))
 
     @classmethod
     def from_signs(
@@ -170,7 +175,8 @@ class Codes:
         """All rows of the parts, one part after the other.
 
         Args:
-            parts: codes of the same bits and ranking, all with ids or none. Metadata that differ are left out.
+            parts: codes of the same bits and ranking, all with ids or none, and all with vectors of one kind or none.
+                Metadata that differ are left out.
 
         Raises:
             CodesError: if there is no part, or the parts do not fit together.
@@ -187,10 +193,32 @@ class Codes:
         if with_ids not in (0, len(parts)):
             raise CodesError(f"Either all parts need ids or none, but {with_ids} of {len(parts)} have them.")
         ids = np.concatenate([part.ids for part in parts if part.ids is not None]) if with_ids else None
+        vectors = [part.vectors for part in parts if part.vectors is not None]
+        if len({(array.dtype, array.shape[1]) for array in vectors}) > 1 or len(vectors) not in (0, len(parts)):
+            raise CodesError("Either all parts need vectors of one kind and width, or none.")
         metadata = parts[0].metadata
         if any(part.metadata != metadata for part in parts):
             metadata = ranking_metadata(rankings[0])
-        return cls(np.concatenate([part.packed for part in parts]), lengths[0], ids, metadata)
+        packed = np.concatenate([part.packed for part in parts])
+        return cls(packed, lengths[0], ids, metadata, vectors=np.concatenate(vectors) if vectors else None)
+
+    def with_metadata(self, metadata: Mapping[str, str]) -> "Codes":
+        """The same codes, vectors and ids with ``metadata``, text by name, in place of their own."""
+        return Codes(self._packed, self._bits, self._ids, metadata, vectors=self._vectors)
+
+    def with_vectors(self, vectors: ArrayLike | None, kind: VectorKind = "int8") -> "Codes":
+        """The same codes with real vectors, by which ``HammingIndex.search(…, rescore=4)`` ranks.
+
+        Args:
+            vectors: real numbers [n, width], such as the outputs u of ``Hasher.encode(images, outputs=True)``. Their
+                lengths do not matter. None: codes without vectors.
+            kind: "int8" or "float16", to which they are rounded.
+
+        Raises:
+            CodesError: if the values are not finite numbers [n, width].
+        """
+        rows = None if vectors is None else rounded(vectors, kind)
+        return Codes(self._packed, self._bits, self._ids, self._metadata, vectors=rows)
 
     @property
     def bits(self) -> int:
@@ -206,6 +234,11 @@ class Codes:
     def ids(self) -> NDArray[np.int64] | None:
         """int64 [n], read-only; None if the codes carry no ids."""
         return self._ids
+
+    @property
+    def vectors(self) -> NDArray[Any] | None:
+        """int8 or float16 [n, width], read-only; None if the codes carry no vectors."""
+        return self._vectors
 
     @property
     def metadata(self) -> dict[str, str]:
@@ -236,7 +269,7 @@ class Codes:
         return len(self._packed)
 
     def __getitem__(self, rows: Any) -> "Codes":
-        """The codes of these rows with their ids.
+        """The codes of these rows with their ids and vectors.
 
         Args:
             rows: a slice, int64 [m], boolean [n], or one number (which gives codes of one row).
@@ -253,13 +286,14 @@ class Codes:
         elif not isinstance(rows, slice):
             rows = row_choice(rows, len(self))
         ids = None if self._ids is None else self._ids[rows]
-        return Codes(self._packed[rows], self._bits, ids, self._metadata)
+        vectors = None if self._vectors is None else self._vectors[rows]
+        return Codes(self._packed[rows], self._bits, ids, self._metadata, vectors=vectors)
 
     def __iter__(self) -> Iterator["Codes"]:
         return (self[row] for row in range(len(self)))
 
     def __eq__(self, other: object) -> bool:
-        """Same bits, rows and ids; metadata does not count."""
+        """Same bits, rows and ids; metadata and vectors do not count."""
         if not isinstance(other, Codes):
             return NotImplemented
         if self._bits != other._bits or not np.array_equal(self._packed, other._packed):
@@ -300,6 +334,8 @@ def write_codes(
     tensors: dict[str, NDArray[Any]] = {**more, "packed": codes.packed}
     if codes.ids is not None:
         tensors["ids"] = codes.ids
+    if codes.vectors is not None:
+        tensors["vectors"] = codes.vectors
     write_tensors(path, tensors, FORMAT, {**codes.metadata, **metadata, "bits": str(codes.bits)})
 
 
@@ -309,7 +345,8 @@ def read_codes(stored: StoredTensors) -> Codes:
     if not re.fullmatch("[0-9]{1,9}", bits):
         raise CodesError(f"{stored.path} says it is a {FORMAT} file, but the number of bits is missing from it.")
     packed = stored.read("packed")
-    return Codes(packed, int(bits), stored.read("ids") if "ids" in stored else None, stored.metadata)
+    ids, vectors = (stored.read(name) if name in stored else None for name in ("ids", "vectors"))
+    return Codes(packed, int(bits), ids, stored.metadata, vectors=vectors)
 
 
 def _from_hex(rows: Sequence[str]) -> NDArray[np.uint8]:

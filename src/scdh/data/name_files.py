@@ -122,7 +122,7 @@ def owner_of_names(file: Path) -> Path | None:
 def for_new_index(codes: Codes, *, named: bool = True) -> Codes:
     """The codes that a new index begins with: its metadata then say which names are its own, and if it has any."""
     own = {_KEY: secrets.token_hex(8), **({_NAMED: "yes"} if named else {})}
-    return Codes(codes.packed, codes.bits, codes.ids, {**codes.metadata, **own})
+    return codes.with_metadata({**codes.metadata, **own})
 
 
 def save_named_index(path: Path, index: "HammingIndex", row_names: RowNames | None) -> None:

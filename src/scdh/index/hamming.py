@@ -20,10 +20,11 @@ from scdh.index.arguments import check_distinct, id_row, whole_number
 from scdh.index.byte_tables import ByteTables
 from scdh.index.hits import Hits, RaggedHits
 from scdh.index.kernels.distances import packed_rows, word_columns
+from scdh.index.rescoring import check_query_vectors, gather_vectors, rank_by_vectors
 from scdh.index.search import queries, table_sums
 from scdh.index.search.planner import Planner, check_method
 from scdh.index.search_index import Abilities
-from scdh.index.segments import Segment, add_segment, choose_ids, make_segment, remove_ids
+from scdh.index.segments import Segment, add_segment, choose_ids, make_segment, remove_ids, vector_kind
 from scdh.index.selection import all_ids, gather_words, select_rows
 
 if TYPE_CHECKING:
@@ -37,8 +38,8 @@ class HammingIndex:
     Several threads may search at once, also while another one adds or removes: each search sees one state.
 
     Args:
-        codes: those to start with, of any number of rows. If their method has a distance of its own
-            (``codes.ranking``), every search needs ``byte_tables``, and there is no radius.
+        codes: those to start with, of any number of rows; vectors that they carry are kept. If their method has a
+            distance of its own (``codes.ranking``), every search needs ``byte_tables``, and there is no radius.
         ids: int64 [n], all different. None takes the ids that the codes carry, or else 0 … n−1.
 
     Raises:
@@ -95,6 +96,11 @@ class HammingIndex:
         """A copy of all codes with their ids, in ascending order of id."""
         return self.codes_of(self.ids)
 
+    @property
+    def vector_kind(self) -> tuple[str, int] | None:
+        """Type and width of the vectors of the items, which ``rescore`` needs; None if they have none."""
+        return vector_kind(self._segments)
+
     def contains(self, ids: ArrayLike) -> NDArray[np.bool_]:
         """Whether the index holds each of the ``ids`` int64 [m]: booleans [m]."""
         wanted = id_row(ids)
@@ -115,7 +121,8 @@ class HammingIndex:
         """
         wanted = id_row(ids)
         packed = packed_rows(gather_words(self._segments, wanted, self.bits), self.bits)
-        return Codes(packed, self.bits, wanted, self._metadata)
+        vectors = gather_vectors(self._segments, wanted) if self.vector_kind is not None else None
+        return Codes(packed, self.bits, wanted, self._metadata, vectors=vectors)
 
     def __len__(self) -> int:
         return sum(len(segment) for segment in self._segments)
@@ -183,6 +190,7 @@ class HammingIndex:
         *,
         weights: ArrayLike | None = None,
         byte_tables: ByteTables | None = None,
+        rescore: int | None = None,
         only: ArrayLike | None = None,
         by: str = "auto",
         progress: bool = False,
@@ -197,6 +205,9 @@ class HammingIndex:
                 count more. None: every bit counts 1.
             byte_tables: real numbers [q, bytes, 256], or a function that gives those of a slice of the queries, such as
                 ``Hasher.distance_tables``. The distance is then the sum of the entries for the bytes of an item.
+            rescore: take ``k`` times as many items by Hamming distance, at least 1, and rank them by the cosine of the
+                vectors that ``query_codes`` and the items carry (``Codes.with_vectors``). The distance is then
+                1 − cosine, a float64.
             only: the items that may be found: ids int64 [m] (those that the index does not hold are ignored), or a
                 boolean mask [n] over ``index.ids``. None: all items.
             by: "scan" (compare with every code), "tables" (multi-index hashing), or "auto" (the one that has been
@@ -213,6 +224,13 @@ class HammingIndex:
         check_ranked_codes(query_codes, "The queries", self.bits, self.ranking)
         check_method(by)
         k = whole_number(k, "k", least=1)
+        if rescore is not None:
+            if weights is not None or byte_tables is not None:
+                raise ConfigError("rescore ranks by vectors; leave out weights and byte_tables.")
+            factor = whole_number(rescore, "rescore", least=1)
+            check_query_vectors(query_codes, self.vector_kind)
+            nearest = self.search(query_codes, k * factor, only=only, by=by, progress=progress)
+            return rank_by_vectors(nearest, query_codes, self._segments, k)
         if weights is not None or byte_tables is not None:
             if by == "tables":
                 raise ConfigError("Only Hamming distances are looked up; leave out by='tables'.")

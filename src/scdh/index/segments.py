@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from scdh.codes import Codes
 from scdh.codes.arguments import check_ids
+from scdh.errors import CodesError
 from scdh.index.arguments import check_all_known, check_all_new, check_distinct, ids_after
 from scdh.index.kernels.distances import word_columns
 
@@ -37,8 +38,9 @@ class Segment:
 
     ``words`` are the codes as unsigned numbers [words of a code, rows], as made by ``word_columns``. ``ids`` is int64
     [rows], or one number: the id of row 0, with consecutive ids after it (100 million ids then take no memory).
-    ``alive`` is a boolean [rows], False for removed rows; None if no row was removed. The guards are those of arrays in
-    a file: whoever reads ``words`` calls ``check_words`` first, while the methods for ids check what they read.
+    ``alive`` is a boolean [rows], False for removed rows; None if no row was removed. ``vectors`` are those of the
+    codes [rows, width], if they have some. The guards are those of arrays in a file: whoever reads ``words`` calls
+    ``check_words`` first, while the methods for ids and vectors check what they read.
     """
 
     words: NDArray[Any]
@@ -46,6 +48,8 @@ class Segment:
     alive: NDArray[np.bool_] | None = None
     words_guard: Guard | None = None
     ids_guard: Guard | None = None
+    vectors: NDArray[Any] | None = None
+    vectors_guard: Guard | None = None
 
     def __post_init__(self) -> None:
         assert self.words.flags.c_contiguous  # the kernels compute addresses from the shape
@@ -66,6 +70,13 @@ class Segment:
     def _check_ids(self, rows: NDArray[Any] | None = None) -> None:
         if self.ids_guard is not None:
             self.ids_guard.check(rows)
+
+    def vectors_of(self, rows: NDArray[Any] | None = None) -> NDArray[Any]:
+        """The vectors of these rows, numbers or a mask; None: of all rows."""
+        assert self.vectors is not None
+        if self.vectors_guard is not None:
+            self.vectors_guard.check(rows)
+        return self.vectors if rows is None else self.vectors[rows]
 
     def ids_of(self, rows: NDArray[np.integer]) -> NDArray[np.int64]:
         if isinstance(self.ids, int):
@@ -115,7 +126,7 @@ class Segment:
 
 def make_segment(codes: Codes, ids: NDArray[np.int64]) -> Segment:
     """A segment of codes with these ids, which must all differ."""
-    return _ordered(word_columns(codes), ids)
+    return _ordered(word_columns(codes), ids, codes.vectors)
 
 
 def merge(segments: Sequence[Segment]) -> Segment:
@@ -123,11 +134,26 @@ def merge(segments: Sequence[Segment]) -> Segment:
     for segment in segments:
         segment.check_words()  # a new segment gets new checksums, which must not hide damage
     words = [segment.words if segment.alive is None else segment.words[:, segment.alive] for segment in segments]
-    return _ordered(np.concatenate(words, axis=1), np.concatenate([segment.alive_ids() for segment in segments]))
+    ids = np.concatenate([segment.alive_ids() for segment in segments])
+    has_vectors = vector_kind(segments) is not None
+    vectors = np.concatenate([segment.vectors_of(segment.alive) for segment in segments]) if has_vectors else None
+    return _ordered(np.concatenate(words, axis=1), ids, vectors)
+
+
+def vector_kind(segments: Sequence[Segment]) -> tuple[str, int] | None:
+    """Type and width of the vectors of all segments; None if they have none."""
+    kinds = {None if one.vectors is None else (one.vectors.dtype.name, one.vectors.shape[1]) for one in segments}
+    if len(kinds) > 1:
+        named = sorted("no vectors" if kind is None else f"{kind[0]} vectors of {kind[1]} numbers" for kind in kinds)
+        raise CodesError(
+            f"The items of an index have vectors of one kind or none, but these have {' and '.join(named)}."
+        )
+    return next(iter(kinds), None)
 
 
 def add_segment(segments: Sequence[Segment], new: Segment) -> tuple[Segment, ...]:
     """The segments and a new one, merged with the last ones if these have less than twice its rows."""
+    vector_kind([*segments[:1], *([new] if new.rows else [])])
     result = list(segments)
     while result and result[-1].rows < 2 * new.rows and result[-1].rows + new.rows <= MERGED_ROWS:
         new = merge([result.pop(), new])
@@ -167,15 +193,16 @@ def choose_ids(segments: Sequence[Segment], codes: Codes, ids: ArrayLike | None)
     return chosen
 
 
-def _ordered(words: NDArray[Any], ids: NDArray[np.int64]) -> Segment:
+def _ordered(words: NDArray[Any], ids: NDArray[np.int64], vectors: NDArray[Any] | None) -> Segment:
     """A segment of these rows in ascending order of id."""
     if np.any(ids[1:] < ids[:-1]):
         order = np.argsort(ids)
         words, ids = words[:, order], ids[order]
+        vectors = None if vectors is None else vectors[order]
     # Kernels need contiguous words, which choosing columns in numpy does not promise. And words from a file are
     # read-only, so all are made read-only: otherwise kernels would be compiled twice.
     words, ids = np.ascontiguousarray(words).view(), ids.view()
     words.flags.writeable = ids.flags.writeable = False
     # Without repetitions, ascending ids that span as many numbers as there are rows have no gap.
     consecutive = len(ids) == 0 or int(ids[-1]) - int(ids[0]) == len(ids) - 1
-    return Segment(words, (int(ids[0]) if len(ids) else 0) if consecutive else ids)
+    return Segment(words, (int(ids[0]) if len(ids) else 0) if consecutive else ids, vectors=vectors)

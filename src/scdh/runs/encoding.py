@@ -16,6 +16,7 @@ from scdh.model import Engine
 from scdh.model.hasher import Hasher
 from scdh.nets.network import Network
 from scdh.progress import track
+from scdh.runs.ranking import KeptOutputs
 
 HashOutputs = Callable[..., Iterable[tuple[np.ndarray, np.ndarray]]]
 
@@ -31,6 +32,7 @@ def encode_rows(
     on_bad_image: OnBadImage = "fail",
     hash_outputs: HashOutputs | None = None,
     engine: Engine = "torch",
+    vectors: bool = False,
 ) -> tuple[Codes, RowNames]:
     """Codes of some rows, whose metadata name the model, and the names and labels of these rows.
 
@@ -45,6 +47,7 @@ def encode_rows(
         hash_outputs: gives (rows, u) batches as :func:`hash_outputs_of_rows` does (the default), e.g. from features
             that were kept.
         engine: what computes, as for :meth:`scdh.Hasher.encode`; training and scoring leave it to torch.
+        vectors: whether the codes carry their real outputs, as float16.
     """
     outputs = (hash_outputs or hash_outputs_of_rows)(
         hasher,
@@ -56,7 +59,9 @@ def encode_rows(
         progress=title,
         engine=engine,
     )
-    return named_codes(hasher, source, outputs)
+    kept = KeptOutputs(hasher, outputs, always=vectors)
+    codes, names = named_codes(hasher, source, kept)
+    return codes.with_vectors(kept.u, "float16") if vectors else codes, names
 
 
 def hash_outputs_of_rows(
@@ -122,5 +127,5 @@ def named_codes(
     if not len(codes):
         raise DataError(f"None of the items of {source.name} could be encoded.")
     assert codes.ids is not None  # encode_outputs gives row numbers
-    metadata = {**codes.metadata, "model": hasher.fingerprint()}
-    return Codes(codes.packed, codes.bits, codes.ids, metadata), RowNames.from_source(source, codes.ids)
+    named = codes.with_metadata({**codes.metadata, "model": hasher.fingerprint()})
+    return named, RowNames.from_source(source, codes.ids)

@@ -207,7 +207,7 @@ def _encode_or_reuse(
     measured = MeasuredOutputs(kept, hasher.method.quantization_norm)
     codes, names = named_codes(hasher, source, measured)
     metadata |= {"l_q": f"{measured.l_q:.6f}"} if _has_l_q(hasher) else {}
-    codes = Codes(codes.packed, codes.bits, codes.ids, {**codes.metadata, **metadata})
+    codes = codes.with_metadata({**codes.metadata, **metadata})
     if known != codes:
         save_named_codes(file, codes, names)
     return _EncodedPart(codes, float(metadata["l_q"]) if _has_l_q(hasher) else None, kept.u)

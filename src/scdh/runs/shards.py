@@ -93,7 +93,7 @@ class Shards:
         values = (shard, self.count, len(rows), self.data)
         metadata = {**codes.metadata, **dict(zip(_KEYS, map(str, values), strict=True))}
         remove_abandoned(self.file(shard))
-        save_named_codes(self.file(shard), Codes(codes.packed, codes.bits, codes.ids, metadata), names)
+        save_named_codes(self.file(shard), codes.with_metadata(metadata), names)
         return len(codes)
 
 
@@ -131,8 +131,7 @@ def merge_shards(folder: Path) -> tuple[Codes, RowNames, int]:
             raise CodesError(f"{files[shard]} has codes of other data than {files[0]}; keep the shards of one.")
         left_out += int(codes.metadata.get("shard_rows", len(codes))) - len(codes)
         parts.append((codes, names))
-    first = parts[0][0]
-    ids = np.concatenate([codes.ids for codes, _ in parts if codes.ids is not None])
-    metadata = {key: value for key, value in first.metadata.items() if key not in _KEYS}
-    packed = np.concatenate([codes.packed for codes, _ in parts])
-    return Codes(packed, first.bits, ids, metadata), joined([names for _, names in parts], ids), left_out
+    metadata = {key: value for key, value in parts[0][0].metadata.items() if key not in _KEYS}
+    merged = Codes.concatenate([codes.with_metadata(metadata) for codes, _ in parts])
+    assert merged.ids is not None
+    return merged, joined([names for _, names in parts], merged.ids), left_out

@@ -42,9 +42,9 @@ def nearest(
     """The k nearest items of each query; ``queries`` are word columns [words, q]."""
     count, width = queries.shape[1], min(k, sum(len(segment) for segment in segments))
     ids, distances = np.empty((count, width), np.int64), np.empty((count, width), np.int32)
-    # A small first round shows which method is faster for the other queries.
-    is_large = max((segment.rows for segment in segments), default=0) >= FEWEST_ROWS
-    first = TRIAL if by == "auto" and is_large else ROUND
+    # A small first round shows whether tables are faster for the other queries. Without tables it would only be scanned
+    # by numpy, while the work of a whole round decides whether compiled loops are loaded.
+    first = TRIAL if by == "auto" and any(planner.has_tables(segment.words) for segment in segments) else ROUND
     for batch in query_rounds(count if width else 0, width, first, progress):
         results = []
         for segment in segments:

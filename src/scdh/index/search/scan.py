@@ -136,11 +136,14 @@ def _nearest_task(
     code_bytes: int,
     by_slices: bool,
 ) -> tuple[Rows, Distances]:
-    from scdh.index.kernels import scanning, slice_scanning
+    from scdh.index.kernels import scanning
 
     bits, middle = largest_distance(words), span.stop
-    if by_slices and len(query_rows) >= _MANY_QUERIES and slice_scanning.is_fastest():
-        middle = slice_scanning.first_row(span, k)
+    if by_slices and len(query_rows) >= _MANY_QUERIES:
+        from scdh.index.kernels import slice_scanning
+
+        if slice_scanning.is_fastest():
+            middle = slice_scanning.first_row(span, k)
     # A span may have fewer than k rows; the rest keeps a distance beyond all others.
     rows = np.zeros((len(query_rows), k), np.int64)
     distances = np.full((len(query_rows), k), bits + 1, np.int32)

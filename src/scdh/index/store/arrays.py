@@ -10,8 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scdh.errors import CodesError
-from scdh.index.segments import Segment
-from scdh.index.store.blocks import ArrayBlocks, Problem, is_ascending, order_problem, spare_bits_problem
+from scdh.index.segments import Segment, vector_kind
+from scdh.index.store.blocks import (
+    ArrayBlocks,
+    Problem,
+    finite_problem,
+    is_ascending,
+    order_problem,
+    spare_bits_problem,
+)
 from scdh.index.store.format import (
     LARGEST_ID,
     Entry,
@@ -89,8 +96,9 @@ class StoredArrays:
                 if kind == "removed rows":
                     arrays[extent] = _alive_rows(data, entry.rows, extent, name, path)
                     continue
-                arrays[extent], find_problem = _array(data, kind, entry, manifest.bits)
-                guard = ArrayBlocks(data, entry.rows, extent, find_problem, name, path, file)
+                arrays[extent], find_problem = _array(data, kind, entry, manifest)
+                is_by_row = kind == "vectors"
+                guard = ArrayBlocks(data, entry.rows, extent, find_problem, name, path, file, is_by_row=is_by_row)
                 if verify:
                     guard.check()
                 if file is not None or not guard.is_checked:
@@ -98,7 +106,8 @@ class StoredArrays:
             ids = arrays[entry.ids] if isinstance(entry.ids, Extent) else entry.ids
             alive = None if entry.removed is None else arrays[entry.removed]
             ids_guard = guards.get(entry.ids) if isinstance(entry.ids, Extent) else None
-            segments.append(Segment(arrays[entry.words], ids, alive, guards.get(entry.words), ids_guard))
+            vectors = (None, None) if entry.vectors is None else (arrays[entry.vectors], guards.get(entry.vectors))
+            segments.append(Segment(arrays[entry.words], ids, alive, guards.get(entry.words), ids_guard, *vectors))
         if verify and (twice := repeated_id(segments)) is not None:
             raise CodesError(f"{path} is damaged: the id {twice} is in two of its segments.")
         # At the end, so that a rejection changes nothing.
@@ -107,11 +116,16 @@ class StoredArrays:
         return tuple(segments)
 
 
-def _array(data: NDArray[np.uint8], kind: str, entry: Entry, bits: int) -> tuple[NDArray[Any], Problem]:
+def _array(data: NDArray[np.uint8], kind: str, entry: Entry, manifest: Manifest) -> tuple[NDArray[Any], Problem]:
     if kind == "words":
-        model = empty_words(bits)
+        model = empty_words(manifest.bits)
         words = data.view(model.dtype).reshape(len(model), entry.rows)
-        return words, spare_bits_problem(words, bits)
+        return words, spare_bits_problem(words, manifest.bits)
+    if kind == "vectors":
+        assert manifest.vectors is not None
+        name, width = manifest.vectors
+        vectors = data.view(np.dtype(name).newbyteorder("<")).reshape(entry.rows, width)
+        return vectors, finite_problem(vectors.ravel())
     ids = data.view("<i8")
     return ids, order_problem(ids)
 
@@ -141,6 +155,7 @@ def read_state(handle: FileIO, path: Path, arrays: StoredArrays, verify: bool | 
 def checked_segments(segments: Sequence[Segment], bits: int, known: StoredArrays) -> tuple[Segment, ...]:
     """The segments that are not empty; rejected if one does not have codes of this many bits."""
     model = empty_words(bits)
+    vector_kind(segments)
     for segment in segments:
         words = segment.words
         ids = segment.ids

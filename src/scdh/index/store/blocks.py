@@ -40,6 +40,7 @@ class ArrayBlocks:
         name: what the array is called in a message.
         path: of the file.
         file: where ``data`` is mapped; None if it is a copy in memory.
+        is_by_row: whether a row is in one place, as vectors are; the words of a code are columns.
     """
 
     def __init__(
@@ -51,6 +52,8 @@ class ArrayBlocks:
         name: str,
         path: Path,
         file: MappedFile | None,
+        *,
+        is_by_row: bool = False,
     ) -> None:
         self._data = data
         self._rows = rows
@@ -59,6 +62,7 @@ class ArrayBlocks:
         self._find_problem = find_problem
         self._name = name
         self._path = path
+        self._is_by_row = is_by_row
         self._sums = np.frombuffer(extent.sums, "<u8") if extent.sums else None
         self._checked = np.zeros(-(-len(data) // BLOCK_BYTES), np.bool_)
         self.is_checked = False  # all of it
@@ -106,6 +110,10 @@ class ArrayBlocks:
         width = min(8, item_bytes)
         for first in range(0, len(numbers), _ROWS_AT_ONCE):
             part = numbers[first : first + _ROWS_AT_ONCE]
+            if self._is_by_row:  # a row is shorter than a block, so it is in two at most
+                wanted[part * item_bytes // BLOCK_BYTES] = True
+                wanted[((part + 1) * item_bytes - 1) // BLOCK_BYTES] = True
+                continue
             for word in range(item_bytes // width):
                 wanted[(word * self._rows + part) * width // BLOCK_BYTES] = True
         return wanted
@@ -134,6 +142,16 @@ def order_problem(ids: NDArray[np.int64]) -> Problem:
     def find(start: int, stop: int) -> str | None:
         part = ids[start // 8 : stop // 8 + 1]  # with the first id of the next block
         return None if is_ascending(part) and first_ids_ascend() else problem
+
+    return find
+
+
+def finite_problem(values: NDArray[Any]) -> Problem:
+    """Finds values that are not finite, which no writer stores; ``values`` of any type, one after the other."""
+
+    def find(start: int, stop: int) -> str | None:
+        part = values[start // values.itemsize : stop // values.itemsize]
+        return None if np.isfinite(part).all() else "some are not finite"
 
     return find
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scdh.errors import CodesError, IndexLockedError
-from scdh.index.segments import Segment
+from scdh.index.segments import Segment, vector_kind
 from scdh.index.store.arrays import StoredArrays
 from scdh.index.store.format import BODY_AT, SLOTS_AT, Entry, Extent, Manifest, Pen, encode_removed, write_at
 from scdh.storage.files import leftovers, open_regular
@@ -141,14 +141,15 @@ def write_arrays(
 
     entries = []
     for segment in segments:
-        for guard in (segment.words_guard, segment.ids_guard):
+        for guard in (segment.words_guard, segment.ids_guard, segment.vectors_guard):
             if guard is not None:
                 guard.check_unchanged()
         words = place(segment.words)
         ids = segment.ids if isinstance(segment.ids, int) else place(segment.ids)
         removed = None if segment.alive is None or segment.alive.all() else place(segment.alive, is_mask=True)
-        entries.append(Entry(segment.rows, words, ids, removed))
-    return Manifest(head.bits, head.metadata, tuple(entries))
+        vectors = None if segment.vectors is None else place(segment.vectors)
+        entries.append(Entry(segment.rows, words, ids, removed, vectors))
+    return Manifest(head.bits, head.metadata, tuple(entries), vector_kind(segments))
 
 
 def little_endian(array: NDArray[Any]) -> NDArray[Any]:

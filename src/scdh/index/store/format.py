@@ -12,7 +12,8 @@ committed end of the file, the manifest's place and its bytes; 4 spare bytes and
 may change what is in between, but keeps the magic, the version, the 64 bytes and their CRC. The manifest is JSON:
 ``bits``, the type of a ``word``, ``metadata``, and for each segment its ``rows``, ``words`` [words, rows], ``ids`` (the
 first id, or an int64 array) and ``removed`` (null; or the removed rows as int64 where that is shorter than one bit a
-row; or else those bits, packed). An array is written as [place, bytes, CRC-32]. A segment whose ``words`` or ``ids``
+row; or else those bits, packed); and ``vectors`` [rows, width] if the items have some, whose ``type`` and ``width`` are
+then in ``vectors`` of the manifest. An array is written as [place, bytes, CRC-32]. A segment whose ``words`` or ``ids``
 take 64 KB or more also has ``sums``: by name of the array the XXH3 (64 bits, little endian, hexadecimal) of each of its
 blocks of ``block_bytes``, so that a part of a large array can be checked without reading the rest.
 
@@ -38,6 +39,7 @@ import xxhash
 from numpy.typing import NDArray
 
 from scdh.codes import Codes
+from scdh.codes.vectors import MOST_WIDTH
 from scdh.errors import CodesError
 from scdh.index.kernels.distances import word_columns
 
@@ -51,7 +53,7 @@ _SLOT = struct.Struct("<16sIIQQQQ4x")
 # Arrays are checked in blocks of this size; those below the other size have a CRC-32 only.
 BLOCK_BYTES = 1 << 20
 SUMMED_BYTES = 1 << 16
-_SUMMED = ("words", "ids")  # removed rows are always read as a whole
+_SUMMED = ("words", "ids", "vectors")  # removed rows are always read as a whole
 LARGEST_ID = np.iinfo(np.int64).max
 
 Path = str | os.PathLike[str]
@@ -77,14 +79,17 @@ class Entry(NamedTuple):
     words: Extent
     ids: Extent | int
     removed: Extent | None
+    vectors: Extent | None = None
 
     def encode(self) -> dict[str, Any]:
-        places = {name: part.place() if isinstance(part, Extent) else part for name, part in self._asdict().items()}
+        parts = {name: part for name, part in self._asdict().items() if name != "vectors" or part is not None}
+        places = {name: part.place() if isinstance(part, Extent) else part for name, part in parts.items()}
         sums = {name: extent.sums.hex() for name, extent in self.extents() if extent.sums and name in _SUMMED}
         return places | ({"sums": sums} if sums else {})
 
     def extents(self) -> list[tuple[str, Extent]]:
-        parts = zip(("words", "ids", "removed rows"), (self.words, self.ids, self.removed), strict=True)
+        names = ("words", "ids", "removed rows", "vectors")
+        parts = zip(names, (self.words, self.ids, self.removed, self.vectors), strict=True)
         return [(name, part) for name, part in parts if isinstance(part, Extent)]
 
 
@@ -115,6 +120,7 @@ class Manifest:
     bits: int
     metadata: dict[str, str]
     entries: tuple[Entry, ...]
+    vectors: tuple[str, int] | None = None  # type and width of those of all items
 
     @classmethod
     def empty(cls, bits: int, metadata: Mapping[str, str] | None) -> "Manifest":
@@ -132,7 +138,8 @@ class Manifest:
         word = empty_words(self.bits).dtype.name
         content = {"bits": self.bits, "word": word, "metadata": self.metadata, "segments": segments}
         blocks = {"block_bytes": BLOCK_BYTES} if any("sums" in segment for segment in segments) else {}
-        return json.dumps(content | blocks).encode()
+        vectors = {} if self.vectors is None else {"vectors": dict(zip(("type", "width"), self.vectors, strict=True))}
+        return json.dumps(content | vectors | blocks).encode()
 
 
 def empty_words(bits: int, metadata: dict[str, str] | None = None) -> NDArray[Any]:
@@ -186,7 +193,12 @@ def read_manifest(handle: FileIO, slot: Slot, path: Path) -> Manifest:
         words = empty_words(data["bits"], data["metadata"])
         if data["word"] != words.dtype.name:
             raise ValueError(f"codes of {data['bits']} bits are words of {words.dtype.name}, not {data['word']!r}")
-        entries = tuple(_checked_entry(number, entry, words, slot.end) for number, entry in enumerate(data["segments"]))
+        vectors = _vectors(data)
+        bytes_of_vector = 0 if vectors is None else vectors[1] * np.dtype(vectors[0]).itemsize
+        entries = tuple(
+            _checked_entry(number, entry, words, bytes_of_vector, slot.end)
+            for number, entry in enumerate(data["segments"])
+        )
         if any("sums" in entry for entry in data["segments"]) and data["block_bytes"] != BLOCK_BYTES:
             raise ValueError(f"its blocks have {data['block_bytes']!r} bytes, not {BLOCK_BYTES}")
         extents = sorted(extent.place() for entry in entries for _, extent in entry.extents())
@@ -195,10 +207,19 @@ def read_manifest(handle: FileIO, slot: Slot, path: Path) -> Manifest:
             raise ValueError("two arrays are at the same place")
     except (ValueError, TypeError, LookupError, OverflowError, AttributeError, RecursionError) as error:
         raise CodesError(f"{path} is damaged: its manifest makes no sense ({error}).") from None
-    return Manifest(data["bits"], data["metadata"], entries)
+    return Manifest(data["bits"], data["metadata"], entries, vectors)
 
 
-def _checked_entry(number: int, data: dict[str, Any], words: NDArray[Any], end: int) -> Entry:
+def _vectors(data: dict[str, Any]) -> tuple[str, int] | None:
+    if "vectors" not in data:
+        return None
+    kind, width = data["vectors"]["type"], data["vectors"]["width"]
+    if kind not in ("int8", "float16") or type(width) is not int or not 1 <= width <= MOST_WIDTH:
+        raise ValueError(f"its vectors are {width!r} numbers of type {kind!r}")
+    return kind, width
+
+
+def _checked_entry(number: int, data: dict[str, Any], words: NDArray[Any], bytes_of_vector: int, end: int) -> Entry:
     rows = data["rows"]
     ids = data["ids"]
     removed = data["removed"]
@@ -210,6 +231,7 @@ def _checked_entry(number: int, data: dict[str, Any], words: NDArray[Any], end: 
         _extent(data["words"], sums.get("words", b"")),
         ids if type(ids) is int else _extent(ids, sums.get("ids", b"")),
         None if removed is None else _extent(removed),
+        _extent(data["vectors"], sums.get("vectors", b"")) if bytes_of_vector else None,
     )
     for name, extent in entry.extents():
         at, size, _ = place = extent.place()
@@ -220,6 +242,8 @@ def _checked_entry(number: int, data: dict[str, Any], words: NDArray[Any], end: 
             raise ValueError(f"the {name} of segment {number} have {len(extent.sums)} bytes of checksums")
     if entry.words.bytes != rows * len(words) * words.itemsize:
         raise ValueError(f"the words of segment {number} take {entry.words.bytes} bytes for {rows} rows")
+    if entry.vectors is not None and entry.vectors.bytes != rows * bytes_of_vector:
+        raise ValueError(f"the vectors of segment {number} take {entry.vectors.bytes} bytes for {rows} rows")
     if isinstance(entry.ids, Extent):
         if entry.ids.bytes != 8 * rows:
             raise ValueError(f"the ids of segment {number} take {entry.ids.bytes} bytes for {rows} rows")

@@ -216,7 +216,7 @@ class IndexWriter:
         self._interrupted = False
 
     def _is_wasteful(self, new_segments: Sequence[Segment]) -> bool:
-        arrays = [array for s in new_segments for array in (s.words, s.ids) if isinstance(array, np.ndarray)]
+        arrays = [array for s in new_segments for array in (s.words, s.ids, s.vectors) if isinstance(array, np.ndarray)]
         used = sum(array.nbytes for array in arrays)
         new = sum(array.nbytes for array in arrays if self._arrays.extent_of(array) is None)
         return self._state.slot.end + new - used > max(used, UNUSED_BYTES)
