@@ -1,5 +1,6 @@
 """Runs survive kill -9, give the same on two processes, stop on NaN, and notice collapse."""
 
+import csv
 import json
 import re
 import shutil
@@ -40,6 +41,11 @@ def digits(**overrides):
 def command(folder, *more):
     options = ["--preset", "demo-digits", "--out", str(folder), "--set", "train.ema=0.9", *more]
     return ["train", *options]
+
+
+def steps(folder):
+    with open(folder / "steps.csv", newline="") as handle:
+        return [{k: float(v) for k, v in row.items()} for row in csv.DictReader(handle)]
 
 
 def test_a_run_leaves_everything_needed_to_trace_it(tmp_path):
