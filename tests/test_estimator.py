@@ -1,14 +1,20 @@
 """The scikit-learn estimators: scikit-learn's own checks, every method, one label and several, digits in seconds."""
 
+import inspect
+
 import numpy as np
 import pytest
+import torch
+from scipy.sparse import csr_matrix
 from sklearn.base import clone
 from sklearn.datasets import load_digits
+from sklearn.exceptions import NotFittedError
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import scdh
-from scdh.errors import ConfigError
-from scdh.estimator import HashTransformer
+from scdh.config import load_config
+from scdh.errors import CodesError, ConfigError, DataError
+from scdh.estimator import HashTransformer, SCDHTransformer
 from scdh.methods.registry import method_class
 from tests.methods.harness import METHODS
 
@@ -206,12 +212,12 @@ def test_classes_minus_one_and_one_are_asked_about(digits):
         HashTransformer("itq", bits=8).fit(X, y)
 
 
-def test_verbose_prints_a_line_an_epoch(digits, capsys):
+def test_verbose_prints_figures_of_epochs(digits, capsys):
     X, y = digits[0][:100], digits[1][:100]
-    for verbose, lines in ((0, 0), (1, 3)):
+    for verbose in (0, 1):
         scdh.SCDHTransformer(bits=8, epochs=3, verbose=verbose).fit(X, y)
         printed = capsys.readouterr()
-        assert (printed.out, printed.err.count("epoch ")) == ("", lines)
+        assert (printed.out, "epoch 1 " in printed.err, "epoch 3 " in printed.err) == ("", verbose, verbose)
 
 
 def test_rows_without_a_label_are_used_by_methods_that_can(digits):
@@ -252,3 +258,59 @@ def test_a_teacher_gives_the_codes(monkeypatch):
     estimator = scdh.HashTransformer("mt_scdh", bits=8, epochs=1).fit(X[:200], y[:200])
     assert results[0].student is not None
     assert estimator.hasher_.network is results[0].net is not results[0].student
+
+
+@pytest.mark.parametrize("call", ["transform", "codes", "outputs"])
+def test_an_estimator_that_was_not_fitted_says_so(call, digits):
+    with pytest.raises(NotFittedError):
+        getattr(SCDHTransformer(), call)(digits[0])
+
+
+def test_lists_of_labels_are_as_the_matrix_of_them(digits):
+    X, y = digits[0][:120], digits[1][:120]
+    lists = [[f"d{label}", "even"] if label % 2 == 0 else [f"d{label}"] for label in y]
+    lists[3] = []
+    listed = SCDHTransformer(16, epochs=2).fit(X, lists)
+    names = sorted({name for row in lists for name in row})
+    assert listed.classes_.tolist() == names
+    matrix = np.array([[name in row for name in names] for row in lists], np.uint8)
+    plain = SCDHTransformer(16, epochs=2).fit(X, matrix)
+    assert np.array_equal(listed.transform(X), plain.transform(X))
+    assert listed.score(X[:20], lists[:20]) == plain.score(X[:20], matrix[:20])
+    one_each = SCDHTransformer(16, epochs=2).fit(X, [[f"d{label}"] for label in y])
+    assert one_each.classes_.tolist() == [f"d{label}" for label in range(10)]
+
+
+def test_sparse_data_are_answered_with_what_helps(digits):
+    sparse = csr_matrix(digits[0][:60])
+    with pytest.raises(TypeError, match="TruncatedSVD"):
+        SCDHTransformer().fit(sparse, digits[1][:60])
+    fitted = HashTransformer("itq", 8).fit(digits[0][:60])
+    with pytest.raises(TypeError, match="TruncatedSVD"):
+        fitted.transform(sparse)
+    with pytest.raises(DataError, match="not a sparse matrix"):
+        fitted.hasher_.encode(sparse)
+
+
+def test_a_frame_and_a_tensor_are_encoded_as_their_array(digits):
+    X, model = digits[0][:60].astype(np.float32), HashTransformer("itq", 8).fit(digits[0][:60]).hasher_
+    frame = pytest.importorskip("pandas").DataFrame(X)
+    assert model.encode(frame) == model.encode(torch.from_numpy(X)) == model.encode(X)
+
+
+def test_a_model_is_described_in_one_line(digits):
+    model = HashTransformer("itq", 8).fit(digits[0][:60]).hasher_
+    assert repr(model) == "Hasher(itq, 8 bits, no labels, embeddings of width 64)"
+
+
+def test_estimators_and_train_share_their_number_of_bits():
+    assert SCDHTransformer().bits == HashTransformer().bits == load_config().method.bits == 32
+    assert inspect.signature(scdh.train).parameters["bits"].default == 32
+
+
+def test_labels_in_the_place_of_another_argument_are_noticed(digits):
+    with pytest.raises(ConfigError, match=r"labels=…"):
+        scdh.train(digits[0], digits[1])
+    codes = scdh.Codes.from_signs(digits[0][:4, :8])
+    with pytest.raises(CodesError, match="The order is evaluate"):
+        scdh.evaluate(codes, codes, digits[1][:4], digits[1][:4])

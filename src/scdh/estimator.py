@@ -4,13 +4,14 @@ import warnings
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from scdh.codes import Codes
 from scdh.data.arrays.given import IN_MEMORY
-from scdh.data.labels import is_multi_hot, labels_like, number_classes, plain_labels
+from scdh.data.labels import encode_lists, holds_lists, is_multi_hot, labels_like, number_classes, plain_labels
 from scdh.label_arrays import is_labelled, no_labels
 
 
@@ -32,7 +33,7 @@ class HashTransformer(TransformerMixin, BaseEstimator):
         learning_rate: of AdamW, with a cosine schedule; None: 0.003.
         weight_decay: of AdamW; None: 0.01.
         random_state: seed, or a RandomState; None: another one each time.
-        verbose: 1 prints a line after each epoch.
+        verbose: 1 prints the figures of epochs, of short ones at times.
 
     Attributes:
         classes_: the values of y, or the numbers of its columns.
@@ -82,8 +83,9 @@ class HashTransformer(TransformerMixin, BaseEstimator):
 
         Args:
             X: embeddings, float [n, d].
-            y: labels, int or str [n], or multi-hot [n, C], where −1, None, "" or a row of zeros means no label: methods
-                that can learn from such rows do. Methods that need no labels take None.
+            y: labels, int or str [n], multi-hot [n, C], or a list of labels per row, where −1, None, "", an empty list
+                or a row of zeros means no label: methods that can learn from such rows do. Methods that need no labels
+                take None.
         """
         # torch is imported here, so that importing the class stays cheap.
         from scdh.config import load_config
@@ -109,13 +111,16 @@ class HashTransformer(TransformerMixin, BaseEstimator):
     def _check_data(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
         """X float64 [n, d] and labels: int64 [n] or multi-hot [n, C]; also sets ``classes_``."""
         if y is None and not self._needs_labels():
-            X = validate_data(self, X, dtype=np.float64)
+            X = self._validated(X)
             self.classes_ = np.empty(0, np.int64)
             return X, no_labels(len(X))
+        names = None
+        if y is not None and holds_lists(y):
+            y, names = encode_lists(list(y))
         y = None if y is None else plain_labels(y)
-        X, y = validate_data(self, X, y, dtype=np.float64, multi_output=is_multi_hot(y))
-        if is_multi_hot(y):
-            self.classes_ = np.arange(y.shape[1])
+        X, y = self._validated(X, y, multi_output=is_multi_hot(y) or names is not None)
+        if is_multi_hot(y) or names is not None:
+            self.classes_ = np.arange(y.shape[1]) if names is None else np.array(names)
             return X, np.asarray(y, np.uint8)
         if type_of_target(y).startswith("continuous"):
             raise ValueError(f"Unknown label type: {type_of_target(y)}; {type(self).__name__} needs class labels.")
@@ -124,13 +129,24 @@ class HashTransformer(TransformerMixin, BaseEstimator):
             warnings.warn("y has one class and -1, which means no label; if -1 is a class, rename it.", stacklevel=3)
         return X, labels
 
+    def _validated(self, X: Any, *y: Any, **options: Any) -> Any:
+        """X float64 [n, d], and ``y``, as scikit-learn checks them."""
+        if issparse(X):
+            raise TypeError(
+                f"X is a sparse matrix, and {type(self).__name__} needs dense vectors: put TruncatedSVD of "
+                "scikit-learn before it, or use X.toarray() if that fits in memory."
+            )
+        return validate_data(self, X, *y, dtype=np.float64, **options)
+
     def codes(self, X: Any) -> Codes:
         """The codes of ``X``, float [n, d], as an object that the index takes."""
-        return self.hasher_.encode(self._prepared(X), batch_size=4096)
+        X = self._prepared(X)  # first, as it raises NotFittedError
+        return self.hasher_.encode(X, batch_size=4096)
 
     def outputs(self, X: Any) -> np.ndarray:
         """u float32 [n, r] of ``X``, float [n, d]: for ``weights=abs(u)`` or ``hasher_.distance_tables(u)``."""
-        return self.hasher_.hash_outputs(self._prepared(X), batch_size=4096)
+        X = self._prepared(X)
+        return self.hasher_.hash_outputs(X, batch_size=4096)
 
     def transform(self, X: Any) -> np.ndarray:
         """Packed codes of ``X``, float [n, d]: uint8 [n, ceil(bits/8)]."""
@@ -164,7 +180,7 @@ class HashTransformer(TransformerMixin, BaseEstimator):
 
     def _prepared(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
-        return validate_data(self, X, dtype=np.float64, reset=False).astype(np.float32)
+        return self._validated(X, reset=False).astype(np.float32)
 
     def _seed(self) -> int:
         state = np.random.RandomState(None) if self.random_state is None else self.random_state

@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from scdh.codes import Codes
 from scdh.codes.checks import check_hamming_codes
-from scdh.errors import ConfigError, DataError, unknown_name
+from scdh.errors import CodesError, ConfigError, DataError, unknown_name
 from scdh.index.byte_tables import table_distances
 from scdh.index.kernels.distances import word_columns
 from scdh.index.weights import NAME as WEIGHTED
@@ -78,6 +78,8 @@ def evaluate(
     >>> evaluate(codes[:1], ["pear"], codes, ["pear", "apple", "pear"]).map == scores.map
     True
     """
+    if isinstance(query_labels, Codes):
+        raise CodesError("The order is evaluate(query_codes, query_labels, database_codes, database_labels).")
     check_hamming_codes(query_codes, "query_codes")
     check_hamming_codes(database_codes, "database_codes", query_codes.bits)
     _check_options(len(query_codes), len(database_codes), topk, denominator, ties)

@@ -51,3 +51,14 @@ def counted(count: int, noun: str) -> str:
     ('1 epoch', '1,200 epochs')
     """
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def readable_size(count: int) -> str:
+    """Bytes in the unit that people would choose.
+
+    >>> readable_size(900), readable_size(2_340_000), readable_size(10_700_000_000)
+    ('1 kB', '2.3 MB', '10.7 GB')
+    """
+    if count >= 1e9:
+        return f"{count / 1e9:.1f} GB"
+    return f"{count / 1e6:.1f} MB" if count >= 1e6 else f"{-(-count // 1000):,} kB"

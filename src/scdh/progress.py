@@ -50,6 +50,7 @@ class ProgressLines:
         total: units of the whole work; 0: not known.
         description: what is done.
         unit: what is counted.
+        is_bound: whether ``total`` is the most that the work can take.
         clock: gives seconds.
         write: receives each line.
     """
@@ -60,12 +61,14 @@ class ProgressLines:
         description: str,
         unit: str = "items",
         *,
+        is_bound: bool = False,
         clock: Callable[[], float] = time.monotonic,
         write: Callable[[str], None] | None = None,
     ) -> None:
         self.total = total
         self.description = description
         self.unit = unit
+        self.most = "at most " if is_bound else ""
         self.clock = clock
         self.write = write or (lambda line: print(line, file=sys.stderr, flush=True))
         self.done = 0
@@ -73,9 +76,10 @@ class ProgressLines:
         self.gap = FIRST_GAP
         self.due = self.started + FIRST_LINE
 
-    def advance(self, count: int) -> None:
-        """``count`` units more are done."""
+    def advance(self, count: int, total: int | None = None) -> None:
+        """``count`` units more are done; ``total`` is a better number of all, once it is known."""
         self.done += count
+        self.total = self.total if total is None else total
         now = self.clock()
         if now < self.due or (self.total and self.done >= self.total):  # what comes next says that it is done
             return
@@ -89,8 +93,8 @@ class ProgressLines:
             speed = f"{_duration(1 / rate)} each"
         if not self.total:
             return f"{self.description}: {self.done:,} {self.unit}, {speed}"
-        left = f", {_duration((self.total - self.done) / rate)} left" if self.done else ""
-        return f"{self.description}: {self.done:,} of {self.total:,}, {speed}{left}"
+        left = f", {self.most}{_duration((self.total - self.done) / rate)} left" if self.done else ""
+        return f"{self.description}: {self.done:,} of {self.most}{self.total:,}, {speed}{left}"
 
 
 def _duration(seconds: float) -> str:
@@ -101,20 +105,30 @@ def _duration(seconds: float) -> str:
 
 @contextmanager
 def count_progress(
-    total: int, description: str, unit: str = "items", *, visible: bool = True
-) -> Iterator[Callable[[int], None]]:
-    """Yield a function that moves the progress on by a number of units; nothing is shown if not ``visible``."""
+    total: int, description: str, unit: str = "items", *, visible: bool = True, is_bound: bool = False
+) -> Iterator[Callable[..., None]]:
+    """Yield ``advance(count, total=None)``, as :meth:`ProgressLines.advance`; nothing is shown if not ``visible``.
+
+    Args:
+        total: units of the whole work; 0: not known.
+        description: what is done.
+        unit: what is counted.
+        visible: whether anything is shown.
+        is_bound: whether ``total`` is the most that the work can take.
+    """
     if not visible or _is_hidden.get():
-        yield lambda _: None
+        yield lambda *_, **__: None
         return
     bar = progress_bar(unit) if _may_be_terminal() else None
     if bar is None or bar.disable:
-        yield ProgressLines(total, description, unit).advance
+        yield ProgressLines(total, description, unit, is_bound=is_bound).advance
         return
     with bar:
-        task = bar.add_task(description, total=total, rate="–")
+        task = bar.add_task(f"{description}, at most" if is_bound else description, total=total, rate="–")
 
-        def advance(count: int) -> None:
+        def advance(count: int, total: int | None = None) -> None:
+            if total is not None:
+                bar.update(task, total=total)
             bar.advance(task, count)
             speed = bar.tasks[task].speed
             bar.update(task, rate="–" if speed is None else f"{speed:,.0f}")

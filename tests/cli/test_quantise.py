@@ -118,7 +118,7 @@ WRONG = {
     "an INT8 model at OUT": ("quantise {d}/run --out {d}/run/int8", "holds an INT8 model already; --replace"),
     "something else at OUT": ("quantise {d}/run --out {d}", "holds other files and no model"),
     "options without DATA": ("quantise {d}/run --label-column x --out {d}/x", "--label-column is for DATA"),
-    "embeddings as DATA": ("quantise {d}/run digits --out {d}/x", "encodes images, but digits holds embeddings"),
+    "embeddings as DATA": ("quantise {d}/run digits --out {d}/x", "encodes images, but got embeddings"),
     "no images": ("quantise {d}/run --images 0 --out {d}/x", "--images"),
     "nothing": ("quantise {d}/nowhere --out {d}/x", "no model folder"),
 }

@@ -97,6 +97,9 @@ def test_rates_that_are_given_or_not_wanted_are_not_tried(tmp_path: Path) -> Non
     assert code == 0
     assert not (tmp_path / "b/rates").exists()
     assert "SCDH" in out
+    assert "first 10" in out
+    assert "`scdh train` also finds" in out
+    assert "method.alpha for SCDH" in " ".join(out.split())
 
 
 def test_settings_are_those_that_training_takes_without_trials() -> None:

@@ -126,5 +126,5 @@ def test_a_log_file_tells_of_features_and_trials_before_the_first_method_is_done
     own_rates(grid, source, tmp_path, tmp_path / "features", quiet)
     lines = capsys.readouterr().err.splitlines()
     assert any(line.startswith("features of the frozen trunk 1/") and "images/s" in line for line in lines)
-    assert any(line.startswith("trying settings: 1 trials") for line in lines)
+    assert any(line.startswith("trying settings: 1 of at most ") for line in lines)
     assert not any(line.startswith("epoch ") for line in lines)

@@ -58,6 +58,10 @@ def test_a_run_with_a_teacher_has_curves_scores_and_confusions(runs):
     assert scores["map"] == contents.ranked.scores.scores.map
 
 
+def row_of(ranked, query):
+    return ranked.queries.ids[query : query + 1]
+
+
 def test_hits_are_those_of_the_ranking(runs):
     contents = read_contents(RunFolder(runs / "taught"))
     ranked, database = contents.ranked, contents.database
@@ -66,10 +70,18 @@ def test_hits_are_those_of_the_ranking(runs):
         distances = np.abs(items - bits[query]).sum(axis=1)
         order = sorted(range(len(items)), key=lambda item: (distances[item], item))[:10]
         assert ranked.positions[query].tolist() == order
+        hasher = RunFolder(runs / "taught").load_model()
+        sums = (
+            np.abs(items - bits[query]) * np.abs(hasher.hash_outputs(contents.source.features[row_of(ranked, query)]))
+        ).sum(1)
+        shown, away = ranked.hits_of(query)
+        assert shown.tolist() == np.lexsort((np.arange(len(items)), sums, distances))[:10].tolist()
+        assert away.tolist() == distances[shown].tolist()
         last = distances[order[-1]]
         more = (distances == last).sum() - sum(distances[item] == last for item in order)
         note = ranked.tie_note(query)
         assert (f"{more:,} more at the same distance" in note) if more else note == ""
+        assert "shown by the query's real outputs" in note or not more
 
 
 def test_a_fitted_run_has_no_curve_of_training(runs):

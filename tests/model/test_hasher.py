@@ -86,7 +86,7 @@ def test_embeddings(vectors_model):
     assert vectors_model.encode(X) == vectors_model.encode(list(X), batch_size=1)
     assert len(vectors_model.encode(X[0])) == 1
     assert len(vectors_model.encode(X[:0])) == 0
-    with pytest.raises(DataError, match="width 5, but the given items has width 4"):
+    with pytest.raises(DataError, match="width 5, but got width 4"):
         vectors_model.encode(X[:, :4])
     X[3, 2] = np.nan
     with pytest.raises(DataError, match="NaN or infinity"):
@@ -94,7 +94,7 @@ def test_embeddings(vectors_model):
 
 
 def test_wrong_kinds_are_rejected(images_model, vectors_model):
-    with pytest.raises(DataError, match="encodes images, but the given items holds embeddings"):
+    with pytest.raises(DataError, match="encodes images, but got embeddings"):
         images_model.encode(np.zeros((3, 7)))
     with pytest.raises(DataError, match="encodes embeddings"):
         vectors_model.encode(pictures())

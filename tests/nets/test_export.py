@@ -23,6 +23,7 @@ from scdh.nets.export import cache
 from scdh.nets.export.agreement import differing_bits, trial_images
 from scdh.nets.export.graph import ExportedNetwork, ExportError, Graph, convert
 from scdh.nets.heads import HashHead
+from scdh.storage import cache_folder
 from tests.damage import flipped, in_child
 
 # Not importorskip, which would import it with its telemetry.
@@ -357,7 +358,7 @@ def test_a_file_of_another_user_is_not_read(folder: Path, exports: list[int]) ->
 
 @pytest.mark.usefixtures("few_are_enough")
 def test_a_folder_that_others_can_write_to_is_not_used(folder: Path, exports: list[int], monkeypatch) -> None:
-    monkeypatch.setattr(cache, "_has_warned", False)
+    monkeypatch.setattr(cache_folder, "_warned", set())
     folder.mkdir()
     folder.chmod(0o777)
     with pytest.warns(UserWarning, match="Exported networks are not cached: other users can write to") as said:

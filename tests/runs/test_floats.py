@@ -10,7 +10,7 @@ from scdh.data.arrays.memory import ArraySource
 from scdh.evaluation import evaluate_distances
 from scdh.methods.registry import method_class
 from scdh.runs import floats as module
-from scdh.runs.floats import advice_below_floats, score_floats
+from scdh.runs.floats import advice_against_floats, score_floats
 from scdh.runs.folder import RunFolder
 from scdh.runs.protocol import source_of
 from scdh.runs.score_options import ScoreOptions
@@ -61,11 +61,30 @@ def test_codes_that_their_own_outputs_rank_above_the_floats_are_told_so():
     vectors, labels = SimpleNamespace(scores=floats, name="1,280 floats"), np.arange(800) % 8
 
     def advice(by_outputs):
-        return advice_below_floats(codes, vectors, method_class("scdh"), labels, by_outputs)
+        return advice_against_floats(codes, vectors, method_class("scdh"), labels, by_outputs)
 
     assert "--rank outputs of `scdh search` ranks them better (MAP 0.281)" in advice(outputs)
     assert "more epochs" in advice(codes)
     assert advice(None) == advice(codes)
+
+
+def test_floats_that_are_better_only_at_the_top_of_the_list_are_named():
+    def ranking(score, first, first_ten):
+        return SimpleNamespace(map=score, precision_at_k=lambda k: {1: first, 10: first_ten}[k])
+
+    def advice(codes, by_outputs=None):
+        vectors = SimpleNamespace(scores=ranking(0.590, 0.864, 0.800), name="1,280 floats")
+        return advice_against_floats(codes, vectors, method_class("scdh"), np.arange(800) % 8, by_outputs)
+
+    text = advice(ranking(0.669, 0.833, 0.795))
+    assert "At the top of the list the 1,280 floats are better, although their MAP is lower" in text
+    assert "the precision of the first item is 0.864, of the codes 0.833" in text
+    assert "more bits (--bits) may come closer" in text
+    assert "the precision of the first 10 items is 0.800, of the codes 0.700" in advice(ranking(0.669, 0.833, 0.7))
+    assert "--rank outputs of `scdh search` reaches 0.850" in advice(
+        ranking(0.669, 0.833, 0.8), ranking(0.67, 0.85, 0.8)
+    )
+    assert advice(ranking(0.669, 0.86, 0.795)) is None
 
 
 def test_evaluate_prints_and_writes_a_column_of_floats(runs):

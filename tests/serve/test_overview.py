@@ -159,6 +159,13 @@ def test_the_routes_answer(site):
     items = site.http.get("/v1/sample", params={"k": 50, "label": "apple"}).json()["items"]
     assert len(items) == 6
     assert any(item["name"].endswith(HOSTILE) for item in items)
+    named = site.http.get("/v1/sample", params={"name": "PEAR/3"}).json()["items"]
+    assert [item["name"].rsplit("/", 2)[1:] for item in named] == [["pear", "3.png"]]
+    both = site.http.get("/v1/sample", params={"name": ".png", "label": "pear", "k": 4}).json()["items"]
+    assert [item["labels"] for item in both] == [["pear"]] * 4
+    assert site.http.get("/v1/sample", params={"name": "nowhere"}).json()["items"] == []
+    large = site.http.get("/v1/items/3/thumbnail", params={"large": True})
+    assert large.headers["content-type"] == "image/jpeg"
     assert site.http.get("/v1/sample", params={"label": "plum"}).json()["error"]["code"] == "invalid"
     codes = site.http.get("/v1/codes", params={"id": [3, 4, 99]}).json()["items"]
     assert codes == [{"id": i, "code": site.http.get(f"/v1/items/{i}").json()["code"]} for i in (3, 4)]

@@ -6,7 +6,6 @@ import re
 import numpy as np
 import pytest
 
-from scdh.codes import Codes
 from scdh.index import HammingIndex
 from scdh.model.hasher import Hasher
 from scdh.serve.http.static import FOLDER
@@ -41,6 +40,7 @@ def test_state(site):
         "fingerprint": hasher.fingerprint(),
         "input": "images",
         "width": None,
+        "learned_labels": True,
         "precision": "float32",
     }
     assert info["index"] == {"items": 12, "bits": BITS}
@@ -65,11 +65,14 @@ def test_images_give_the_hits_of_the_index_itself(site, shop):
     files = [("image", picture(seed, kind)) for seed, kind in ((3, "PNG"), (50, "JPEG"), (51, "WEBP"))]
     answer = site.http.post("/v1/search/image?k=5", files=files)
     results = answer.json()["results"]
-    codes = Hasher.load(shop / "model").encode([content for _, content in files])
-    expected = index.search(Codes(codes.packed, BITS), 5)
+    codes, u = Hasher.load(shop / "model").encode([content for _, content in files], outputs=True)
     assert [result["code"] for result in results] == [row.tobytes().hex() for row in codes.packed]
-    for result, hits in zip(results, expected, strict=True):
-        assert [(hit["id"], hit["distance"]) for hit in result["hits"]] == list(hits)
+    items = index.codes.unpack()
+    for result, code, outputs in zip(results, codes.unpack(), u, strict=True):
+        differ = items != code
+        order = np.lexsort((index.ids, (differ * np.abs(outputs)).sum(1), differ.sum(1)))[:5]
+        found = [(hit["id"], hit["distance"]) for hit in result["hits"]]
+        assert found == [(int(index.ids[row]), int(differ[row].sum())) for row in order]
         assert result["total"] is None
     same = [hit for hit in results[0]["hits"] if hit["name"].endswith("photos/pear/3.png")]
     assert [(set(hit), hit["distance"], hit["labels"]) for hit in same] == [
@@ -214,7 +217,7 @@ def test_a_wrong_method_is_told_the_right_ones(site, method, path, allowed):
         ("/v1/items/3/similar?k=2&labels=pear", "Unknown parameter 'labels'"),
         ("/v1/search/image?labels=pear", "Unknown parameter 'labels'"),
         ("/v1/search/code?k=2", "Unknown parameter 'k'; settings belong into the body."),
-        ("/v1/sample?count=2", "Unknown parameter 'count'; known are k, label."),
+        ("/v1/sample?count=2", "Unknown parameter 'count'; known are k, label, name."),
     ],
 )
 def test_a_misspelt_parameter_is_not_passed_over(site, path, message):

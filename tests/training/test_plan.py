@@ -1,6 +1,7 @@
 """Settings that come from the data and from trials: chosen without queries, kept with reasons, resumable."""
 
 import json
+import math
 
 import numpy as np
 import pytest
@@ -110,17 +111,19 @@ def test_trials_that_were_done_are_not_done_again(source, tmp_path, monkeypatch)
     run_trial = trials_module.TrialRunner.run
     done = []
 
-    def stop_at_the_third(runner, values):
+    def stop_at_the_third(runner, values, *more):
         if len(done) == 2:
             raise KeyboardInterrupt
         done.append(values)
-        return run_trial(runner, values)
+        return run_trial(runner, values, *more)
 
     monkeypatch.setattr(trials_module.TrialRunner, "run", stop_at_the_third)
     with pytest.raises(KeyboardInterrupt):
         plan_of(GIVEN, source=source).finish(tmp_path, quiet=True)
     monkeypatch.setattr(
-        trials_module.TrialRunner, "run", lambda runner, values: done.append(values) or run_trial(runner, values)
+        trials_module.TrialRunner,
+        "run",
+        lambda runner, values, *more: done.append(values) or run_trial(runner, values, *more),
     )
     resumed = plan_of(GIVEN, source=source)
     config = resumed.finish(tmp_path, quiet=True)
@@ -266,7 +269,9 @@ def test_trials_on_other_data_do_not_count(source, tmp_path, monkeypatch):
     done = []
     run_trial = trials_module.TrialRunner.run
     monkeypatch.setattr(
-        trials_module.TrialRunner, "run", lambda runner, values: done.append(values) or run_trial(runner, values)
+        trials_module.TrialRunner,
+        "run",
+        lambda runner, values, *more: done.append(values) or run_trial(runner, values, *more),
     )
     plan = plan_of(GIVEN, source=changed)
     plan.finish(tmp_path, quiet=True)
@@ -274,3 +279,19 @@ def test_trials_on_other_data_do_not_count(source, tmp_path, monkeypatch):
     monkeypatch.setattr("scdh.training.plan.source_of", lambda _: source)
     with pytest.raises(TrainingError, match=r"^The data have changed since the run in .* tried settings on them"):
         resumed_plan(tmp_path)
+
+
+def test_a_trial_that_is_clearly_worse_halfway_ends_there(source):
+    plan = plan_of(GIVEN, source=source)
+    runner = trials_module.TrialRunner(plan.choices, source, plan.protocol, None, True)
+    values, seen = {"train.lr_head": 0.01, "train.epochs": 4}, []
+    whole = runner.run(values, -math.inf, seen.append)
+    assert seen == [3, 2, 1, 0]
+    assert not whole.stopped
+    plain = runner.run(values)
+    assert (plain.validation_map, plain.halfway) == (whole.validation_map, None)  # a look halfway changes nothing
+    seen.clear()
+    stopped = runner.run(values, 1.1, seen.append)
+    assert stopped.stopped
+    assert seen == [3]
+    assert stopped.validation_map == stopped.halfway == whole.halfway

@@ -23,13 +23,16 @@ START = Start(rate=0.005, epochs=20, first_epochs=4, alpha=1.0)
 class Trials:
     """Runs no training: the validation MAP is a function of the values."""
 
-    def __init__(self, score, l_q=lambda values: 0.15):
-        self.score, self.l_q, self.tried = score, l_q, []
+    def __init__(self, score, l_q=lambda values: 0.15, error=0.0):
+        self.score, self.l_q, self.error, self.tried, self.least = score, l_q, error, [], []
 
-    def __call__(self, values):
+    def __call__(self, values, least_halfway):
         self.tried.append(values)
+        self.least.append(least_halfway)
         score = self.score(values)
-        return Trial(values, score, None if score is None else self.l_q(values), 0.0)
+        halfway = None if score is None or least_halfway is None else score - 0.1
+        is_stopped = halfway is not None and halfway < least_halfway
+        return Trial(values, score, None if score is None else self.l_q(values), 0.0, self.error, halfway, is_stopped)
 
 
 def found(to_try, trials, start=START, rates=None):
@@ -126,7 +129,7 @@ def test_a_method_without_alpha_has_none_tried():
 
 def test_the_usual_values_are_kept_unless_others_are_better_by_more_than_the_error():
     def search(error, usual):
-        def run_trial(values):
+        def run_trial(values, least_halfway):
             is_usual = (values[RATE], values[EPOCHS]) == (START.rate, START.epochs)
             return Trial(values, usual if is_usual else 0.8, 0.15, 0.0, error)
 
@@ -146,7 +149,7 @@ def test_given_rates_have_no_margin_for_the_usual_one():
     """It would favour methods that the usual rate suits; only of equal ones it is taken."""
 
     def chosen(usual):
-        def run_trial(values):
+        def run_trial(values, least_halfway):
             return Trial(values, usual if values[RATE] == START.rate else 0.8, 0.15, 0.0, error=0.1)
 
         return Search([RATE], START, run_trial, (0.001, 0.01)).run()[0].value
@@ -168,3 +171,38 @@ def test_the_same_values_are_asked_for_only_once_per_stage():
     found([RATE, EPOCHS, ALPHA], trials)
     assert len(trials.tried) == len({tuple(values.items()) for values in trials.tried})
     assert set(RATES) <= {values[RATE] for values in trials.tried}
+
+
+def test_a_trial_needs_what_the_best_of_its_length_had_halfway_less_two_errors():
+    trials = Trials(peak(0.003), error=0.01)
+    found([RATE, EPOCHS], trials)
+    lengths = [values[EPOCHS] for values in trials.tried]
+    for place, (values, least) in enumerate(zip(trials.tried, trials.least, strict=True)):
+        before = [peak(0.003)(other) for other in trials.tried[:place] if other[EPOCHS] == values[EPOCHS]]
+        assert least == pytest.approx(max(before) - 0.1 - 0.02 if before else -math.inf)
+    assert trials.tried[0][RATE] == 0.003
+    assert len(set(lengths)) > 1
+
+
+def test_given_rates_are_tried_to_the_end():
+    trials = Trials(peak(0.003))
+    found([RATE], trials, rates=(0.001, 0.03))
+    assert set(trials.least) == {None}
+
+
+@pytest.mark.parametrize("to_try", [[RATE, EPOCHS, ALPHA], [RATE, ALPHA], [EPOCHS], [ALPHA], [RATE]])
+@pytest.mark.parametrize("rates", [None, (0.001, 0.03)])
+@pytest.mark.parametrize("score", [lambda values: values[EPOCHS] / 1e3, peak(0.2), lambda values: None])
+def test_no_more_epochs_are_left_than_the_bound_says(to_try, rates, score):
+    bounds, trials = [], Trials(score, l_q=lambda values: 0.9)
+
+    def run_trial(values, least_halfway):
+        bounds.append(search.most_epochs)
+        return trials(values, least_halfway)
+
+    search = Search(to_try, START, run_trial, rates)
+    search.run()
+    lengths = [values[EPOCHS] for values in trials.tried]
+    left = [sum(lengths[place + 1 :]) for place in range(len(lengths))]
+    assert all(bound >= rest for bound, rest in zip(bounds, left, strict=True))
+    assert bounds[-1] <= bounds[0]

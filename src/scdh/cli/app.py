@@ -13,6 +13,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from scdh._version import __version__
 from scdh.cli import (
+    cache,
     check,
     compare,
     datasets,
@@ -54,6 +55,7 @@ COMMANDS: tuple[tuple[Any, tuple[str, ...]], ...] = (
     (reproduce.reproduce, reproduce.EXAMPLES),
     (info.info, info.EXAMPLES),
     (check.check, check.EXAMPLES),
+    (cache.cache, cache.EXAMPLES),
     (methods.methods, methods.EXAMPLES),
     (datasets.datasets, datasets.EXAMPLES),
 )

@@ -7,6 +7,7 @@ import typer
 
 from scdh.cli.options import Device, Json, MovedData, MovedRoot, Remaining, use_device
 from scdh.cli.output import print_json, print_line
+from scdh.printable import readable_size
 
 EXAMPLES = (
     "scdh report runs/digits",
@@ -58,8 +59,4 @@ def report(
             }
         )
         return
-    print_line(f"The report is {path} ({_size(path.stat().st_size)}); open it in a browser.")
-
-
-def _size(count: int) -> str:
-    return f"{count / 1e6:.1f} MB" if count >= 1e6 else f"{count / 1e3:.0f} kB"
+    print_line(f"The report is {path} ({readable_size(path.stat().st_size)}); open it in a browser.")

@@ -8,19 +8,14 @@ import numpy as np
 from scdh.cli.output import print_line, print_table
 from scdh.codes import Codes
 from scdh.data.row_names import RowNames
-from scdh.index.byte_tables import table_distances
-from scdh.index.kernels.distances import word_columns
 from scdh.index.search_index import SearchIndex
-from scdh.index.ties import items_at, items_at_sum, tie_note
-from scdh.index.weights import weight_tables
+from scdh.index.ties import items_at, items_at_sum, may_complete, order_ties, tie_note
 
 if TYPE_CHECKING:
     from scdh.cli.search_queries import SearchQueries
 
 DEFAULT_K = 10
 RESCORE = 4  # times as many items are ranked by vectors
-MOST_TIES = 100_000  # items at one distance that are put in order
-MOST_COUNTED = 1 << 32  # pairs that are compared once more for it
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,38 +58,18 @@ class SearchRequest:
             hits = self.index.search(codes, limit + (self.left_out is not None), only=self.allowed, **options)
         per_query = []
         own_items = queries.own_items()
-        may_count = self.index.abilities.counts and len(self.index) * len(codes) <= MOST_COUNTED
+        completes = self.radius is None and may_complete(self.index, len(codes))
         for number, query_hits in enumerate(hits):
             ids, distances = query_hits.ids, query_hits.distances
             if queries.tie_weights is not None and distances.dtype.kind == "i":
-                code, weights = codes[number : number + 1], queries.tie_weights[number]
-                ids, distances = self._ordered_ties(code, weights, ids, distances, may_count)
+                query = codes[number : number + 1], queries.tie_weights[number]
+                ids, distances = order_ties(self.index, *query, ids, distances, self.allowed, completes=completes)
             others = slice(None) if self.left_out is None else ids != self.left_out
             ids, distances = ids[others], distances[others]
             if (own := own_items.get(number)) is not None and distances.dtype.kind == "i":
                 ids, distances = self._own_first(own, codes[number : number + 1], ids, distances)
             per_query.append((ids[:limit], distances[:limit]))
         return per_query
-
-    def _ordered_ties(
-        self, code: Codes, weights: np.ndarray, ids: np.ndarray, distances: np.ndarray, may_count: bool
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """The hits by (distance, Σ of the query's |u| over the bits that differ, id).
-
-        With ``may_count`` they are chosen among all items at the last distance, otherwise only put in order.
-        """
-        if not len(ids):
-            return ids, distances
-        if self.radius is None and may_count:
-            last = int(distances[-1])
-            if int(self.index.count_within(code, last, only=self.allowed)[0]) <= MOST_TIES:
-                (near,) = self.index.within(code, last, only=self.allowed)
-                ids, distances = near.ids, near.distances
-        if len(ids) > MOST_TIES:
-            return ids, distances
-        sums = table_distances(weight_tables(code, weights[None]), word_columns(self.index.codes_of(ids)))[0]
-        order = np.lexsort((ids, sums, distances))
-        return ids[order], distances[order]
 
     def _own_first(
         self, own: int, code: Codes, ids: np.ndarray, distances: np.ndarray

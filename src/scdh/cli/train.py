@@ -88,7 +88,8 @@ def train(
         Literal["fail", "skip"] | None, typer.Option(help="What to do with an image that cannot be read (fail).")
     ] = None,
     feature_cache: Annotated[
-        Path | None, typer.Option(help="Folder that keeps a frozen network's features for other runs.")
+        Path | None,
+        typer.Option(help="Folder that keeps a frozen network's features for other runs (see `scdh cache`)."),
     ] = None,
     trials: Annotated[
         bool,

@@ -102,6 +102,16 @@ def is_multi_hot(y: np.ndarray | None) -> bool:
     )
 
 
+def holds_lists(y: Any) -> bool:
+    """Whether these are lists of labels, one for each row (also of different lengths).
+
+    >>> holds_lists([["cat", "small"], []]), holds_lists(["cat", "dog"]), holds_lists(np.eye(2))
+    (True, False, False)
+    """
+    may_hold = hasattr(y, "__iter__") and not (isinstance(y, np.ndarray) and y.dtype.kind != "O")
+    return may_hold and any(isinstance(value, list | tuple | set | frozenset) for value in y)
+
+
 def plain_labels(y: Any) -> np.ndarray:
     """Labels as an array of numbers or of text; where Python objects are mixed with None or NaN, these become −1 or "".
 
@@ -144,13 +154,15 @@ def labels_like(y: Any, count: int, learned: np.ndarray | None, classes: np.ndar
     """The labels of other rows in the form of those that were learned from.
 
     Args:
-        y: numbers, names or 0/1 rows, as a user gave them.
+        y: numbers, names, lists of names or 0/1 rows, as a user gave them.
         count: the number of rows.
         learned: int64 [n] or multi-hot [n, C]; None where nothing was learned from labels.
         classes: what the numbers of ``learned`` stand for.
     """
     if y is None or len(y) != count:
         raise DataError(f"There must be a label for each of {count} rows, got {'none' if y is None else len(y)}.")
+    if classes is not None and holds_lists(y):
+        y = encode_lists(list(y), [str(name) for name in classes])[0]
     y = plain_labels(y)
     if learned is not None and (learned.ndim == 2 or is_multi_hot(y)) and learned.shape[1:] != y.shape[1:]:
         form = f"{learned.shape[1]} columns of 0 and 1" if learned.ndim == 2 else "one label per row"

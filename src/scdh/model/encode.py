@@ -3,7 +3,8 @@
 On a CPU, images go through in small pieces, one per thread, while the caller's thread decodes the next batch. A pass of
 efficientnet_lite0 takes 20 MB per image of 224²: a batch of 128 at once took 2.8 GB, and pieces of 8 on two cores take
 0.8 GB. Threads with a piece each do not wait for each other after every layer, as threads within a layer do. So small
-pieces cost no speed, and are much faster if other programs use the same cores. The values are the same.
+pieces cost no speed, and are much faster if other programs use the same cores. The values are the same, up to the last
+digits: these depend on how many images go through together.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -25,20 +26,32 @@ from scdh.nets.network import Network, Outputs
 
 _KINDS = {"images": "images", "features": "embeddings"}  # names in messages
 PIECE = 8 * 224 * 224  # pixels per piece of a thread
+MOST_IN_PIECE = 64  # images
 Read = Callable[[Outputs], Tensor]
 Work = Callable[[], np.ndarray]  # the values of a piece of a batch
 
 
-def run_network(net: Network, batches: Iterable[Batch], read: Read) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+def run_network(
+    net: Network, batches: Iterable[Batch], read: Read, *, filled: int | None = None
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """(rows [B], values [B, …]) of every batch, where ``read`` selects the values from the network's outputs.
 
     One batch at a time, so memory holds no more than one batch of real values.
+
+    Args:
+        net: the network.
+        batches: its inputs.
+        read: selects the values.
+        filled: on a CPU, fill up pieces of images to a full piece, but to no more than so many images. The values of an
+            image then do not depend on the images that come with it, to the last digit. None: pieces stay as they are.
     """
     net.eval()
     threads = torch.get_num_threads() if net.device.type == "cpu" else 0
 
     def work(inputs: Tensor) -> list[Work]:
-        return [partial(_values, net, read, piece) for piece in (_pieces(inputs) if threads else [inputs])]
+        size = len(inputs) if not threads or inputs.ndim != 4 else _piece_size(inputs, filled)
+        at_least = size if filled else 0
+        return [partial(_values, net, read, piece, at_least) for piece in inputs.split(max(1, size))]
 
     return _run(work, batches) if threads < 2 else _run_on_threads(work, batches, threads)
 
@@ -58,9 +71,11 @@ def check_source(source: Source, feature_width: int | None) -> None:
     """Raise if data do not fit a model of embeddings [n, feature_width], or of images if None."""
     wanted = "images" if feature_width is None else "features"
     if source.kind != wanted:
-        raise DataError(f"This model encodes {_KINDS[wanted]}, but {source.name} holds {_KINDS[source.kind]}.")
+        raise DataError(f"This model encodes {_KINDS[wanted]}, but got {_KINDS[source.kind]} ({source.name}).")
     if feature_width is not None and (found := source.features.shape[1]) != feature_width:
-        raise DataError(f"This model encodes embeddings of width {feature_width}, but {source.name} has width {found}.")
+        raise DataError(
+            f"This model encodes embeddings of width {feature_width}, but got width {found} ({source.name})."
+        )
 
 
 def item_batches(
@@ -111,15 +126,19 @@ def _run_on_threads(
             torch.set_num_threads(threads_of_torch)  # otherwise threads that start later would inherit a single thread
 
 
-def _pieces(inputs: Tensor) -> list[Tensor]:
-    if inputs.ndim != 4:
-        return [inputs]
-    return list(inputs.split(max(1, PIECE // (inputs.shape[2] * inputs.shape[3]))))
+def _piece_size(images: Tensor, most: int | None) -> int:
+    """Images per piece: a power of two, so that usual batches have no smaller piece at their end."""
+    pixels = images.shape[2] * images.shape[3]
+    size = min(MOST_IN_PIECE, 1 << max(0, (PIECE // pixels).bit_length() - 1))
+    return size if most is None else min(size, most)
 
 
-def _values(net: Network, read: Read, inputs: Tensor) -> np.ndarray:
+def _values(net: Network, read: Read, inputs: Tensor, at_least: int) -> np.ndarray:
+    count = len(inputs)
+    if count < at_least:
+        inputs = torch.cat([inputs, inputs[-1:].expand(at_least - count, *inputs.shape[1:])])
     with torch.inference_mode():
-        return read(net(inputs.to(net.device))).float().cpu().numpy()
+        return read(net(inputs.to(net.device)))[:count].float().cpu().numpy()
 
 
 def read_network(net: Network, batches: Iterable[Batch], read: Read) -> np.ndarray:

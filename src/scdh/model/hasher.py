@@ -32,7 +32,7 @@ from scdh.nets.stages import LateStages, frozen_part, learned_part
 from scdh.progress import track
 
 
-@dataclass
+@dataclass(repr=False)
 class Hasher:
     """A model: network, method, preprocessing and label names.
 
@@ -59,6 +59,13 @@ class Hasher:
     quantisation: Quantisation | None = None
     _engines: Engines = field(default_factory=Engines, init=False, repr=False, compare=False)
     _fingerprint: tuple[Any, str] | None = field(default=None, init=False, repr=False, compare=False)
+
+    def __repr__(self) -> str:
+        labels = f"{len(self.label_names):,} labels" if self.label_names else "no labels"
+        takes = f"embeddings of width {self.feature_width}"
+        if self.preprocess is not None:
+            takes = f"images of {self.preprocess.size}² by {self.config.net.backbone}"
+        return f"Hasher({self.config.method.name}, {self.bits} bits, {labels}, {takes})"
 
     @property
     def bits(self) -> int:
@@ -167,7 +174,7 @@ class Hasher:
                 are chosen to suit the data; a preset or a file leaves none open.
             folder: run folder that receives logs, checkpoints and the model; None: nothing is written.
             resume: continue the run in ``folder``.
-            quiet: no progress bars and no line per epoch.
+            quiet: no progress bars and no lines of epochs.
             device: as for :meth:`load`. It is not a setting of the run, which may be resumed on another one.
         """
         from scdh.training.train import train_config

@@ -27,7 +27,8 @@ class Choice:
 @dataclass(frozen=True)
 class Trial:
     """A short run with some values: its validation MAP (None if it diverged) with the standard error of that mean, and
-    l_q of the validation rows.
+    l_q of the validation rows. ``halfway`` is the validation MAP after half of the epochs; if the trial was
+    ``stopped`` there, because others were clearly better, the other figures are of that moment too.
     """
 
     values: dict[str, Any]
@@ -35,10 +36,12 @@ class Trial:
     l_q: float | None
     seconds: float
     error: float = 0.0
+    halfway: float | None = None
+    stopped: bool = False
 
     def is_sound(self) -> bool:
         """Whether the values are of the right kinds; a file may hold others."""
-        numbers = (self.validation_map or 0.0, self.l_q or 0.0, self.seconds, self.error)
+        numbers = (self.validation_map or 0.0, self.l_q or 0.0, self.seconds, self.error, self.halfway or 0.0)
         return isinstance(self.values, dict) and all(isinstance(number, int | float) for number in numbers)
 
 

@@ -1,8 +1,9 @@
 """Features of a frozen trunk, computed once and kept row by row: heads then train in seconds, at any number of bits.
 
 The cache is a folder for each (data, trunk, preprocessing, augmentation) with shards of some thousand rows. Another
-split, or more rows of the same data, only computes what is missing; a run that is killed loses one shard at most.
-(Which rows went through the network together may change the last digits of a feature, as with any matrix product.)
+split, or more rows of the same data, only computes what is missing; a run that is killed loses one shard at most. On a
+CPU the features of an image are the same to the last digit whichever images they are computed with, so the weights of a
+run do not depend on what the cache held before.
 """
 
 import hashlib
@@ -26,6 +27,7 @@ from scdh.model.encode import run_network
 from scdh.model.hasher import Hasher
 from scdh.nets.network import weights_fingerprint
 from scdh.progress import track
+from scdh.runs.shared_features import note_use
 from scdh.storage.checksums import CHECKSUM, array_checksum
 from scdh.storage.files import replacing
 
@@ -78,7 +80,7 @@ def cached_trunk_features(
         )
         if progress is not None:
             batches = track(batches, len(missing), progress, "images", lambda batch: len(batch.rows))
-        outputs = run_network(hasher.encoder(), batches, lambda outputs: outputs.features)
+        outputs = run_network(hasher.encoder(), batches, lambda outputs: outputs.features, filled=batch_size)
         for shard_rows, values in _in_shards(outputs):
             positions = np.searchsorted(wanted, shard_rows)
             features[positions], known[positions] = values, True
@@ -87,6 +89,8 @@ def cached_trunk_features(
                 arrays = {"rows": np.ascontiguousarray(shard_rows), "features": np.ascontiguousarray(values)}
                 with replacing(shards / f"{name}.safetensors") as temporary:
                     save_file(arrays, temporary, metadata={CHECKSUM: array_checksum(arrays, {})})
+    if shards is not None:
+        note_use(shards, has_grown=stores and len(missing) > 0)
     is_known = known[position]
     return np.asarray(rows)[is_known], features[position[is_known]]
 

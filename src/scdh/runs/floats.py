@@ -18,6 +18,7 @@ from scdh.runs.source_features import has_untrained_trunk
 from scdh.runs.summary import summarise
 
 MOST_BYTES = 4 << 30  # of the database's vectors, which are all in memory while they are ranked
+TOP_KS, TOP_LOSS = (1, 10), 0.01  # precision of the first k that codes may lose without a word, below a higher MAP
 # 600 classes with one training row each (32 bits, 64 floats of MAP 0.56): MAP of SCDH 0.05, of ITQ 0.21.
 FEW_ROWS = 2.0
 FeaturesOfRows = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
@@ -99,14 +100,15 @@ def why_no_floats(hasher: Hasher, items: int) -> str | None:
     return None
 
 
-def advice_below_floats(
+def advice_against_floats(
     codes: RankingScores,
     floats: FloatScores,
     method: Method,
     labels: np.ndarray,
     by_outputs: RankingScores | None = None,
 ) -> str | None:
-    """One sentence of what to try where codes score below their floats; None where they do not.
+    """One sentence of what to try where codes score below their floats, in MAP or at the top of the list; None where
+    they do not.
 
     Args:
         codes: scores of the codes.
@@ -116,7 +118,7 @@ def advice_below_floats(
         by_outputs: scores of the same codes, ranked by the queries' real outputs.
     """
     if codes.map >= floats.scores.map:
-        return None
+        return _advice_at_the_top(codes, floats, by_outputs)
     rows = _rows_per_label(labels)
     few = f"with {rows:.1f} items per label there is little to learn from labels"
     if not method.learns_by_gradient:
@@ -132,6 +134,22 @@ def advice_below_floats(
     else:
         advice = "try more bits (--bits), more epochs (--epochs) or another learning rate (--set train.lr_head=…)"
     return f"These codes score below the {floats.name} they were made of: {advice}."
+
+
+def _advice_at_the_top(codes: RankingScores, floats: FloatScores, by_outputs: RankingScores | None) -> str | None:
+    """One sentence if floats with a lower MAP find more among the first items."""
+    gaps = {k: floats.scores.precision_at_k(k) - codes.precision_at_k(k) for k in TOP_KS}
+    k = max(TOP_KS, key=lambda k: gaps[k])
+    if gaps[k] < TOP_LOSS:
+        return None
+    theirs, own = floats.scores.precision_at_k(k), codes.precision_at_k(k)
+    found = f"the precision of the first {'item' if k == 1 else f'{k} items'} is {theirs:.3f}, of the codes {own:.3f}"
+    remedy = "more bits (--bits) may come closer"
+    if by_outputs is not None and by_outputs.precision_at_k(k) >= own + TOP_LOSS:
+        remedy = (
+            f"--rank outputs of `scdh search` reaches {by_outputs.precision_at_k(k):.3f}; or try more bits (--bits)"
+        )
+    return f"At the top of the list the {floats.name} are better, although their MAP is lower: {found}; {remedy}."
 
 
 def _rows_per_label(labels: np.ndarray) -> float:

@@ -24,6 +24,7 @@ from scdh.model.description import read_description
 from scdh.model.hub import MODEL_OF_RUN, WEIGHTS, has_model
 from scdh.runs.changed_data import DataChanges, changes_since, keep_rows
 from scdh.runs.data_paths import StoredPaths, known_places, stored_data_paths, stored_path
+from scdh.runs.shared_features import shared_folder
 from scdh.storage.files import locked, read_regular, replacing
 from scdh.storage.json_files import read_entries, write_table
 
@@ -244,7 +245,8 @@ class RunFolder:
     def feature_folder(self, chosen: Path | None = None) -> Path:
         """The folder that keeps the features of the run's frozen trunk; ``chosen`` becomes it and is remembered.
 
-        It is remembered as a path from the run's folder too, so that both may be moved together.
+        It is remembered as a path from the run's folder too, so that both may be moved together. If none was chosen, it
+        is the folder that all runs share, or the run's own if that is not available.
         """
         if chosen is not None:
             with replacing(self.features_elsewhere) as temporary:
@@ -254,7 +256,8 @@ class RunFolder:
             known = list(known_places(json.loads(read_regular(self.features_elsewhere)), self.path))
         except (OSError, ValueError, RecursionError):
             known = []  # none was remembered; features can always be computed
-        return next((folder for folder in known if folder.is_dir()), self.features)
+        kept = next((folder for folder in [*known, self.features] if folder.is_dir()), None)
+        return kept or shared_folder() or self.features
 
     def keep_protocol(self, protocol: Protocol, source: Source, *, resume: bool, write: bool = True) -> None:
         """Save the split; a resumed run must have the one it was started with, else queries might be trained on."""

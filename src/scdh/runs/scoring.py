@@ -19,7 +19,7 @@ from scdh.evaluation import evaluate_outputs
 from scdh.label_arrays import is_labelled
 from scdh.model.hasher import Hasher
 from scdh.runs.encoding import HashOutputs, named_codes
-from scdh.runs.floats import FeaturesOfRows, advice_below_floats, score_floats, why_no_floats
+from scdh.runs.floats import FeaturesOfRows, advice_against_floats, score_floats, why_no_floats
 from scdh.runs.folder import NetworkName, RunFolder
 from scdh.runs.ranking import KeptOutputs, MeasuredOutputs, score_ranking
 from scdh.runs.run_data import open_run_data
@@ -181,7 +181,7 @@ def _with_floats(
         leave_one_out=result.part == "validation",
         progress=True,
     )
-    advice = advice_below_floats(result.scores, floats, hasher.method, source.labels[database_rows], result.outputs)
+    advice = advice_against_floats(result.scores, floats, hasher.method, source.labels[database_rows], result.outputs)
     return replace(result, floats=floats, advice=advice)
 
 

@@ -46,7 +46,7 @@ class QueryAnswer:
 
     Attributes:
         code: packed bits of the query in hexadecimal digits.
-        hits: nearest first; equal distances by id.
+        hits: nearest first.
         total: number of items within the radius; None for a search without radius.
     """
 

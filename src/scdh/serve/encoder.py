@@ -121,6 +121,7 @@ class Encoder:
             "fingerprint": hasher.fingerprint(),
             "input": "images" if self.takes_images else "embeddings",
             "width": hasher.feature_width,
+            "learned_labels": hasher.method.needs_labels,
             "precision": FLOAT32 if hasher.quantisation is None else INT8,
         }
 

@@ -79,12 +79,13 @@ def make_map(snapshot: Snapshot) -> dict[str, Any]:
     }
 
 
-def some_items(snapshot: Snapshot, count: int, labels: Sequence[str]) -> list[dict[str, Any]]:
-    """What is known of up to ``count`` items from anywhere in the collection, the same ones each time."""
-    known = _known_ids(snapshot)
+def some_items(snapshot: Snapshot, count: int, labels: Sequence[str], name: str = "") -> list[dict[str, Any]]:
+    """What is known of up to ``count`` items from anywhere in the collection, the same ones each time; or of the first
+    ones whose name contains ``name``, in upper or lower case."""
+    known = snapshot.ids_with_name(name) if name else _known_ids(snapshot)
     if labels:
-        known = np.intersect1d(known, snapshot.ids_with_labels(labels))
-    return snapshot.describe(_sample(known, count))
+        known = known[np.isin(known, snapshot.ids_with_labels(labels))]
+    return snapshot.describe(known[:count] if name else _sample(known, count))
 
 
 def codes_of(snapshot: Snapshot, ids: Sequence[int]) -> list[dict[str, Any]]:

@@ -16,7 +16,7 @@ from scdh.data.source import BadImage, Source
 from scdh.errors import DataError
 from scdh.label_arrays import no_labels
 
-SIDE = 320  # pixels of the longer side
+SIDE, LARGE_SIDE = 320, 1280  # pixels of the longer side
 CACHE_BYTES = 64 << 20
 
 
@@ -36,7 +36,7 @@ class Pictures:
         if isinstance(self._source, FolderSource):
             # Also by paths below the folder, which may have been moved since its images were encoded.
             self._rows |= {name: row for row, name in enumerate(self._source.stable_names())}
-        self._cache: OrderedDict[int, tuple[bytes, str]] = OrderedDict()
+        self._cache: OrderedDict[tuple[int, int], tuple[bytes, str]] = OrderedDict()
         self._cached_bytes = 0
         self._lock = Lock()
 
@@ -52,21 +52,22 @@ class Pictures:
             rest = rest.partition("/")[2]
         return None
 
-    def thumbnail(self, row: int) -> tuple[bytes, str] | None:
+    def thumbnail(self, row: int, side: int = SIDE) -> tuple[bytes, str] | None:
         """A JPEG and a tag that differs for other contents; None if the picture cannot be read."""
+        key = row, side
         with self._lock:
-            if row in self._cache:
-                self._cache.move_to_end(row)
-                return self._cache[row]
+            if key in self._cache:
+                self._cache.move_to_end(key)
+                return self._cache[key]
         try:
-            image = self._source.image(row, at_least=SIDE)
+            image = self._source.image(row, at_least=side)
         except BadImage:
             return None
-        content = _jpeg(image)
+        content = _jpeg(image, side)
         entry = (content, hashlib.sha256(content).hexdigest()[:16])
         with self._lock:
-            if row not in self._cache:
-                self._cache[row] = entry
+            if key not in self._cache:
+                self._cache[key] = entry
                 self._cached_bytes += len(content)
             while self._cached_bytes > CACHE_BYTES:
                 self._cached_bytes -= len(self._cache.popitem(last=False)[1][0])
@@ -85,8 +86,8 @@ def _open(data: str) -> Source:
     return source
 
 
-def _jpeg(image: Image.Image) -> bytes:
-    scale = min(1.0, SIDE / max(image.size))
+def _jpeg(image: Image.Image, side: int) -> bytes:
+    scale = min(1.0, side / max(image.size))
     size = (max(1, round(image.width * scale)), max(1, round(image.height * scale)))
     buffer = io.BytesIO()
     image.resize(size, Image.Resampling.LANCZOS, reducing_gap=3.0).save(buffer, "JPEG", quality=82)

@@ -19,7 +19,7 @@ from scdh.serve.collection import Addition, Change, Collection, Removal
 from scdh.serve.encoder import Encoded, Encoder
 from scdh.serve.logs import log
 from scdh.serve.measures import Measures
-from scdh.serve.pictures import Pictures
+from scdh.serve.pictures import SIDE, Pictures
 from scdh.serve.request_errors import RequestError, invalid, not_found, starting, stopping, unusable_index
 from scdh.serve.settings import Settings
 from scdh.serve.snapshot import QueryHits, SearchOptions, SearchRequest, find_all
@@ -148,10 +148,12 @@ class Service:
         if ranking != HAMMING and (options.radius is not None or options.rank == "outputs"):
             option = "radius" if options.radius is not None else "'rank'"
             raise invalid(f"This model ranks by {ranking}, which does not support {option}; leave it out.")
-        outputs = encoded.outputs if options.rank == "outputs" or ranking != HAMMING else None
-        if outputs is not None and not np.isfinite(outputs).all():
+        ranks = options.rank == "outputs" or ranking != HAMMING
+        outputs, is_finite = encoded.outputs, encoded.outputs is not None and bool(np.isfinite(encoded.outputs).all())
+        if ranks and outputs is not None and not is_finite:
             raise invalid("The model gives non-finite outputs for this input, so they cannot be ranked.")
-        return await self.search(SearchRequest(encoded.codes, options, left_out, outputs))
+        given = {"outputs": outputs} if ranks else {"tie_outputs": outputs if is_finite else None}
+        return await self.search(SearchRequest(encoded.codes, options, left_out, **given))
 
     async def search(self, request: SearchRequest) -> list[dict[str, Any]]:
         """Hits of codes, with what is known of each item."""
@@ -170,8 +172,8 @@ class Service:
 
         return await self._on_searcher(look)
 
-    async def thumbnail(self, item_id: int) -> tuple[bytes, str]:
-        """The picture of an item, a JPEG, and a tag of its contents."""
+    async def thumbnail(self, item_id: int, side: int = SIDE) -> tuple[bytes, str]:
+        """The picture of an item, a JPEG of at most ``side`` pixels, and a tag of its contents."""
         pictures, snapshot = self.pictures, self.collection.now
 
         def paint() -> tuple[bytes, str]:
@@ -179,7 +181,7 @@ class Service:
             row = None if pictures is None else pictures.row_of(snapshot.name_of(item_id))
             if pictures is None or row is None:
                 raise not_found(f"The item {item_id} has no picture.")
-            found = pictures.thumbnail(row)
+            found = pictures.thumbnail(row, side)
             if found is None:
                 raise not_found(f"The picture of the item {item_id} cannot be read.")
             return found

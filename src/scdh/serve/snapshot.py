@@ -13,6 +13,7 @@ from scdh.codes import Codes
 from scdh.data.row_names import RowNames
 from scdh.errors import UnknownIdError
 from scdh.index.search_index import SearchIndex
+from scdh.index.ties import may_complete, order_ties
 from scdh.printable import printable
 from scdh.serve.request_errors import RequestError, invalid, unknown_item
 
@@ -54,12 +55,14 @@ class SearchRequest(NamedTuple):
         options: for each of them.
         left_out: the id of the item that is the query, which is not a hit; None: all items may be hits.
         outputs: u [q, r] of the queries, where they rank the hits.
+        tie_outputs: u [q, r] of the queries, where they order hits at the same distance.
     """
 
     codes: Codes
     options: SearchOptions
     left_out: int | None = None
     outputs: NDArray[np.float32] | None = None
+    tie_outputs: NDArray[np.float32] | None = None
 
 
 class QueryHits(NamedTuple):
@@ -106,8 +109,12 @@ class Snapshot:
         options: SearchOptions,
         left_out: Sequence[int | None],
         outputs: NDArray[np.float32] | None = None,
+        tie_outputs: Sequence[NDArray[np.float32] | None] = (),
     ) -> list[QueryHits]:
-        """The hits of each query, without the id to leave out for it; by the outputs u [q, r] where they are given."""
+        """The hits of each query, without the id to leave out for it; by the outputs u [q, r] where they are given.
+
+        ``tie_outputs`` has u [r] of each query, or None, to order hits at the same distance.
+        """
         allowed = self._filter(options.labels) if options.labels else None
         shown = [row.tobytes().hex() for row in codes.packed]
         if options.radius is None:
@@ -116,8 +123,20 @@ class Snapshot:
             hits: Iterable[_Hits] = (_Hits(one.ids, one.distances, None) for one in found)
         else:
             hits = self._near(codes, options.radius, options.k, left_out, allowed)
+        if any(u is not None for u in tie_outputs):
+            completes = options.radius is None and may_complete(self.index, len(codes))
+            hits = [
+                one if u is None else self._with_ordered_ties(one, codes[place : place + 1], u, allowed, completes)
+                for place, (one, u) in enumerate(zip(hits, tie_outputs, strict=True))
+            ]
         queries = zip(shown, hits, left_out, strict=True)
         return [self._found(code, one, options.k, item_id) for code, one, item_id in queries]
+
+    def _with_ordered_ties(
+        self, hits: _Hits, code: Codes, u: NDArray[np.float32], allowed: NDArray[Any] | None, completes: bool
+    ) -> _Hits:
+        ordered = order_ties(self.index, code, np.abs(u), hits.ids, hits.distances, allowed, completes=completes)
+        return _Hits(*ordered, hits.total)
 
     def _real_distances(self, outputs: NDArray[np.float32] | None) -> dict[str, Any]:
         """What the index ranks by, where that is not the number of bits."""
@@ -229,6 +248,15 @@ class Snapshot:
             raise invalid(f"No item has the label {min(unknown)!r}.")
         return self.names.ids_with_labels(wanted)
 
+    def ids_with_name(self, text: str) -> NDArray[np.int64]:
+        """Return the ids of the items whose displayed name contains ``text``, in upper or lower case."""
+        if self.names is None:
+            raise invalid("The items of this index have no names to find them by.")
+        wanted = text.casefold()
+        rows = [row for row, name in enumerate(self.names.names) if wanted in printable(name).casefold()]
+        ids = self.names.ids[rows]
+        return ids[self.index.contains(ids)] if len(ids) else ids
+
     def _filter(self, labels: tuple[str, ...]) -> NDArray[Any]:
         """The items with these labels, as the index takes them in ``only``."""
         if labels in self._allowed:
@@ -253,9 +281,14 @@ def find_all(snapshot: Snapshot, requests: Sequence[SearchRequest]) -> list[list
         # Equal questions rank alike, so either all of them have outputs or none has.
         given = [part.outputs for part in parts if part.outputs is not None]
         outputs = np.concatenate(given) if given else None
+        ties = [
+            u
+            for part in parts
+            for u in (part.tie_outputs if part.tie_outputs is not None else [None] * len(part.codes))
+        ]
         try:
             codes = Codes(packed, parts[0].codes.bits, metadata=parts[0].codes.metadata)
-            found = iter(snapshot.find(codes, options, left_out, outputs))
+            found = iter(snapshot.find(codes, options, left_out, outputs, ties))
             for place in places:
                 answers[place] = list(islice(found, len(requests[place].codes)))
         except Exception as error:

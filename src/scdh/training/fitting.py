@@ -29,7 +29,7 @@ def train_network(
     *,
     run: RunFolder | None = None,
     resume: bool = False,
-    validates: bool = False,
+    validate: Callable[[Network], float] | None = None,
     keep_best: Callable[[Network, Network | None], None] | None = None,
     each_epoch: Callable[[dict[str, float]], None] | None = None,
     quiet: bool = False,
@@ -42,10 +42,10 @@ def train_network(
         method: built for this network.
         run: folder that receives logs, and a checkpoint after every epoch.
         resume: continue from the checkpoint in ``run``.
-        validates: whether the validation rows are scored after each epoch.
+        validate: gives the score by which an epoch is best, such as ``data.validate``.
         keep_best: as for :func:`train_epochs`.
         each_epoch: called with the figures of every epoch, as in the log.
-        quiet: no progress bars and no line per epoch.
+        quiet: no progress bars and no lines of epochs.
     """
     with suited_threads(data, net):
         method_data = data.for_method()
@@ -64,7 +64,7 @@ def train_network(
             accelerator=data.accelerator,
             run=run,
             resume=resume,
-            validate=data.validate if validates else None,
+            validate=validate,
             keep_best=keep_best,
             each_epoch=each_epoch,
             prepare_seconds=prepare_seconds,

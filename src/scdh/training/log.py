@@ -1,17 +1,20 @@
-"""What a run writes while it trains: per-step and per-epoch CSV files, TensorBoard where it is installed, and a line
+"""What a run writes while it trains: per-step and per-epoch CSV files, TensorBoard where it is installed, and lines
 on the terminal.
 """
 
 import csv
 import math
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from scdh.errors import DataError
 from scdh.runs.folder import RunFolder
 from scdh.storage.files import replacing
+
+LINE_GAP = 2.0  # seconds between lines: hundreds of short epochs would fill the screen
 
 
 class RunLog:
@@ -20,11 +23,16 @@ class RunLog:
     Args:
         run: where the files go; None: nothing is written.
         epochs_done: epochs whose rows are kept.
-        quiet: no line on the terminal.
+        quiet: no lines on the terminal. Otherwise the first and the last epoch have one, and others at times.
+        clock: gives seconds.
     """
 
-    def __init__(self, run: RunFolder | None, epochs_done: int, quiet: bool) -> None:
-        self.run, self.quiet = run, quiet
+    def __init__(
+        self, run: RunFolder | None, epochs_done: int, quiet: bool, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.run, self.quiet, self._clock = run, quiet, clock
+        self._due = -math.inf
+        self._waiting = ""  # the line of the newest epoch, if it was not printed
         self.board: Any = None
         if run is None:
             return
@@ -50,9 +58,18 @@ class RunLog:
             shown = {key: value for key, value in figures.items() if key not in hidden and not math.isnan(value)}
             texts = [f"{key} {value:.4g}" for key, value in shown.items()]
             speed = f"{figures['items_per_second']:,.0f} items/s, {figures['seconds']:.1f} s"
-            print(f"epoch {int(figures['epoch'])}  {'  '.join(texts)}  ({speed})", file=sys.stderr, flush=True)
+            self._waiting = f"epoch {int(figures['epoch'])}  {'  '.join(texts)}  ({speed})"
+            if self._clock() >= self._due:
+                self._print_line()
+                self._due = self._clock() + LINE_GAP
+
+    def _print_line(self) -> None:
+        print(self._waiting, file=sys.stderr, flush=True)
+        self._waiting = ""
 
     def close(self) -> None:
+        if self._waiting:
+            self._print_line()
         if self.board is not None:
             self.board.close()
 

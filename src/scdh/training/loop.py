@@ -79,7 +79,7 @@ def train_epochs(
         keep_best: called with the network to take codes from, and its student, when that score improved.
         each_epoch: called with the figures of every epoch, as in the log.
         prepare_seconds: time of ``Method.prepare``, which counts as time of the first epoch.
-        quiet: no progress bars and no line per epoch.
+        quiet: no progress bars and no lines of epochs.
     """
     seed = torch.initial_seed()
     net.channels_last(accelerator.device)

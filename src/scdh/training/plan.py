@@ -50,20 +50,19 @@ class Plan:
 
         Args:
             folder: the run folder that keeps the choices; None: nothing is written.
-            feature_cache: folder that keeps a frozen trunk's features (default: the run's own).
+            feature_cache: folder that keeps a frozen trunk's features; None: they are not kept.
             quiet: no progress bars.
         """
         if self.is_settled or self.choices is None:
             return self.config
         choices, run = self.choices, None if folder is None else RunFolder(folder)
-        cache = feature_cache or (None if run is None else run.features)
         file = None if run is None else run.choices_file
         if file is not None:
             earlier = Choices.load(file)
             if earlier is not None and earlier.are_for(choices.config, choices.protocol):  # it was stopped
                 choices.trials[:] = earlier.trials
             choices.save(file)
-        choose_by_trials(choices, self.source, self.protocol, file=file, feature_cache=cache, quiet=quiet)
+        choose_by_trials(choices, self.source, self.protocol, file=file, feature_cache=feature_cache, quiet=quiet)
         self.config, self.is_settled = choices.final(), True
         if choices.refit and len(self.protocol.validation):
             self.protocol = self.protocol.without_validation()

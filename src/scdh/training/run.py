@@ -9,6 +9,7 @@ from pathlib import Path
 import torch
 
 from scdh.config import RunConfig
+from scdh.data.arrays.given import IN_MEMORY
 from scdh.data.batches.batch import BadImages
 from scdh.data.images.augment import augmentation
 from scdh.data.learned_labels import learned_source
@@ -18,6 +19,7 @@ from scdh.model.hub import has_model
 from scdh.nets.network import Network
 from scdh.runs.choices import Choices
 from scdh.runs.folder import RunFolder
+from scdh.runs.shared_features import shared_folder
 from scdh.training.batch_norm import recalibrate_batch_norm
 from scdh.training.data import TrainingData
 from scdh.training.device import is_first_process, make_accelerator
@@ -46,7 +48,7 @@ def run_plan(
         plan: settings, data and split; its choices are complete afterwards.
         folder: run folder that receives settings, split, logs, checkpoints and model; None: nothing is written.
         resume: continue the run in ``folder``.
-        feature_cache: folder that keeps a frozen trunk's features for other runs (default: the run's own folder).
+        feature_cache: folder that keeps a frozen trunk's features for other runs (default: the user's cache).
         quiet: no progress bars.
         shows_epochs: a bar and a line for every epoch; else only the features of a frozen trunk have a bar.
         keep_last: where another epoch's model is taken, also leave the last one's in the folder.
@@ -64,7 +66,7 @@ def run_plan(
     with torch.random.fork_rng(devices=[]), run.held() if run is not None and takes_lock else nullcontext():
         if run is not None and not plan.is_settled:
             run.reject_earlier_run(resume=resume)
-        plan.finish(folder, feature_cache, quiet=quiet)
+        plan.finish(folder, feature_cache or _default_cache(plan.config, run), quiet=quiet)
         if after_trials is not None:
             after_trials(plan)
         if run is not None and not resume and plan.choices is None:
@@ -108,7 +110,9 @@ def _train(
     if run is not None:
         hasher.info["run_id"] = run.id
     bad_images = BadImages()
-    cache = feature_cache if run is None or source.kind == "features" else run.feature_folder(feature_cache)
+    cache = feature_cache or _default_cache(config, run)
+    if run is not None and feature_cache is not None and source.kind == "images":
+        run.feature_folder(feature_cache)  # which remembers it
     if hasher.method.learns_by_gradient:
         data = TrainingData(config, hasher, source, protocol, accelerator, bad_images, cache, quiet)
         is_quiet = quiet or not shows_epochs
@@ -126,6 +130,13 @@ def _train(
             stacklevel=2,
         )
     return result
+
+
+def _default_cache(config: RunConfig, run: RunFolder | None) -> Path | None:
+    """Where features are kept if no folder was given."""
+    if config.data.source == IN_MEMORY:  # images whose content is not fully part of the cache's key
+        return None if run is None else run.features
+    return shared_folder() if run is None else run.feature_folder()
 
 
 def _learn(
@@ -158,7 +169,7 @@ def _learn(
         method,
         run=run,
         resume=resume,
-        validates=len(data.validation_rows) > 0,
+        validate=data.validate if len(data.validation_rows) else None,
         keep_best=keep_best if config.train.keep == "best" else None,
         each_epoch=each_epoch,
         quiet=quiet,

@@ -5,8 +5,12 @@ training wants smaller steps), until validation stops gaining. What was found mu
 more than the standard error of its validation MAP, else these are taken: few validation rows say little. (Not where
 rates are given, for a comparison: that would favour methods which the usual rate suits.) Last, α is moved until l_q of
 the validation rows is in the paper's band, unless that costs validation MAP.
+
+A trial ends after half of its epochs if its validation MAP is then clearly below that of another trial of the same
+length at the same moment. (Not where rates are given: there every trial has its full length.)
 """
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import count
@@ -18,6 +22,7 @@ RATE = "train.lr_head"
 EPOCHS = "train.epochs"
 ALPHA = "method.alpha"
 RATES = (0.0003, 0.001, 0.003, 0.01, 0.03)
+FIRST_RATE = 0.003  # a trial that ends early needs a good one before it
 RATE_STEP = 3.0  # about the ratio of neighbouring rates
 FURTHER_RATES = 2  # tried below or above the others, where the lowest or the highest of them is best
 FULL_LENGTH_TRIALS = 3  # of given rates: after the first, short ones
@@ -25,6 +30,7 @@ LONGEST = 16  # times the first length
 LEAST_GAIN = 0.002  # of validation MAP, that a doubled length must bring
 L_Q_BAND = (0.1, 0.2)  # paper, "Optimization": a good α lets l_q end there
 ALPHA_TRIALS = 3
+CLEARLY = 2.0  # standard errors that a trial may be below another one when half of it is done
 ALPHA_LOSS = 0.005  # of validation MAP, that an α with l_q inside the band may cost; the noise of a trial
 
 
@@ -51,7 +57,8 @@ class Search:
     Args:
         to_try: the settings to find.
         start: where the search begins.
-        run_trial: trains with the given values to the end and scores validation.
+        run_trial: trains with the given values and scores validation; ends halfway if validation MAP is then below the
+            second argument (None: it is not looked at).
         rates: these are tried first, and then ``FULL_LENGTH_TRIALS`` more, so that every search has as many trials, and
             the best of these is taken; None: ``RATES``, and further ones where the first or last of them is best.
     """
@@ -60,21 +67,22 @@ class Search:
         self,
         to_try: list[str],
         start: Start,
-        run_trial: Callable[[dict[str, Any]], Trial],
+        run_trial: Callable[[dict[str, Any], float | None], Trial],
         rates: tuple[float, ...] | None = None,
     ) -> None:
         self.to_try = to_try
         self.start = start
         self._run_trial = run_trial
-        self.rates = rates
+        self.rates = rates if RATE in to_try else None
         self.made: list[Choice] = []
+        self._done: list[Trial] = []
+        self.most_epochs = 0  # of the trials that may still come, at most, without the one that runs
 
     def run(self) -> list[Choice]:
         """The choices, with reasons."""
-        if self.rates is None or RATE not in self.to_try:
-            best = self._choose_length(self._choose_rate())
-        else:
-            best = self._choose_of(self.rates)
+        self.most_epochs = self._most_of_rates() + self._most_of_lengths(self.start.first_epochs) + self._most_at_end()
+        best = self._choose_length(self._choose_rate()) if self.rates is None else self._choose_of(self.rates)
+        self.most_epochs = self._most_at_end(best.values[EPOCHS])
         if RATE in self.to_try or EPOCHS in self.to_try:
             best = self._compare_with_usual(best, has_margin=self.rates is None)
         if ALPHA in self.to_try:
@@ -84,7 +92,44 @@ class Search:
     def _trial(self, rate: float, epochs: int, alpha: float | None = None) -> Trial:
         values: dict[str, Any] = {RATE: rate, EPOCHS: epochs}
         alpha = self.start.alpha if alpha is None else alpha
-        return self._run_trial(values if alpha is None else {**values, ALPHA: alpha})
+        self.most_epochs = max(0, self.most_epochs - epochs)
+        trial = self._run_trial(values if alpha is None else {**values, ALPHA: alpha}, self._least_halfway(epochs))
+        self._done.append(trial)
+        return trial
+
+    def _least_halfway(self, epochs: int) -> float | None:
+        """The validation MAP that a trial of this length needs after half of it, to be trained to the end."""
+        if self.rates is not None:
+            return None
+        like = [trial for trial in self._done if trial.values[EPOCHS] == epochs and trial.halfway is not None]
+        return max(((trial.halfway or 0.0) - CLEARLY * trial.error for trial in like), default=-math.inf)
+
+    def _most_of_rates(self) -> int:
+        first, full = self.start.first_epochs, self.start.epochs
+        if RATE not in self.to_try:
+            return first
+        if self.rates is not None:
+            return len(self.rates) * first + FULL_LENGTH_TRIALS * full
+        return (len(RATES) + FURTHER_RATES) * first
+
+    def _most_of_lengths(self, length: int) -> int:
+        each = 2 if RATE in self.to_try else 1
+        if self.rates is not None:
+            return 0
+        if EPOCHS not in self.to_try:
+            return 0 if length >= self.start.epochs else each * self.start.epochs
+        longest, total = LONGEST * self.start.first_epochs, 0
+        while length < longest:
+            length *= 2
+            total += each * length
+        return total
+
+    def _most_at_end(self, length: int | None = None) -> int:
+        """Epochs of the trial of the usual values, and of those of α at ``length`` (None: not known yet)."""
+        if length is None:
+            length = LONGEST * self.start.first_epochs if EPOCHS in self.to_try else self.start.epochs
+        usual = self.start.epochs if RATE in self.to_try or EPOCHS in self.to_try else 0
+        return usual + (ALPHA_TRIALS * max(length, self.start.epochs) if ALPHA in self.to_try else 0)
 
     def _choose_of(self, rates: tuple[float, ...]) -> Trial:
         """The best at the full length, of as many trials whatever comes out: no method may get more than another."""
@@ -109,7 +154,8 @@ class Search:
         epochs = self.start.first_epochs if EPOCHS in self.to_try else min(self.start.first_epochs, self.start.epochs)
         if RATE not in self.to_try:
             return self._trial(self.start.rate, epochs)
-        trials = [self._trial(rate, epochs) for rate in RATES]
+        by_rate = {rate: self._trial(rate, epochs) for rate in sorted(RATES, key=lambda rate: rate != FIRST_RATE)}
+        trials = [by_rate[rate] for rate in RATES]
         for _ in range(FURTHER_RATES):
             best = max(trials, key=_score)
             if best is trials[0]:
@@ -127,6 +173,7 @@ class Search:
                 return best
             return max(self._at_length(best, self.start.epochs), key=_score)
         while best.values[EPOCHS] < LONGEST * self.start.first_epochs:
+            self.most_epochs = self._most_of_lengths(best.values[EPOCHS]) + self._most_at_end()
             longer = max(self._at_length(best, 2 * best.values[EPOCHS]), key=_score)
             if _score(longer) < _score(best) + LEAST_GAIN:
                 return max(best, longer, key=_score)
@@ -160,6 +207,7 @@ class Search:
     def _choose_alpha(self, best: Trial) -> None:
         """Move α towards the band in steps whose size follows from what the steps before did to l_q."""
         trials = [best]
+        self.most_epochs = ALPHA_TRIALS * best.values[EPOCHS]
         while len(trials) <= ALPHA_TRIALS and not _in_band(trials[-1]):
             last = trials[-1]
             if last.l_q is None:

@@ -4,6 +4,8 @@ import os
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from scdh.config import RunConfig, load_config
 from scdh.data.arrays.given import IN_MEMORY, given_source
 from scdh.data.source import Source
@@ -68,7 +70,7 @@ def train(
         resume: continue the run in ``out``; the other arguments are those it was started with, or more ``epochs``.
         feature_cache: folder that keeps a frozen network's features for other runs.
         device: "cpu", "cuda", "cuda:1" … or "mps"; None: a GPU if there is one.
-        quiet: no progress bars and no line per epoch.
+        quiet: no progress bars and no lines of epochs.
         settings: any other setting, with ``__`` for the dot: ``net__hidden=[256]``, ``train__batch_size=32``,
             ``method__alpha=0.3``. The options of ``scdh train`` have their short names: ``seed``, ``epochs``, ``root``,
             ``label_column`` and so on.
@@ -87,7 +89,11 @@ def train(
     >>> len(model.encode(X[:5]))
     5
     """
-    given = {"method.bits": bits, "method.name": method, **_dotted(settings)}
+    if not isinstance(bits, int | np.integer):
+        raise ConfigError(
+            f"bits must be a whole number, got {type(bits).__name__}; labels have a name: scdh.train(data, labels=…)."
+        )
+    given = {"method.bits": int(bits), "method.name": method, **_dotted(settings)}
     source = None
     if isinstance(data, str | os.PathLike):
         given["data.source"] = os.fspath(data)

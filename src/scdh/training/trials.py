@@ -6,7 +6,7 @@ import copy
 import math
 import time
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from scdh.errors import TrainingError
 from scdh.methods.base import Method
 from scdh.methods.registry import make_method, method_class
 from scdh.model.hasher import Hasher
+from scdh.nets.network import Network
 from scdh.progress import count_progress
 from scdh.runs.choices import Choice, Choices, Trial
 from scdh.training.collapse import CollapseWarning
@@ -55,7 +56,8 @@ def settings_to_try(
         return [], "trials of a whole network would take too long"
     count = len(protocol.validation)
     if count < LEAST_VALIDATION_ROWS:
-        return [], f"{count or 'no'} validation rows are too few to choose by ({LEAST_VALIDATION_ROWS} at least)"
+        found = f"{count} validation rows are too few" if count else "there are no validation rows"
+        return [], f"{found} to choose by ({LEAST_VALIDATION_ROWS} are needed)"
     keys = [RATE, EPOCHS, *([ALPHA] if "alpha" in method.Settings.model_fields else [])]
     keys += [TRUNK_RATE] if RATE not in given and source.kind == "features" else []
     return [key for key in keys if key not in given], ""
@@ -86,19 +88,26 @@ def choose_by_trials(
     if not choices.to_try:
         return
     runner = TrialRunner(choices, source, protocol, feature_cache, quiet)
-    with count_progress(0, "trying settings", "trials", visible=not quiet) as advance:
+    with count_progress(0, "trying settings", "epochs", visible=not quiet, is_bound=True) as advance:
+        done = 0
 
-        def run_trial(values: dict[str, Any]) -> Trial:
+        def run_trial(values: dict[str, Any], least_halfway: float | None) -> Trial:
             trial = choices.find_trial(values)
             if trial is None:
-                trial = runner.run(values)
+
+                def each_epoch(left: int) -> None:
+                    nonlocal done
+                    done += 1
+                    advance(1, total=done + left + search.most_epochs)
+
+                trial = runner.run(values, least_halfway, each_epoch)
                 choices.trials.append(trial)
                 if file is not None:
                     choices.save(file)
-            advance(1)
             return trial
 
-        made = Search(choices.to_try, runner.start, run_trial, rates).run()
+        search = Search(choices.to_try, runner.start, run_trial, rates)
+        made = search.run()
     choices.made = [choice for choice in choices.made if choice.setting not in choices.to_try]
     for choice in map(runner.for_whole_epochs, made):
         settings = runner.rates(choice.value) if choice.setting == RATE else {choice.setting: choice.value}
@@ -106,6 +115,14 @@ def choose_by_trials(
     choices.to_try = []
     if file is not None:
         choices.save(file)
+
+
+class _ClearlyWorse(Exception):
+    """Ends a trial; ``net`` is the network so far."""
+
+    def __init__(self, net: Network) -> None:
+        super().__init__()
+        self.net = net
 
 
 class TrialRunner:
@@ -147,24 +164,63 @@ class TrialRunner:
         alpha = self.data.hasher.method.settings.alpha if has_alpha else None
         return Start(settings.lr_head, epochs, first_epochs, alpha)
 
-    def run(self, values: dict[str, Any]) -> Trial:
-        """Train with these values to the end, then score the validation rows."""
-        config = self.config.with_values({**values, **self.rates(values[RATE]), "train.epoch_steps": self.epoch_steps})
+    def run(
+        self,
+        values: dict[str, Any],
+        least_halfway: float | None = None,
+        each_epoch: Callable[[int], None] = lambda _: None,
+    ) -> Trial:
+        """Train with these values, then score the validation rows.
+
+        Args:
+            values: the settings that are tried.
+            least_halfway: if validation MAP is lower after half of the epochs, the trial ends there; None: it is not
+                looked at.
+            each_epoch: called after every epoch with the number of those that are left.
+        """
+        epochs = values[EPOCHS]
+        half = max(1, epochs // 2)
+        settings = {"train.epoch_steps": self.epoch_steps, "train.validate_every": half}
+        config = self.config.with_values({**values, **self.rates(values[RATE]), **settings})
         data = self.data.with_config(config)
+        halfway: list[float] = []
+
+        def validate(net: Network) -> float:
+            """The loop asks for it after half of the epochs, and at the end, where it is not needed."""
+            if halfway:
+                return math.nan
+            halfway.append(data.validate(net))
+            if least_halfway is not None and halfway[0] < least_halfway:
+                raise _ClearlyWorse(net)
+            return halfway[0]
+
         started = time.perf_counter()
         with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
             # Not the run's codes: values with which they collapse score low, and are not taken.
             warnings.simplefilter("ignore", CollapseWarning)
             torch.manual_seed(config.seed)
             net, method = copy.deepcopy(self.first_network), self._method(config)
+            trained = None
             try:
-                trained = train_network(data, net, method, quiet=True)
+                trained = train_network(
+                    data,
+                    net,
+                    method,
+                    validate=None if least_halfway is None or epochs == 1 else validate,
+                    each_epoch=lambda figures: each_epoch(epochs - int(figures["epoch"])),
+                    quiet=True,
+                )
+                scored = trained.net
+            except _ClearlyWorse as stop:
+                scored = stop.net
             except TrainingError:  # a non-finite loss
                 return Trial(values, None, None, round(time.perf_counter() - started, 2))
-        scores, l_q = data.validation_scores(trained.net)
+        scores, l_q = data.validation_scores(scored)
         ap = scores.per_query["ap"]
         error = float(np.nanstd(ap) / math.sqrt(max(1, len(ap))))
-        return Trial(values, scores.map, l_q, round(time.perf_counter() - started, 2), error)
+        seconds = round(time.perf_counter() - started, 2)
+        is_stopped = trained is None
+        return Trial(values, scores.map, l_q, seconds, error, halfway[0] if halfway else None, is_stopped)
 
     def _method(self, config: RunConfig) -> Method:
         """The method that the first network was built by, with its buffers, and the settings of ``config``."""

@@ -191,3 +191,26 @@ def test_a_map_that_was_left_while_it_was_made_is_whole_and_acts_once(tab, site)
     tab.wait_for_results("11 results")
     assert tab.query() == f"?item={opened.ids[point]}"
     assert tab.page.evaluate("history.length") == entries + 1
+
+
+def test_the_map_shows_the_query_and_the_filter(tab, site, photo):
+    tab.go("/?item=3&label=pear")
+    tab.wait_for_results()
+    tab.page.click("#to-map")
+    opened = MapOfTab(tab, site.http.get("/v1/map").json())
+    mark = tab.page.locator("#query-mark")
+    mark.wait_for()
+    box, place = mark.bounding_box(), opened.on_screen(int(np.flatnonzero(opened.ids == 3)[0]))
+    assert np.allclose((box["x"] + box["width"] / 2, box["y"] + box["height"] / 2), place, atol=2)
+    pressed = tab.page.locator("#legend-list button[aria-pressed=true]")
+    assert [text.split()[0] for text in pressed.all_inner_texts()] == ["pear"]
+    tab.go("/")
+    tab.wait_for_results()
+    tab.page.set_input_files("#file", photo)
+    tab.wait_for_results()
+    nearest = tab.ids()[0]
+    tab.page.click("#to-map")
+    tab.page.locator("#query-mark[aria-label='The item nearest to the search']").wait_for()
+    box, place = mark.bounding_box(), opened.on_screen(int(np.flatnonzero(opened.ids == nearest)[0]))
+    assert np.allclose((box["x"] + box["width"] / 2, box["y"] + box["height"] / 2), place, atol=2)
+    assert pressed.count() == 0

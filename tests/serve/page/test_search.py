@@ -179,3 +179,50 @@ def test_modified_clicks_are_left_to_the_browser(tab):
     opened.value.wait_for_load_state()
     assert re.search(r"\?item=\d+$", opened.value.url)
     assert tab.query() == ""
+
+
+def test_an_item_is_found_by_its_name(tab):
+    tab.wait_for_results("From the collection")
+    tab.page.fill("#find-text", "PEAR/3")
+    tab.page.click("#find-form button")
+    tab.wait_for_results("Items with “PEAR/3” in their name")
+    assert tab.names() == ["3.png"]
+    assert tab.query() == "?name=PEAR%2F3"
+    tab.page.click("#grid .card")
+    tab.wait_for_results("11 results")
+    assert tab.query() == f"?item={tab.page.url.rsplit('=', 1)[1]}"
+    tab.page.go_back()
+    tab.wait_for_results("Items with")
+    tab.page.fill("#find-text", "nowhere")
+    tab.page.keyboard.press("Enter")
+    tab.page.locator("#message", has_text="No item has “nowhere” in its name").wait_for()
+    tab.page.get_by_role("button", name="Back to the collection").click()
+    tab.wait_for_results("From the collection")
+    assert tab.page.input_value("#find-text") == ""
+
+
+def test_a_picture_is_shown_large_and_searched_with(tab):
+    tab.wait_for_results()
+    item = tab.page.locator("#grid > li").nth(2)
+    item_id = item.locator(".card").get_attribute("data-item")
+    item.hover()
+    item.locator(".enlarge").click()
+    large = tab.page.locator("#large-picture")
+    large.evaluate("(image) => image.decode()")
+    assert large.get_attribute("src") == f"v1/items/{item_id}/thumbnail?large=true"
+    tab.page.keyboard.press("Escape")
+    tab.page.locator("#large-dialog").wait_for(state="hidden")
+    item.locator(".enlarge").click()
+    tab.page.click("#large-search")
+    tab.wait_for_results("11 results")
+    assert tab.query() == f"?item={item_id}"
+    assert tab.page.locator("#large-dialog").is_hidden()
+    tab.page.click("#query .enlarge")
+    large.evaluate("(image) => image.decode()")
+    assert tab.page.locator("#large-search").is_hidden()
+    tab.page.click("#large-close")
+
+
+def test_the_page_says_what_codes_mean(tab):
+    tab.wait_for_results()
+    assert "not “looks most alike”" in tab.page.locator("#meaning").inner_text()

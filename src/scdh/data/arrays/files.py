@@ -36,6 +36,10 @@ def open_embeddings(path: Path, labels: Path | None = None, split_column: str | 
     return source
 
 
+# What most such files hold: text of pandas, which numpy would save by pickle.
+_OF_OBJECTS = "; text and numbers are saved as plain arrays, such as frame[column].to_numpy(str) of a pandas frame"
+
+
 def _read(path: Path) -> np.ndarray:
     check_readable(path)
     try:
@@ -44,7 +48,7 @@ def _read(path: Path) -> np.ndarray:
     except MemoryError:
         raise
     except Exception as error:  # damaged headers make numpy raise nearly anything, errors of Python's parser included
-        raise DataError(f"{path} is not a plain .npy array: {_first_line(error)}.") from error
+        raise DataError(f"{path} is not a plain .npy array: {_first_line(error)}{_OF_OBJECTS}.") from error
 
 
 def _read_npz(path: Path, split_column: str | None) -> Archive:
@@ -58,7 +62,7 @@ def _read_npz(path: Path, split_column: str | None) -> Archive:
     except (DataError, MemoryError):
         raise
     except Exception as error:  # as above, and errors of the archive and its compression
-        raise DataError(f"{path} is not a plain .npz archive: {_first_line(error)}.") from error
+        raise DataError(f"{path} is not a plain .npz archive: {_first_line(error)}{_OF_OBJECTS}.") from error
 
 
 def _first_line(error: Exception) -> str:

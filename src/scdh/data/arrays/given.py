@@ -7,7 +7,7 @@ import numpy as np
 
 from scdh.data.arrays.loose import ItemsSource
 from scdh.data.arrays.memory import ArraySource
-from scdh.data.labels import Encoded, encode_array, encode_lists, plain_labels
+from scdh.data.labels import Encoded, encode_array, encode_lists, holds_lists, plain_labels
 from scdh.data.source import Source
 from scdh.errors import DataError
 
@@ -49,6 +49,4 @@ def given_source(data: Any, labels: Any = None) -> Source:
 
 def _encoded(labels: Any) -> Encoded:
     values = list(labels)
-    if any(isinstance(value, list | tuple | set | frozenset) for value in values):
-        return encode_lists(values)
-    return encode_array(plain_labels(labels))
+    return encode_lists(values) if holds_lists(values) else encode_array(plain_labels(labels))

@@ -86,6 +86,12 @@ def item_sources(items: Any, chunk_size: int, *, is_vectors: bool) -> Iterator[t
     """
     if isinstance(items, (str, os.PathLike, Image.Image, *ENCODED)):
         items = [items]
+    if hasattr(items, "tocsr"):
+        raise DataError(
+            "Items must be dense vectors, not a sparse matrix; reduce it as the training data were reduced."
+        )
+    if hasattr(items, "__array__") and not isinstance(items, Image.Image):  # a frame of pandas, a tensor
+        items = np.asarray(items)
     if isinstance(items, np.ndarray):
         if not is_vectors and may_be_channels_first(items.shape):
             raise DataError(

@@ -23,7 +23,7 @@ from scdh.data.tables.column_names import (
 )
 from scdh.data.tables.label_cells import AUTO, parse_label_cells
 from scdh.data.tables.split_columns import choose_split_column
-from scdh.data.tables.vectors import advice_on_numbered, holds_flags, holds_vectors, is_list
+from scdh.data.tables.vectors import advice_on_numbers, holds_flags, holds_vectors, is_list
 from scdh.errors import DataError, option_name
 from scdh.label_arrays import no_labels
 
@@ -58,7 +58,7 @@ def choose_item_column(
         raise DataError(
             f"{name} has the columns {listed_columns(table)}, none of which is obviously the image or the "
             f"embedding; name it with {option_name('image_column')} or {option_name('vector_column')}"
-            f"{advice_on_numbered(table.column_names)}."
+            f"{advice_on_numbers(table)}."
         )
     if image is None or (vectors is not None and _are_missing_files(table[image], folder)):
         assert vectors is not None  # one of the two is there

@@ -93,15 +93,31 @@ def gather_columns(table: pa.Table, pattern: str, name: str) -> pa.Table:
     return table.drop_columns(columns).append_column(pattern, vectors)
 
 
-def advice_on_numbered(columns: list[str]) -> str:
-    """The end of a sentence where a table has columns such as f0, f1, f2: embeddings of one number a column."""
-    stems = Counter(column.rstrip("0123456789") for column in columns if column[-1:].isdigit())
+def advice_on_numbers(table: pa.Table) -> str:
+    """The end of a sentence where every number of an embedding has a column of its own, such as f0, f1, f2."""
+    stems = Counter(column.rstrip("0123456789") for column in table.column_names if column[-1:].isdigit())
     stem, count = max(stems.items(), key=lambda item: item[1], default=("", 0))
     if count < LEAST_NUMBERED:
-        return ""
+        numbers = sum(map(_begins_with_numbers, table.columns))
+        if numbers < 2:
+            return ""
+        return (
+            f"; if its {numbers} columns of numbers together are the embedding, numpy.savez(file, X=frame[columns], "
+            "y=frame[label].to_numpy(str)) writes a file for --data, and scdh.train(frame[columns], "
+            "labels=frame[label]) takes them"
+        )
     return (
         f'; where every number of an embedding has a column of its own, --vector-column "{stem or "[0-9]"}*" joins them'
     )
+
+
+def _begins_with_numbers(column: pa.ChunkedArray) -> bool:
+    """Whether the first cells are fractions, also as text, as CSV files have them; classes are rather whole numbers."""
+    try:
+        first = column.slice(0, 50).drop_null().cast(pa.float64())
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return False
+    return any(value % 1 for value in first.to_pylist())
 
 
 def vectors_of_text(cells: pa.ChunkedArray, what: str) -> pa.ChunkedArray:

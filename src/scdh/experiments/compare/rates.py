@@ -169,7 +169,7 @@ def _as_searched_today(choices: Choices, to_try: list[str], rates: Sequence[floa
     """
     asked: list[RateTrial] = []
 
-    def look_up(values: dict[str, Any]) -> RateTrial:
+    def look_up(values: dict[str, Any], _: float | None) -> RateTrial:
         trial = choices.find_trial(values)
         if trial is None:
             raise LookupError

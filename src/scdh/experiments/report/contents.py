@@ -2,6 +2,7 @@
 
 import csv
 import math
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -15,7 +16,7 @@ from scdh.errors import DataError
 from scdh.experiments.pages.labels import label_text
 from scdh.experiments.report.confusions import FIRST
 from scdh.index import HammingIndex
-from scdh.index.ties import items_at, tie_note
+from scdh.index.ties import items_at, order_ties, tie_note
 from scdh.model.hasher import Hasher
 from scdh.runs.choices import Choices
 from scdh.runs.encoding import encode_rows
@@ -41,6 +42,7 @@ class Ranked:
         positions: int64 [q, k], the first hits as positions in the database, nearest first, ties by position.
         distances: [q, k].
         index: of the database by position.
+        hash_outputs: row numbers of queries → their real outputs; None: there is no model to compute them by.
     """
 
     scores: RunScores
@@ -50,6 +52,7 @@ class Ranked:
     positions: np.ndarray
     distances: np.ndarray
     index: HammingIndex
+    hash_outputs: Callable[[np.ndarray], np.ndarray] | None = None
 
     @property
     def leaves_one_out(self) -> bool:
@@ -60,6 +63,24 @@ class Ranked:
         """Whether Hamming distances rank; otherwise a distance of the method's own."""
         return self.index.ranking == HAMMING
 
+    @property
+    def tie_order(self) -> str:
+        """What orders the hits of :meth:`hits_of` at the same distance."""
+        return "the query's real outputs" if self.hash_outputs is not None and self.is_by_bits else "position"
+
+    def hits_of(self, query: int) -> tuple[np.ndarray, np.ndarray]:
+        """Positions and distances of a query's first hits, ties by the query's real outputs where these are known."""
+        positions, distances = self.positions[query], self.distances[query]
+        if self.hash_outputs is None or not self.is_by_bits:
+            return positions, distances
+        own, code = np.array([query]), self.queries[query : query + 1]
+        assert self.queries.ids is not None  # codes of a run carry row numbers
+        weights = np.abs(self.hash_outputs(self.queries.ids[own])[0])
+        k = len(positions)
+        positions, distances = order_ties(self.index, code, weights, positions, distances, completes=True)
+        others = positions != query if self.leaves_one_out else np.ones(len(positions), bool)
+        return positions[others][:k], distances[others][:k]
+
     def tie_note(self, query: int) -> str:
         """What the list of a query's hits does not show; empty if it shows all, or distances are real numbers."""
         if not self.is_by_bits or not self.distances.shape[1]:
@@ -67,7 +88,7 @@ class Ranked:
         last = int(self.distances[query, -1])
         at_last = int(items_at(self.index, self.queries[query : query + 1], [last])[0])
         own = int(self.leaves_one_out and last == 0)
-        return tie_note(last, int((self.distances[query] == last).sum()), at_last - own)
+        return tie_note(last, int((self.distances[query] == last).sum()), at_last - own, self.tie_order)
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,15 +180,23 @@ def _rank(
     k = min(FIRST + is_validation, len(database))
     assert queries.ids is not None  # codes of a run carry row numbers
     index, tables = HammingIndex(database, ids=np.arange(len(database))), None
-    if hasher is not None and hasher.method.ranking != HAMMING:
+
+    def outputs_of(rows: np.ndarray) -> np.ndarray:
+        assert hasher is not None
         features = SourceFeatures(source, run.feature_folder())
-        outputs = features.hash_outputs(hasher, source, queries.ids, workers=hasher.config.train.workers)
-        tables = hasher.distance_tables(np.concatenate([u for _, u in outputs]))
+        batches = features.hash_outputs(
+            hasher, source, rows, workers=0 if len(rows) == 1 else hasher.config.train.workers
+        )
+        return np.concatenate([u for _, u in batches])
+
+    if hasher is not None and hasher.method.ranking != HAMMING:
+        tables = hasher.distance_tables(outputs_of(queries.ids))
     hits = index.search(queries, k, byte_tables=tables)
     positions, distances = hits.ids, hits.distances
     if is_validation:
         positions, distances = _without_own(positions, distances)
-    return Ranked(scores, student, queries, labels[queries.ids], positions, distances, index)
+    hash_outputs = None if hasher is None else outputs_of
+    return Ranked(scores, student, queries, labels[queries.ids], positions, distances, index, hash_outputs)
 
 
 def _without_own(positions: np.ndarray, distances: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -17,6 +17,7 @@ from scdh.experiments.report.contents import Ranked, RunContents, read_choices, 
 from scdh.experiments.report.figures import draw_bits, draw_buckets, draw_confusions, draw_curves, draw_training
 from scdh.experiments.report.queries import RULES, choose_queries
 from scdh.extras import versions
+from scdh.methods.registry import method_class
 from scdh.metrics.statistics import bucket_sizes, code_statistics
 from scdh.runs.data_options import data_options
 from scdh.runs.folder import RunFolder
@@ -84,6 +85,7 @@ def to_html(contents: RunContents) -> str:
         "items": "photos" if contents.source.kind == "images" else "items",
         "counts": _counts(contents),
         "split_words": _split_words(contents.protocol),
+        "learned_labels": method_class(contents.config.method.name).needs_labels,
         "has_labels": bool(contents.source.labelled.any()),
         "training": draw_training(read_epochs(contents.run), _validation_database(contents)),
         "statistics": code_statistics(database, contents.database_labels if has_labels else None),
@@ -182,10 +184,10 @@ def _shown_queries(contents: RunContents, ranked: Ranked) -> list[ShownQuery]:
     shown = []
     for chosen in choose_queries(per_query["ap"], per_query["relevant"], ranked.labels):
         n = chosen.position
-        positions = ranked.positions[n]
+        positions, distances = ranked.hits_of(n)
         right = shares_a_label(ranked.labels[n : n + 1], contents.database_labels, positions[None])[0]
         hits = []
-        for position, distance, is_right in zip(positions, ranked.distances[n], right, strict=True):
+        for position, distance, is_right in zip(positions, distances, right, strict=True):
             item = int(contents.database_rows[position])
             bits = f"{distance} bit{'' if distance == 1 else 's'} away"
             away = bits if ranked.is_by_bits else f"distance {distance:.3g}"

@@ -15,6 +15,7 @@ from scdh.index.kernels.sources import source_digest
 from scdh.storage.private_folder import NotPrivateError, make_private
 
 _has_warned = False
+_PREFIX = "kernels-"
 
 
 def _defer_scipy() -> None:
@@ -103,7 +104,20 @@ def _warn_once(problem: str) -> None:
     )
 
 
-def _cache_folder(function: Callable[..., Any]) -> Path:
+def loop_folders() -> tuple[Path, list[Path]] | None:
+    """The folder of all compiled loops, and those in it, also of other versions; None without a home."""
+    try:
+        base = _base_folder()
+        return base, sorted(base.glob(f"{_PREFIX}*"))
+    except (RuntimeError, OSError):
+        return None
+
+
+def _base_folder() -> Path:
     base = config.CACHE_DIR or os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(os.path.abspath(base)) / "scdh"
+
+
+def _cache_folder(function: Callable[..., Any]) -> Path:
     digest = source_digest(function.__module__, Path(function.__code__.co_filename))
-    return Path(os.path.abspath(base)) / "scdh" / f"kernels-{digest[:16]}"
+    return _base_folder() / f"{_PREFIX}{digest[:16]}"

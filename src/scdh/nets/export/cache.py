@@ -7,20 +7,18 @@ than ``MOST_BYTES``, the least recently used are removed.
 
 import hashlib
 import json
-import os
-import warnings
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from scdh.errors import CodesError
 from scdh.nets.export.graph import Graph
-from scdh.storage.private_folder import NotPrivateError, make_private, open_own
+from scdh.storage.cache_folder import mark_used, remove, remove_least_used, user_cache
+from scdh.storage.private_folder import open_own
 from scdh.storage.tensor_files import open_tensors, write_tensors
 
 FORMAT = "scdh-export"
-FOLDER_VARIABLE = "SCDH_EXPORT_DIR"
+NAME, FOLDER_VARIABLE = "exports", "SCDH_EXPORT_DIR"
 MOST_BYTES = 2 << 30
 _KEY = "key"
 _SUFFIX = ".scdh-export"
@@ -53,8 +51,7 @@ class CachedGraph:
                 graph = Graph(stored.read("structure"), stored.read("weights"))
         except (CodesError, OSError):
             return None
-        with suppress(OSError):
-            os.utime(path)  # the time of the last use
+        mark_used(path)
         return graph
 
     def write(self, graph: Graph) -> None:
@@ -65,7 +62,7 @@ class CachedGraph:
         try:
             path.unlink(missing_ok=True)  # a link is replaced, its target is not written to
             write_tensors(path, {"structure": graph.structure, "weights": graph.weights}, FORMAT, {_KEY: self._key})
-            _remove_oldest(path)
+            remove_least_used(path.parent.glob(f"*{_SUFFIX}"), path, MOST_BYTES)
         except OSError:
             return
 
@@ -73,44 +70,12 @@ class CachedGraph:
         """Remove a graph that cannot be used."""
         path = self._path()
         if path is not None:
-            with suppress(OSError):
-                path.unlink()
+            remove(path)
 
     def _path(self) -> Path | None:
         folder = _private_folder()
         return None if folder is None else folder / f"{self._key}{_SUFFIX}"
 
 
-_has_warned = False
-
-
 def _private_folder() -> Path | None:
-    global _has_warned
-    try:
-        base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-        folder = Path(os.path.abspath(os.environ.get(FOLDER_VARIABLE) or Path(base, "scdh", "exports")))
-        make_private(folder)
-        return folder
-    except NotPrivateError as error:
-        if not _has_warned:
-            _has_warned = True
-            warnings.warn(
-                f"Exported networks are not cached: {error}, so another user could change your codes; set "
-                f"{FOLDER_VARIABLE} to a folder of your own.",
-                stacklevel=2,
-            )
-    except (OSError, RuntimeError):  # read-only, or no home
-        pass
-    return None
-
-
-def _remove_oldest(newest: Path) -> None:
-    files = sorted(newest.parent.glob(f"*{_SUFFIX}"), key=lambda file: file.stat().st_mtime, reverse=True)
-    total = newest.stat().st_size
-    for file in files:
-        if file == newest:
-            continue
-        total += file.stat().st_size
-        if total > MOST_BYTES:
-            with suppress(OSError):
-                file.unlink()
+    return user_cache(NAME, FOLDER_VARIABLE, holds="Exported networks")

@@ -160,6 +160,7 @@ class ModelInfo(BaseModel):
     fingerprint: str
     input: Literal["images", "embeddings"]
     width: int | None = Field(description="Width of the embeddings.")
+    learned_labels: bool = Field(description="Whether near means the same label; otherwise codes were learned without.")
     precision: Literal["float32", "int8"]
 
 

@@ -5,7 +5,7 @@ import hmac
 from collections.abc import Callable, Coroutine
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path, Request, Security
+from fastapi import APIRouter, Path, Query, Request, Security
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from fastapi.security import HTTPBearer
@@ -31,6 +31,7 @@ from scdh.serve.http.bodies import (
     read_json,
 )
 from scdh.serve.http.search_routes import KNOWN_ONLY, K, LabelFilter, Radius, RankBy
+from scdh.serve.pictures import LARGE_SIDE, SIDE
 from scdh.serve.request_errors import RequestError, invalid
 from scdh.serve.service import Service
 
@@ -66,10 +67,14 @@ async def similar(
     response_class=Response,
     responses={200: {"content": {"image/jpeg": {}}}, **errors(404, 422)},
 )
-async def thumbnail(request: Request, item_id: ItemId) -> Response:
+async def thumbnail(
+    request: Request,
+    item_id: ItemId,
+    large: Annotated[bool, Query(description=f"At most {LARGE_SIDE} pixels instead of {SIDE}.")] = False,
+) -> Response:
     """A small picture of an item, where the service knows pictures."""
     service: Service = request.app.state.service
-    content, tag = await service.thumbnail(item_id)
+    content, tag = await service.thumbnail(item_id, LARGE_SIDE if large else SIDE)
     headers = {"etag": f'"{tag}"', "cache-control": "private, max-age=60"}
     if request.headers.get("if-none-match") == headers["etag"]:
         return Response(status_code=304, headers=headers)

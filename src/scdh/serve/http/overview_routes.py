@@ -70,11 +70,12 @@ async def sample(
     request: Request,
     k: Annotated[int, Query(ge=1, le=200, description="Most items.")] = 24,
     label: LabelFilter = [],  # noqa: B006 - FastAPI copies it
+    name: Annotated[str, Query(max_length=200, description="Only items with this text in their name.")] = "",
 ) -> Json:
-    """Items from anywhere in the collection, to begin a search with."""
+    """Items from anywhere in the collection, to begin a search with; or the first ones with a name like this."""
     service: Service = request.app.state.service
     with service.hiding_index_errors():
-        return Json({"items": await asyncio.to_thread(some_items, service.collection.now, k, label)})
+        return Json({"items": await asyncio.to_thread(some_items, service.collection.now, k, label, name)})
 
 
 @router.get("/codes", response_model=CodesAnswer, responses=errors(422))

@@ -74,8 +74,13 @@ export const api = {
   isReady: () => request("ready").then(() => true, () => false),
   item: (id, signal) => request(`v1/items/${encodeURIComponent(id)}`, { signal }),
   thumbnail: (id) => `v1/items/${encodeURIComponent(id)}/thumbnail`,
+  picture: (id) => `v1/items/${encodeURIComponent(id)}/thumbnail?large=true`,
   map: () => request("v1/map"),
-  sample: (k, labels, signal) => request(`v1/sample?${settings({ k, radius: null, labels })}`, { signal }),
+  sample: (k, { labels, name }, signal) => {
+    const query = settings({ k, radius: null, labels });
+    if (name) query.set("name", name);
+    return request(`v1/sample?${query}`, { signal });
+  },
   similar: (id, question, signal) =>
     request(`v1/items/${encodeURIComponent(id)}/similar?${settings(question)}`, { signal }).then(first),
   searchCode: (code, question, signal) => post("v1/search/code", { codes: [code], ...body(question) }, signal).then(first),

@@ -2,6 +2,7 @@
 import { api, ServiceError } from "./api.js";
 import { Controls } from "./controls.js";
 import { announce, byId, count, shortName } from "./elements.js";
+import { listenForLarge } from "./large.js";
 import { CollectionMap } from "./map.js";
 import { nothing, trouble } from "./messages.js";
 import { askForEmbeddings, listenForPictures } from "./picker.js";
@@ -62,6 +63,7 @@ function readState() {
 async function show(focus = false) {
   state = readState();
   controls.show(state);
+  byId("find-text").value = state.name;
   showView();
   if (state.view === "map") {
     running?.abort();
@@ -134,12 +136,14 @@ function retryWhenReady(again) {
 function browse(focus = false) {
   byId("query").hidden = true;
   return attempt(async (signal) => {
-    title("From the collection");
+    const heading = state.name ? `Items with “${state.name}” in their name` : "From the collection";
+    title(heading);
     results.showWaiting();
     if (!isNew) await loadInfo(signal); // items may have come and gone since
-    const { items } = await api.sample(SAMPLE, state.labels, signal);
-    results.showItems(items, state);
-    title("From the collection", items.length ? "Choose one to see what is most like it." : "");
+    const { items } = await api.sample(SAMPLE, state, signal);
+    results.showItems(items, { ...state, name: "" });
+    const some = state.name && items.length === SAMPLE ? `The first ${SAMPLE}. ` : "";
+    title(heading, items.length ? `${some}Choose one to see what is most like it.` : "");
     if (!items.length) showMessage(nothing(state, helps(browse)));
     if (focus) focusResults();
     await showStrips(items, null, signal);
@@ -155,7 +159,8 @@ function search(focus) {
       const [item, found] = await Promise.all([api.item(state.item, signal), api.similar(state.item, state, signal)]);
       const name = shortName(item.name) || `Item ${item.id}`;
       const picture = item.picture ? api.thumbnail(item.id) : null;
-      showQuery({ kind: "Similar to", name, title: item.name, labels: item.labels, picture, code: found.code }, results.bits);
+      const large = picture && api.picture(item.id);
+      showQuery({ kind: "Similar to", name, title: item.name, labels: item.labels, picture, large, code: found.code }, results.bits);
       await showFound(found, focus, signal, again);
     } else {
       const upload = state.rank === "outputs" || !results.isByBits ? uploadOf(history.state) : null;
@@ -261,6 +266,7 @@ async function loadInfo(signal) {
   state = readState();
   controls.show(state);
   byId("facts").textContent = `${count(info.index.items, "item")} · ${info.index.bits} bits · ${info.model.method}`;
+  byId("meaning").hidden = !info.model.learned_labels;
   if (!takesPictures()) askForEmbeddings();
 }
 
@@ -273,6 +279,11 @@ function rejectPicture(message) {
 }
 
 function listen() {
+  listenForLarge();
+  byId("find-form").addEventListener("submit", (event) => {
+    event.preventDefault();
+    if (info) go({ ...START, labels: state.labels, name: byId("find-text").value.trim() });
+  });
   listenForPictures({ isEnabled: takesPictures, onPicture: searchPicture, onText: searchText, onRejected: rejectPicture });
   byId("code-form").addEventListener("submit", (event) => {
     event.preventDefault();

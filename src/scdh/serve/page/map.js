@@ -22,12 +22,13 @@ export class CollectionMap {
     this.view = { x: 0.5, y: 0.5, side: 1 }; // side: CSS pixels of the unit square
     this.highlighted = new Set();
     this.current = -1;
+    this.marked = -1; // the point of the query
     this.details = new Map();
   }
 
   async show(state) {
     this.state = state;
-    if (this.points) return this.resize();
+    if (this.points) return this.showState();
     // One request, however often the map is left and visited again meanwhile.
     this.loading ??= this.load().finally(() => { this.loading = null; });
     await this.loading;
@@ -56,6 +57,42 @@ export class CollectionMap {
     this.showLegend();
     this.fit();
     this.listen();
+    await this.showState();
+  }
+
+  // The filter and the query of the search, when the map is shown.
+  async showState() {
+    const { labels, item, code } = this.state;
+    this.highlighted = new Set(labels.map((label) => this.points.labelNames.indexOf(label)).filter((label) => label >= 0));
+    this.colour();
+    this.showLegend();
+    this.marked = -1;
+    this.resize();
+    const isItem = item !== null;
+    if (!isItem && code === null) return;
+    const state = this.state;
+    // A picture or a code has no place of its own: its nearest item is marked.
+    const nearest = isItem ? null : await api.searchCode(code, { k: 1, radius: null, labels }, undefined).catch(() => null);
+    if (state !== this.state) return; // something else was asked for meanwhile
+    this.marked = this.points.find(isItem ? item : (nearest?.hits[0]?.id ?? null));
+    byId("query-mark").setAttribute("aria-label", isItem ? "The item of the search" : "The item nearest to the search");
+    this.redraw();
+  }
+
+  placeMark() {
+    const mark = byId("query-mark");
+    mark.hidden = this.marked < 0;
+    if (mark.hidden) return;
+    const [left, top] = this.onCanvas(this.marked);
+    mark.style.left = `${left}px`;
+    mark.style.top = `${top}px`;
+  }
+
+  // From a point to CSS pixels of the canvas.
+  onCanvas(point) {
+    const { clientWidth, clientHeight } = this.canvas;
+    const [x, y] = this.points.place(point);
+    return [clientWidth / 2 + (x - this.view.x) * this.view.side, clientHeight / 2 - (y - this.view.y) * this.view.side];
   }
 
   retryWhenReady() {
@@ -132,6 +169,7 @@ export class CollectionMap {
     this.frame = requestAnimationFrame(() => {
       this.frame = 0;
       if (!this.canvas.width || !this.canvas.height) return;
+      this.placeMark();
       const many = this.points.length;
       const base = many > 30000 ? 2.4 : many > 3000 ? 4 : 8;
       const size = Math.min(16, base * Math.max(1, this.view.side / this.fitted) ** 0.4);
@@ -238,9 +276,7 @@ export class CollectionMap {
     const tip = byId("tip");
     tip.hidden = false;
     const { clientWidth, clientHeight } = this.canvas;
-    const [x, y] = this.points.place(point);
-    const left = clientWidth / 2 + (x - this.view.x) * this.view.side;
-    const top = clientHeight / 2 - (y - this.view.y) * this.view.side;
+    const [left, top] = this.onCanvas(point);
     const isRight = left + 14 + tip.offsetWidth < clientWidth - 8;
     tip.style.left = `${Math.max(8, isRight ? left + 14 : left - 14 - tip.offsetWidth)}px`;
     tip.style.top = `${Math.max(8, Math.min(clientHeight - tip.offsetHeight - 8, top - 20))}px`;

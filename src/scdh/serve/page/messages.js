@@ -35,6 +35,9 @@ export function trouble(error, helps) {
 // A search, or the start, that has nothing to show.
 export function nothing(state, { distance, filter, start, again }) {
   const ofLabels = state.labels.length ? " with these labels" : "";
+  if (state.name) {
+    return panel("No items", `No item${ofLabels} has “${state.name}” in its name.`, { actions: [filter, start] });
+  }
   if (state.radius !== null) {
     const text = `No${state.item === null ? "" : " other"} item${ofLabels} is within ${count(state.radius, "bit")}.`;
     return panel("Nothing is that near", text, { actions: [distance, filter] });

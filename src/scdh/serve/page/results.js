@@ -2,6 +2,7 @@
 import { api } from "./api.js";
 import { strip, tile } from "./bits.js";
 import { byId, isByBits, labelText, make, shortName } from "./elements.js";
+import { showLarge } from "./large.js";
 import { addressOf } from "./state.js";
 
 const WAITING_CARDS = 12;
@@ -69,7 +70,8 @@ export class Results {
       make("span", "label", { title: item.labels.join(", ") || item.name }, labels || name),
       labels ? make("span", "name", { title: item.name }, name) : null, space);
     const href = addressOf({ ...state, view: "search", item: item.id, code: null });
-    return make("li", "", {}, make("a", "card", { href, "data-item": item.id }, frame.element, text, distance));
+    const link = make("a", "card", { href, "data-item": item.id }, frame.element, text, distance);
+    return make("li", "", {}, link, this.hasPictures ? enlarger(name, () => ({ address: api.picture(item.id), name, id: item.id, href })) : null);
   }
 
   // Strips come with a second request, as an answer of a search has no codes of its hits.
@@ -89,6 +91,13 @@ export class Results {
   }
 }
 
+// A button over a picture; what() says what is shown large.
+function enlarger(name, what) {
+  const button = make("button", "enlarge", { type: "button", "aria-label": `Show ${name} large`, title: "Show it large" }, "⤢");
+  button.addEventListener("click", () => showLarge(what()));
+  return button;
+}
+
 // Distances as texts: bits are counted; others are real numbers, with three or four digits.
 // meaning: what a real number is; null: bits are counted.
 export function shownDistances(hits, meaning) {
@@ -100,8 +109,8 @@ export function shownDistances(hits, meaning) {
   return hits.map(({ distance }) => ({ number: distance.toFixed(digits), unit: "", title: meaning }));
 }
 
-// What is searched with: a picture of the visitor, an item, or a code.
-export function showQuery({ kind, name, title = name, labels = [], picture, code }, bits) {
+// What is searched with: a picture of the visitor, an item, or a code. large: the address of its large picture.
+export function showQuery({ kind, name, title = name, labels = [], picture, large = picture, code }, bits) {
   const frame = new Frame("query-frame", picture, false);
   if (code) frame.setCode(code, bits);
   const text = make("div", "query-text", {}, make("p", "query-kind", {}, kind), make("p", "query-name", { title }, name));
@@ -118,6 +127,6 @@ export function showQuery({ kind, name, title = name, labels = [], picture, code
     });
     text.append(strip(code, bits), make("div", "query-code", {}, make("code", "", { title: code }, code), copy));
   }
-  byId("query").replaceChildren(frame.element, text);
+  byId("query").replaceChildren(frame.element, text, ...(large ? [enlarger(name, () => ({ address: large, name }))] : []));
   byId("query").hidden = false;
 }

@@ -2,7 +2,7 @@
 
 export const DEFAULT_K = 24;
 export const START = Object.freeze({
-  view: "search", item: null, code: null, k: DEFAULT_K, radius: null, labels: [], rank: "bits",
+  view: "search", item: null, code: null, k: DEFAULT_K, radius: null, labels: [], rank: "bits", name: "",
 });
 
 function whole(text, least, otherwise) {
@@ -24,6 +24,7 @@ export function readAddress(search = location.search) {
     radius,
     // Items have no outputs, and a radius counts bits.
     rank: isCode && radius === null && query.get("rank") === "outputs" ? "outputs" : "bits",
+    name: isItem || isCode ? "" : (query.get("name") ?? "").slice(0, 200),
     labels: [...new Set(query.getAll("label").filter(Boolean))].sort(),
   };
 }
@@ -33,6 +34,7 @@ export function addressOf(state) {
   if (state.view === "map") query.set("view", "map");
   if (state.item !== null) query.set("item", state.item);
   else if (state.code !== null) query.set("code", state.code);
+  else if (state.name) query.set("name", state.name);
   if (state.k !== DEFAULT_K) query.set("k", state.k);
   if (state.radius !== null) query.set("radius", state.radius);
   if (state.rank === "outputs" && state.item === null && state.code !== null && state.radius === null) {

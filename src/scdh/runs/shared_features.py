@@ -1,0 +1,25 @@
+"""The features that all runs of this user share: a run with other bits or another method computes none again."""
+
+from pathlib import Path
+
+from scdh.storage.cache_folder import cache_place, mark_used, remove_least_used, user_cache
+
+NAME, FOLDER_VARIABLE = "features", "SCDH_FEATURE_DIR"
+MOST_BYTES = 10_000_000_000
+
+
+def shared_folder() -> Path | None:
+    """The folder; None if the environment switches it off, or other users could write to it."""
+    return user_cache(NAME, FOLDER_VARIABLE, holds="Features")
+
+
+def is_shared(folder: Path) -> bool:
+    return folder == cache_place(NAME, FOLDER_VARIABLE)
+
+
+def note_use(entry: Path, *, has_grown: bool) -> None:
+    """Keep the folder of features ``entry`` longer than others; if it has grown, remove the oldest beyond the limit."""
+    if is_shared(entry.parent) and entry.is_dir():
+        mark_used(entry)
+        if has_grown:
+            remove_least_used(entry.parent.iterdir(), entry, MOST_BYTES)
