@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import scdh.model.folder
+import scdh.runs.encoding
 import scdh.runs.features
-import scdh.runs.ranking
 from scdh import Codes, HammingIndex, Hasher
 from scdh.codes import RANKING
 from scdh.data.row_names import RowNames
@@ -79,7 +79,7 @@ def test_encoding_computes_no_loss(photos: Path, monkeypatch: pytest.MonkeyPatch
     def poison(*_: object) -> None:
         raise AssertionError("a loss was computed")
 
-    monkeypatch.setattr(scdh.runs.ranking, "quantization_loss", poison)
+    monkeypatch.setattr(scdh.runs.encoding, "quantization_loss", poison)
     must(f"encode {photos}/run {photos}/photos --workers 0 --out {photos}/again.codes")
     assert set(Codes.load(photos / "again.codes").metadata) == {"model"}
 

@@ -27,9 +27,9 @@ from scdh.methods.base import MethodData, Moment
 from scdh.methods.registry import built_in_names, make_method, method_class
 from scdh.nets.network import Network
 from scdh.nets.small import FeatureTrunk
-from scdh.runs.encoding import encode_rows, hash_outputs_of_rows
+from scdh.runs.encoding import KeptOutputs, encode_rows, hash_outputs_of_rows
 from scdh.runs.protocol import protocol_of, source_of
-from scdh.runs.ranking import KeptOutputs, score_ranking
+from scdh.runs.ranking import score_ranking
 
 METHODS = sorted(built_in_names())
 TRAINED = [name for name in METHODS if method_class(name).learns_by_gradient]

@@ -111,9 +111,8 @@ def encoded_queries(
 ) -> SearchQueries:
     """Image files or data, encoded by the model that made the index; with what ``rank``, as of the command, needs."""
     from scdh.cli.inputs import open_inputs
-    from scdh.runs.encoding import hash_outputs_of_rows, named_codes
+    from scdh.runs.encoding import KeptOutputs, hash_outputs_of_rows, named_codes
     from scdh.runs.folder import RunFolder
-    from scdh.runs.ranking import KeptOutputs
 
     source = open_inputs(inputs)
     hasher = RunFolder(model).load_model()

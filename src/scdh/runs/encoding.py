@@ -5,20 +5,63 @@ from collections.abc import Callable, Iterable, Iterator
 import numpy as np
 import torch
 
-from scdh.codes import Codes
+from scdh.codes import HAMMING, Codes
 from scdh.data.batches.batch import Batch
 from scdh.data.batches.loaders import OnBadImage, evaluation_batches
 from scdh.data.row_names import RowNames
 from scdh.data.source import Source
 from scdh.errors import DataError
+from scdh.losses import quantization_loss
 from scdh.methods.base import Method
 from scdh.model import Engine
 from scdh.model.hasher import Hasher
 from scdh.nets.network import Network
 from scdh.progress import track
-from scdh.runs.ranking import KeptOutputs
 
 HashOutputs = Callable[..., Iterable[tuple[np.ndarray, np.ndarray]]]
+
+
+class KeptOutputs:
+    """Passes (rows [B], u [B, r]) batches on and, where they are needed to rank, keeps u.
+
+    Args:
+        hasher: its method decides whether u is kept.
+        batches: real outputs of the queries.
+        always: keep them for any method.
+    """
+
+    def __init__(self, hasher: Hasher, batches: Iterable[tuple[np.ndarray, np.ndarray]], always: bool = False) -> None:
+        self.batches, self.keeps = batches, always or hasher.method.ranking != HAMMING
+        self._pieces: list[np.ndarray] = []
+
+    def __iter__(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        for rows, u in self.batches:
+            if self.keeps:
+                self._pieces.append(u)
+            yield rows, u
+
+    @property
+    def u(self) -> np.ndarray | None:
+        """[q, r] of all batches; None where the codes alone rank."""
+        return np.concatenate(self._pieces) if self._pieces else None
+
+
+class MeasuredOutputs:
+    """Passes (rows, u) batches on, and adds up l_q: how far real outputs are from the corners of the cube."""
+
+    def __init__(self, batches: Iterable[tuple[np.ndarray, np.ndarray]], p: float) -> None:
+        self.batches, self.p = batches, p
+        self.total, self.count = 0.0, 0
+
+    def __iter__(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        for rows, u in self.batches:
+            self.total += float(quantization_loss(torch.from_numpy(u), self.p)) * len(rows)
+            self.count += len(rows)
+            yield rows, u
+
+    @property
+    def l_q(self) -> float:
+        return self.total / self.count
 
 
 def encode_rows(

@@ -18,8 +18,9 @@ from scdh.label_arrays import is_labelled
 from scdh.model.hasher import Hasher
 from scdh.nets.quantisation import INT8
 from scdh.progress import track
+from scdh.runs.encoding import KeptOutputs
 from scdh.runs.folder import RunFolder
-from scdh.runs.ranking import KeptOutputs, score_ranking
+from scdh.runs.ranking import score_ranking
 
 IMAGES = 128  # that calibrate, unless another number is asked for
 MOST_COMPARED = 1000

@@ -18,10 +18,10 @@ from scdh.errors import CodesError, DataError
 from scdh.evaluation import evaluate_outputs
 from scdh.label_arrays import is_labelled
 from scdh.model.hasher import Hasher
-from scdh.runs.encoding import HashOutputs, named_codes
+from scdh.runs.encoding import HashOutputs, KeptOutputs, MeasuredOutputs, named_codes
 from scdh.runs.floats import FeaturesOfRows, advice_against_floats, score_floats, why_no_floats
 from scdh.runs.folder import NetworkName, RunFolder
-from scdh.runs.ranking import KeptOutputs, MeasuredOutputs, score_ranking
+from scdh.runs.ranking import score_ranking
 from scdh.runs.run_data import open_run_data
 from scdh.runs.run_scores import RunScores
 from scdh.runs.score_options import ScoreOptions

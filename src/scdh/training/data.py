@@ -24,8 +24,9 @@ from scdh.model.encode import read_network, run_network
 from scdh.model.hasher import Hasher
 from scdh.nets.network import Network, Outputs
 from scdh.nets.small import FeatureTrunk
+from scdh.runs.encoding import KeptOutputs, MeasuredOutputs
 from scdh.runs.features import cached_trunk_features
-from scdh.runs.ranking import KeptOutputs, MeasuredOutputs, score_ranking
+from scdh.runs.ranking import score_ranking
 
 
 class TrainingData:
