@@ -28,8 +28,8 @@ INTRODUCTION = """# Every method, side by side
 
 This page is for people who choose a method, and for researchers who want to see a comparison under equal conditions.
 It has what the SCDH paper does not cover: more methods, and shop photos. The paper's tables are in
-[results.md](results.md). [methods.md](methods.md) describes the methods, and [compare.md](compare.md) says what is equal
-for all of them.
+[results.md](results.md). [methods.md](methods.md) describes the methods, and [compare.md](compare.md) says what is
+equal for all of them.
 
 The tables were made by `scdh compare` and `python -m research.all_methods`. The experiments behind the conclusions
 are in [research/all_methods_notes.md](../research/all_methods_notes.md).
