@@ -3,29 +3,23 @@
 Each FOLDER holds a finished `scdh compare`, whose tables are taken as it made them; the page keeps its other parts as
 they stand, so that one comparison can be recomputed without the folders of the others. Runs that share a machine with
 other work say nothing about time, so `--times FOLDER` names a comparison of the same data and settings with one seed
-that ran alone: the seconds of its epochs are those of the page, also of parts that are not recomputed. `--steps FOLDER`
-makes a table of steps of such a comparison. CIFAR-10 is shown next to published scores (published.json), with the
-agreement of the two orders. The conclusions are written by hand, in all_methods_notes.md: the text of each part up to
-its experiments.
+that ran alone: the seconds of its epochs are those of the page, also of parts that are not recomputed. The conclusions
+are written by hand, in all_methods_notes.md: the text of each part up to its experiments.
 """
 
 import argparse
-import itertools
-import json
 import re
 import statistics
 import textwrap
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from scipy.stats import rankdata, spearmanr
+from scipy.stats import rankdata
 
 from scdh.experiments.compare.conditions import conditions
 from scdh.experiments.compare.results import CellResult, ComparisonResults
 from scdh.experiments.compare.tables import conditions_table, score_tables
 from scdh.experiments.pages.markdown import escape_markdown, markdown_table
-from scdh.methods.registry import built_in_names, method_class
 from scdh.storage.files import replacing
 
 HERE = Path(__file__).parent
@@ -33,7 +27,9 @@ PAGE = HERE.parent / "docs" / "all_methods.md"
 INTRODUCTION = """# Every method, side by side
 
 This page is for people who choose a method, and for researchers who want to see a comparison under equal conditions.
-[methods.md](methods.md) describes the methods. [compare.md](compare.md) says what is equal for all of them.
+It has what the SCDH paper does not cover: more methods, and shop photos. The paper's tables are in
+[results.md](results.md). [methods.md](methods.md) describes the methods, and [compare.md](compare.md) says what is
+equal for all of them.
 
 The tables were made by `scdh compare` and `python -m research.all_methods`. The experiments behind the conclusions
 are in [research/all_methods_notes.md](../research/all_methods_notes.md).
@@ -45,17 +41,14 @@ How to read the tables:
 - Scores of most of these queries were known from earlier comparisons with older code. Later changes to the code were
   decided on validation rows or by reading the sources.
 - SCDH keeps one advantage: its weight α was chosen on validation rows of these photos, while the other methods have
-  their published weights. The section with 19 trials for each method does not have this advantage.
-- CIFAR-10 is a copy stored as JPEG, a little harder than the original. MIRFLICKR is 20,000 of the 25,000 photos, at
-  128². The shop photos come with a package (`scdh datasets groceries`).
+  their published weights.
+- MIRFLICKR is 20,000 of the 25,000 photos, at 128². The shop photos come with a package (`scdh datasets groceries`).
 - DQN and Cls-onehot do not rank by Hamming distance. DQN ranks by inner products with a codebook, Cls-onehot by the
   class probabilities of the query, with one bit per class.
 """
 SIDE_TITLE = "All data side by side"
 OWN_LENGTH = re.compile(r" \(\d+ bits\)$")
 MANY_METHODS = 20  # of a part whose places are counted; the others have a few methods each
-STEPS_TITLE = "Time of a step"
-PUBLISHED_TITLE = "### Compared with published scores"
 WIDTH = 120  # of lines of text
 STEPS_NOTE = (
     "Seconds of one run of each method at the longest codes, with one thread and nothing else on the machine; to a "
@@ -113,67 +106,6 @@ def with_times(text: str, times: list[ComparisonResults]) -> str:
 def _fits(alone: ComparisonResults, text: str) -> bool:
     """Whether a part of the page has these epochs and steps."""
     return conditions(alone)["Budget"] in text
-
-
-def step_section(times: ComparisonResults) -> str:
-    """What a step of each method costs, and what a run costs once."""
-    steps, rows = times.budget.steps[0], []
-    titles = {row.method: row.title for row in times.rows if not row.student}
-    costs: dict[str, tuple[float, float]] = {}
-    for method, seconds in quiet_seconds(times).items():
-        each = statistics.median(after - before for before, after in itertools.pairwise([0.0, *seconds]))
-        costs[method] = 1000 * each * len(seconds) / steps, seconds[-1] - each * len(seconds)
-    fastest = min(step for step, _ in costs.values())
-    for method, (step, once) in sorted(costs.items(), key=lambda item: item[1]):
-        rows.append([titles[method], f"{step:.1f}", f"{step / fastest:.2f}", f"{once:.1f}" if once >= 0.5 else "–"])
-    about = (
-        f"One run of each with one thread, one after the other and nothing else on the machine: {times.data.name}, "
-        f"{max(times.bits)} bits, frozen features, {steps:,} steps. A step is that of the median epoch; once per run: "
-        "seconds beyond that, if they are at least 0.5 (FTDE infers its bits)."
-    )
-    columns = ["method", "ms per step", "times the fastest", "once per run, s"]
-    return f"## {STEPS_TITLE}\n\n{about}\n\n{markdown_table(columns, rows)}"
-
-
-def published_table(scores: dict[str, float], published: dict[str, Any]) -> str:
-    """Ours, by title of the method, next to what others report, and how far the two orders agree."""
-    names = {method_class(name).about.title: name for name in sorted(built_in_names())}
-    by_method = {row["method"]: row for row in published["rows"]}
-    lines = []
-    pairs = []
-    without = []
-    for title, mine in scores.items():
-        name = names.get(title)
-        if name is None:  # the student of a teacher
-            continue
-        row = by_method.get(name)
-        if row is None:
-            without.append(title)
-            continue
-        bits = max(int(key) for key in row if key.isdigit())
-        lines.append([title, f"{mine:.3f}", f"{row[str(bits)]:.3f}", f"{bits}", row["net"], row["source"]])
-        pairs.append((mine, row[str(bits)]))
-    columns = ["method", "ours", "published", "bits", "its network", "source"]
-    agreement = spearmanr(*zip(*pairs, strict=True)).statistic
-    sources = "; ".join(f"{name}: {text}" for name, text in published["sources"].items())
-    missing = f" No published score with this protocol: {', '.join(without)}." if without else ""
-    return (
-        f"{markdown_table(columns, lines, left=(0, 4, 5))}\n\n"
-        f"Published: {published['data']}. There, whole networks of different strength were trained, for tens to "
-        "hundreds of epochs. Here, one layer learns above a frozen network. So the published column does not rank the "
-        "methods. What differs in each method is in [methods.md](methods.md).\n\n"
-        f"Rank correlation (Spearman) of the two columns over {len(lines)} methods: {agreement:.2f}.{missing} "
-        f"Sources. {sources}."
-    )
-
-
-def with_published(text: str, published: dict[str, Any]) -> str:
-    """A part of the page with its published scores as they are today, where it has any."""
-    before, heading, rest = text.partition(f"{PUBLISHED_TITLE}\n")
-    if not heading:
-        return text
-    conditions_text = rest[rest.index("- **Protocol.**") :]
-    return f"{before}{heading}\n{published_table(scores_on_page(text)[1], published)}\n\n{conditions_text}"
 
 
 def scores_on_page(text: str) -> tuple[str, dict[str, float]]:
@@ -265,8 +197,6 @@ def section(title: str, results: ComparisonResults, notes: dict[str, str], times
     for alone in times:
         if (alone.data.fingerprint, alone.budget) == (results.data.fingerprint, results.budget):
             parts += ["### Time", STEPS_NOTE, time_table(results, quiet_seconds(alone))]
-    if "cifar10" in results.data.name and not results.data.multi_label and results.network.get("freeze"):
-        parts.append(f"{PUBLISHED_TITLE}\n")
     stated = conditions(results)
     shown = ("Protocol", "Budget", "Network", "Failed runs", "Changed after queries were scored")
     parts.append("\n".join(f"- **{key}.** {escape_markdown(stated[key])}" for key in shown if key in stated))
@@ -277,7 +207,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("folders", nargs="*", metavar="TITLE=FOLDER", help="a heading, and the folder of a comparison")
     parser.add_argument("--times", type=Path, nargs="+", default=[], help="folders of comparisons that ran alone")
-    parser.add_argument("--steps", type=Path, help="folder of a comparison that ran alone, for the table of steps")
     parser.add_argument("--target", type=float, help="validation MAP to time runs to (default: the folder's)")
     options = parser.parse_args()
     notes = conclusions(read_notes(HERE / "all_methods_notes.md"))
@@ -290,10 +219,6 @@ def main() -> None:
         if options.target is not None:
             results = results.model_copy(update={"target": options.target})
         sections[title] = section(title, results, notes, times)
-    published = json.loads((HERE / "published.json").read_text(encoding="utf-8"))
-    sections = {title: with_published(text, published) for title, text in sections.items()}
-    if options.steps is not None:
-        sections[STEPS_TITLE] = step_section(ComparisonResults.read(options.steps))
     sections.pop(SIDE_TITLE, None)
     first = [text for text in (side_by_side(sections, notes.get(SIDE_TITLE)),) if text]
     with replacing(PAGE) as temporary:

@@ -1,15 +1,18 @@
 """The paper reproduced: its numbers, scales, rules of claims, and a whole run at a scale of seconds."""
 
 import csv
+import importlib.util
 import re
 import shutil
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 
 from scdh.errors import ConfigError
 from scdh.experiments.compare.cell import CellRunner
+from scdh.experiments.compare.results import CellResult
 from scdh.experiments.reproduce import run as runs
 from scdh.experiments.reproduce.claims import decide, read_claims
 from scdh.experiments.reproduce.items import ITEMS
@@ -23,6 +26,7 @@ from tests.experiments.comparisons import modification_times, read_json
 pytest.importorskip("matplotlib")
 pytest.importorskip("jinja2")
 
+DOCS = Path(__file__).parents[2] / "docs"
 TABLES = ("map_single", "map_multi", "many_classes", "training_time", "semi_single", "semi_multi", "warm_up")
 TABLES = (*TABLES, "variants_single", "variants_multi", "variants_many")
 # The smallest scale that has every kind of study.
@@ -98,7 +102,20 @@ def test_every_table_and_claim_is_answered_with_its_scale(tiny: Path) -> None:
         assert claim["claim"] in page
     outcomes = re.findall(r"\*\*(holds|does not hold|not tested at this scale)\*\*", text)
     assert len(outcomes) == len(read_claims()[1])
-    assert outcomes.count("not tested at this scale") == 3  # two need several labels or a triplet loss, one two norms
+    assert outcomes.count("not tested at this scale") == 4  # several labels, triplet losses, two norms, 1,000 classes
+
+
+def test_a_page_for_the_documentation_is_made_from_the_files(tiny: Path, tmp_path: Path) -> None:
+    spec = importlib.util.spec_from_file_location("make_results", DOCS / "make_results.py")
+    assert spec is not None
+    assert spec.loader is not None
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+    script.copy_results(tiny / "out", tmp_path / "page.md")
+    text = script.render(tmp_path / "page.md")
+    assert text == (tiny / "out/results.md").read_text("utf-8").replace("](data/", "](page/")
+    for link in re.findall(r"\]\((page/[^)]+)\)", text):
+        assert (tmp_path / link).is_file()
 
 
 def test_figures_come_with_their_data(tiny: Path) -> None:
@@ -108,6 +125,7 @@ def test_figures_come_with_their_data(tiny: Path) -> None:
         *("sensitivity", "l_q_by_alpha", "map_by_epoch"),
     }
     for name in names:
+        ElementTree.parse(tiny / f"out/data/{name}.svg")
         with open(tiny / f"out/data/{name}.csv", newline="", encoding="utf-8") as file:
             lines = list(csv.reader(file))
         assert len(lines) > 1
@@ -119,7 +137,7 @@ def test_numbers_are_those_of_the_runs(tiny: Path) -> None:
     scores = [read_json(folder / f"cells/scdh-12-{seed}/scores.json")["map"] for seed in (0, 1)]
     with open(tiny / "out/data/map_single.csv", newline="", encoding="utf-8") as file:
         (line,) = [line for line in csv.DictReader(file) if line["method"] == "SCDH"]
-    assert line["ours 12 bits"].startswith(f"{sum(scores) / 2:.3f} ± ")
+    assert line["ours (scale tiny) 12 bits"].startswith(f"{sum(scores) / 2:.3f} ± ")
     assert line["paper (CIFAR-10) 12 bits"] == "0.801"
     assert line["paper's network"] == "AlexNet"
 
@@ -131,7 +149,14 @@ def test_a_second_call_computes_nothing_and_another_seed_only_what_is_missing(
     command = f"reproduce map-single --scale {tiny}/tiny.toml --out {tmp_path}/out"
     before = modification_times(tmp_path / "out/studies")
     assert run_json(f"{command} --plan --json")["studies"][0]["runs"] == 0
+    measured = read_json(tmp_path / "out/times.json")["seconds per run"]["digits: single"]
+    (plan,) = run_json(f"{command} --seeds 0,1,2 --plan --json")["studies"]
+    assert plan["runs"] == 8
+    assert plan["seconds"] == pytest.approx(8 * measured, abs=0.1)
     must(command)
+    assert modification_times(tmp_path / "out/studies") == before
+    must(f"{command} --seeds 0,1,2 --finished")
+    assert "2 seeds" in (tmp_path / "out/results.md").read_text("utf-8")
     assert modification_times(tmp_path / "out/studies") == before
     trained: list[str] = []
     train = CellRunner._train
@@ -240,6 +265,12 @@ def test_the_rule_for_differences() -> None:
     assert decide({0: 0.01, 1: -0.005, 2: 0.02})[0] == "does not hold"  # the mean is within its error
     assert decide({0: -0.02, 1: -0.02})[0] == "does not hold"
     assert decide({0: 0.02})[0] == "not tested at this scale"
+
+
+def test_pauses_of_the_machine_do_not_count_as_training() -> None:
+    ends = [(1.0, 0.1), (2.0, 0.2), (490.0, 0.3), (491.0, 0.4)]
+    cell = CellResult(cell="scdh-8-0", method="scdh", title="SCDH", bits=8, seed=0, student=False, validation=ends)
+    assert runs.usual_seconds(cell) == 4.0
 
 
 def test_the_toy_bounds_are_in_order() -> None:

@@ -1,40 +1,11 @@
 """The page of every method, made of a small comparison."""
 
-import json
 from pathlib import Path
 
 import pytest
 
 from research import all_methods
-from scdh.methods.registry import built_in_names
 from tests.cli.commands import must
-
-
-def test_published_scores_are_of_methods_and_sources_that_exist() -> None:
-    published = json.loads((all_methods.HERE / "published.json").read_text(encoding="utf-8"))
-    rows = published["rows"]
-    assert len({row["method"] for row in rows}) == len(rows)
-    assert {row["method"] for row in rows} <= set(built_in_names())
-    assert {row["source"] for row in rows} <= set(published["sources"])
-    assert all(0 < row[key] < 1 for row in rows for key in row if key.isdigit())
-
-
-def test_published_scores_are_next_to_those_of_the_page() -> None:
-    published = json.loads((all_methods.HERE / "published.json").read_text(encoding="utf-8"))
-    maps = {"SCDH": "**0.6 ± 0**", "SCDH (student)": "0.1", "DSH": "0.5", "Cls-onehot (10 bits)": "0.4", "MDSH": "0.3"}
-    rows = "\n".join(f"| {title} | {score} |" for title, score in maps.items())
-    scores = f"### MAP\n\n| method | 48 bits |\n|---|---:|\n{rows}\n\n"
-    conditions = "- **Protocol.** A line.\n- **Budget.** Another."
-    part = f"{scores}{all_methods.PUBLISHED_TITLE}\n\nold scores\n\n{conditions}"
-    text = all_methods.with_published(part, published)
-    assert text.startswith(scores)
-    assert text.endswith(conditions)
-    assert "old scores" not in text
-    assert "| SCDH | 0.600 | 0.836 | 48 | AlexNet | paper |" in text
-    assert "| Cls-onehot | 0.400 | 0.715 |" in text
-    assert "over 3 methods" in text
-    assert "No published score with this protocol: MDSH." in text
-    assert all_methods.with_published(scores, published) == scores
 
 
 def test_data_side_by_side_are_sorted_by_mean_place(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -68,19 +39,17 @@ def test_data_side_by_side_are_sorted_by_mean_place(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.slow
-def test_the_page_has_tables_times_and_published_scores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_page_has_tables_and_times(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out, page, notes = tmp_path / "out", tmp_path / "page.md", tmp_path / "all_methods_notes.md"
     small = "--preset demo-digits --set data.train_per_class=20 --set data.validation_per_class=10 --no-trials"
     must(f"compare scdh dsh lsh {small} --bits 8,48 --seeds 0,1 --epochs 2 --out {out}")
     notes.write_text("## Digits\nA remark.\n\n### Experiments\n\nNot shown.\n\n## Others\nA newer remark.\n")
-    published = (all_methods.HERE / "published.json").read_text(encoding="utf-8")
-    (tmp_path / "published.json").write_text(published, encoding="utf-8")
     page.write_text(
         "# Old\n\n## Digits\n\nold tables\n\n## Others\n\nAn old remark.\n\n### MAP\n\nkept tables\n", encoding="utf-8"
     )
     monkeypatch.setattr(all_methods, "PAGE", page)
     monkeypatch.setattr(all_methods, "HERE", tmp_path)
-    monkeypatch.setattr("sys.argv", ["all_methods", f"Digits={out}", "--times", str(out), "--steps", str(out)])
+    monkeypatch.setattr("sys.argv", ["all_methods", f"Digits={out}", "--times", str(out)])
     all_methods.main()
     text = page.read_text(encoding="utf-8")
     assert "A remark." in text
@@ -91,9 +60,7 @@ def test_the_page_has_tables_times_and_published_scores(tmp_path: Path, monkeypa
     assert "A newer remark.\n\n### MAP\n\nkept tables" in kept
     assert "An old remark." not in text
     assert "### Time" in text
-    assert "| method | ms per step | times the fastest |" in text.partition("## Time of a step\n")[2]
     assert "learned weights" in text
-    assert "Compared with published" not in text  # these are of CIFAR-10
     results = all_methods.ComparisonResults.read(out)
     quiet = all_methods.quiet_seconds(results)
     assert set(quiet) == {"scdh", "dsh"}

@@ -25,7 +25,7 @@ def reproduce(
     root: Root = None,
     data: Annotated[
         list[str] | None,
-        typer.Option(metavar="ROLE=PATH", help="Data for single, multi or many; repeatable (single: as --root)."),
+        typer.Option(metavar="ROLE=PATH", help="Data for single, multi, many or synthetic; repeatable."),
     ] = None,
     seeds: Annotated[
         str | None, typer.Option(metavar="N,N...", help="Seeds to use instead of those of the scale.")
@@ -33,6 +33,9 @@ def reproduce(
     list_items: Annotated[bool, typer.Option("--list", metavar="", help="List the items and exit.")] = False,
     plan: Annotated[
         bool, typer.Option("--plan", metavar="", help="Show what would run and how long it takes, and exit.")
+    ] = False,
+    finished: Annotated[
+        bool, typer.Option("--finished", metavar="", help="Run nothing; report the studies that are finished.")
     ] = False,
     out: Annotated[Path | None, typer.Option(help="Folder for runs and report (runs/reproduce-SCALE).")] = None,
     device: Device = None,
@@ -64,7 +67,7 @@ def reproduce(
     places = _places(root, data or [])
     for name, role in setting.roles.items():
         if role.needs == "clusters" and name not in places:
-            places[name] = str(write_clusters(folder / "data"))
+            places[name] = str(write_clusters(folder / "data", role.classes))
         elif role.needs and name not in places:
             option = "--root FOLDER" if role.needs == "root" and name == "single" else f"--data {name}=PATH"
             print_note(f"No data in place of {role.stands_for} ({role.title}); give {option}.")
@@ -73,14 +76,16 @@ def reproduce(
             setting = setting.model_copy(update={"roles": {k: r for k, r in setting.roles.items() if k != name}})
     needed = {group for item in chosen for group in item.needs}
     studies = all_studies(setting, places, None if seeds is None else read_numbers(seeds, "--seeds", least=0))
-    reproduced = plan_work(setting, [study for study in studies if study.group in needed], folder)
+    wanted = [study for study in studies if study.group in needed]
+    reproduced = plan_work(setting, wanted, folder, any_seeds=finished)
     left = plan_lines(reproduced)
     if plan:
         _print_plan(left, as_json)
         return
     print_note(f"{sum(line['runs'] for line in left):,} runs are left, about {_duration(left)}.")
     try:
-        run_work(reproduced, print_note)
+        if not finished:
+            run_work(reproduced, print_note)
         blocks = [block for item in chosen for block in item.build(reproduced) if block is not None]
     except KeyboardInterrupt:
         raise Stopped("Stopped; the same command goes on where it was") from None

@@ -53,6 +53,7 @@ def compare_methods(
     target: float | None = None,
     cache: Path | None = None,
     find_rates: bool = True,
+    floats: bool = True,
     notify: Callable[[str], None] = lambda _: None,
     after_run: Callable[[], None] = lambda: None,
 ) -> ComparisonResults:
@@ -69,8 +70,9 @@ def compare_methods(
         target: validation MAP whose training time is reported; None takes that of :func:`shared_target`.
         cache: folder for the features of a frozen network, also of other comparisons; None takes ``out/features``.
         find_rates: find a learning rate for every method by trials, where none is given.
+        floats: also score the vectors that the codes were made of.
         notify: is called with lines about the progress.
-        after_run: is called after each run that was trained.
+        after_run: is called after each run and each trial of ``tuned`` that was trained.
 
     Returns:
         The results, as written.
@@ -100,7 +102,7 @@ def compare_methods(
     elif find_rates and (tuned == OWN_VALUES or RATE not in (tuned or {})):
         grid, tuning = own_rates(grid, source, out, cache, notify)
     if values:
-        grid, tuning = tune(grid, source, out, values, cache, notify, tuning)
+        grid, tuning = tune(grid, source, out, values, cache, notify, tuning, after_run)
     cells = grid.cells(source)
     tuned_keys = _tuned_keys(given, grid)
     check_same_settings(cells, runner, tuned_keys)
@@ -111,7 +113,7 @@ def compare_methods(
     move_runs_with_other_values(out, cells, runner, tuned_keys, notify)
     if not _train_cells(cells, runner, notify, after_run):
         keep_scored(out, now, is_scored=False)
-        _score_cells(cells, runner, notify)
+        _score_cells(cells, runner, floats, notify)
         keep_scored(out, now, is_scored=True)
     missing = [cell.name for cell in cells if not runner.is_scored(cell)]
     scored = [cell for cell in cells if cell.name not in missing]
@@ -132,7 +134,7 @@ def compare_methods(
         missing=missing,
         definition=common_definition(cell_results),
         rows=summarise(cell_results, target),
-        floats=float_row(scored, runner),
+        floats=float_row(scored, runner) if floats else None,
         cells=cell_results,
         configs={cell.name: cell.config.model_dump(mode="json") for cell in cells if cell.seed == grid.seeds[0]},
         versions=_versions([runner.run_of(cell) for cell in scored]),
@@ -169,11 +171,11 @@ def _train_cells(
     return missing
 
 
-def _score_cells(cells: Sequence[Cell], runner: CellRunner, notify: Callable[[str], None]) -> None:
+def _score_cells(cells: Sequence[Cell], runner: CellRunner, floats: bool, notify: Callable[[str], None]) -> None:
     """Score the cells that are not scored, all of which are trained."""
     left = [cell for cell in cells if not runner.is_scored(cell)]
     for cell in track(left, len(left), "scoring", "runs"):
-        if runner.score(cell):
+        if runner.score(cell) and floats:
             float_scores(cell, runner)  # now, as the model is in memory
     for cell in left:  # as above
         if not runner.is_scored(cell):

@@ -21,6 +21,7 @@ from scdh.progress import track
 from scdh.runs.choices import flat_settings
 
 Values = Mapping[str, Sequence[Any]]  # setting by dotted key → values to try
+TRIALS_FOLDER = "tuning"
 OWN_VALUES: Literal["grid"] = "grid"  # an equal number of combinations of the values that each method declares
 
 
@@ -51,10 +52,15 @@ class Tuner:
         self.found = found or {}
         self.seed = grid.seeds[0]
         self.results: dict[str, TuningResult] = {}
-        self._runner = CellRunner(source, out / "tuning", cache=cache, known=grid.known)
+        self._runner = CellRunner(source, out / TRIALS_FOLDER, cache=cache, known=grid.known)
         self._settings = {name: dict(settings) for name, settings in (grid.method_settings or {}).items()}
 
-    def try_cells(self, trials: Sequence[tuple[Cell, dict[str, Any]]], title: str) -> dict[str, list[Trial]]:
+    def try_cells(
+        self,
+        trials: Sequence[tuple[Cell, dict[str, Any]]],
+        title: str,
+        after_run: Callable[[], None] = lambda: None,
+    ) -> dict[str, list[Trial]]:
         """Train every trial and score it on validation rows: method → its trials, in the order given.
 
         Other processes with the same comparison share the work.
@@ -62,9 +68,12 @@ class Tuner:
         Args:
             trials: the run of each, and the values that it tries.
             title: of the progress bar.
+            after_run: is called after each trial that was left.
         """
         for cell, _ in track(trials, len(trials), title, "runs"):
-            self._runner.train(cell)
+            if not self._runner.is_trained(cell):
+                self._runner.train(cell)
+                after_run()
         by_method: dict[str, list[Trial]] = {}
         for cell, tried in trials:
             self._runner.train(cell, wait=True)  # those that another process has begun
@@ -109,29 +118,42 @@ def tune(
     cache: Path,
     notify: Callable[[str], None],
     found: Mapping[str, TuningResult] | None = None,
+    after_run: Callable[[], None] = lambda: None,
 ) -> tuple[Grid, dict[str, TuningResult]]:
     """Choose settings for each method that has values to try.
 
     Args:
         grid, source, out, cache, notify, found: as for :class:`Tuner`.
         values: method → setting → values to try, from :func:`values_to_try`; all combinations are tried.
+        after_run: is called after each trial that was left.
 
     Returns:
         The grid with the best values, and what was tried for each method.
     """
     tuner = Tuner(grid, source, out, cache, notify, found)
-    trials: list[tuple[Cell, dict[str, Any]]] = []
-    for method, of_method in values.items():
-        for combination in product(*of_method.values()):
-            tried = dict(zip(of_method, combination, strict=True))
-            trials.append((_trial_cell(grid, source, method, grid.middle_bits(method), tuner.seed, tried), tried))
-    for method, tried_here in tuner.try_cells(trials, "tuning").items():
+    for method, tried_here in tuner.try_cells(trials_of(grid, source, values), "tuning", after_run).items():
         best = tuner.best(method, tried_here)
         tuner.keep(method, best.values, best.values, tried_here)
         chosen = ", ".join(f"{key}={value}" for key, value in best.values.items()) or "nothing to tune"
         by_map = f"by validation MAP at {grid.middle_bits(method)} bits"
         notify(f"{method}: {chosen}, {'as every run diverged' if best.validation_map is None else by_map}")
     return tuner.grid_with_settings(), tuner.results
+
+
+def trials_of(grid: Grid, source: Source, values: Mapping[str, Values]) -> list[tuple[Cell, dict[str, Any]]]:
+    """The run of every trial of :func:`tune`, and the values that it tries."""
+    trials = []
+    for method, of_method in values.items():
+        for combination in product(*of_method.values()):
+            tried = dict(zip(of_method, combination, strict=True))
+            trials.append((_trial_cell(grid, source, method, grid.middle_bits(method), grid.seeds[0], tried), tried))
+    return trials
+
+
+def trials_left(grid: Grid, source: Source, values: Mapping[str, Values], out: Path) -> int:
+    """How many trials of a comparison in ``out`` are not trained."""
+    runner = CellRunner(source, out / TRIALS_FOLDER, known=grid.known)
+    return sum(not runner.is_trained(cell) for cell, _ in trials_of(grid, source, values))
 
 
 def _trial_cell(grid: Grid, source: Source, method: str, bits: int, seed: int, tried: dict[str, Any]) -> Cell:

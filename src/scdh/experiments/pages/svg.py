@@ -94,7 +94,8 @@ def to_svg(figure: Any, title: str, tips: Mapping[str, str] | None = None) -> st
 def svg_file(svg: str) -> str:
     """The content of an ``.svg`` file with the figure of :func:`to_svg`: black on white in every viewer."""
     head = '<svg xmlns="http://www.w3.org/2000/svg" style="background: #fff; color: #1d2129; font-family: sans-serif"'
-    return svg.replace("<svg", head, 1).replace("var(--faint)", "#d9d9d6")
+    without_style = re.sub(r'^<svg style="[^"]*"', "<svg", svg)  # its width on a page; a second style would be an error
+    return without_style.replace("<svg", head, 1).replace("var(--faint)", "#d9d9d6")
 
 
 def _tip(text: str | None) -> str:

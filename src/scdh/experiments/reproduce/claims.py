@@ -9,7 +9,7 @@ from importlib import resources
 from typing import Any, Literal
 
 from scdh.experiments.compare.results import CellResult, ComparisonResults
-from scdh.experiments.reproduce.run import Reproduced, cells_of, run_folder
+from scdh.experiments.reproduce.run import Reproduced, cells_of, run_folder, usual_seconds
 from scdh.experiments.reproduce.toy import toy_example
 from scdh.methods.registry import method_class
 
@@ -197,8 +197,8 @@ def _mu_start(reproduced: Reproduced, _: Mapping[str, Any]) -> tuple[Outcome, st
     return outcome, f"μ = {max(tried):g} minus μ = 0: {text}"
 
 
-def _warm_up(reproduced: Reproduced, _: Mapping[str, Any]) -> tuple[Outcome, str]:
-    tried = _tried(reproduced, "warm-up")
+def _warm_up(reproduced: Reproduced, entry: Mapping[str, Any]) -> tuple[Outcome, str]:
+    tried = _tried(reproduced, entry["group"])
     if 0.0 not in tried:
         return NOT_TESTED, "no runs"
     best = max((norm for norm in tried if norm), key=lambda norm: _validation(tried[norm]))
@@ -223,12 +223,13 @@ def _faster(reproduced: Reproduced, _: Mapping[str, Any]) -> tuple[Outcome, str]
     results = reproduced.results.get("single")
     if results is None:
         return NOT_TESTED, "no runs"
-    seconds = {
-        name: statistics.fmean(_by_seed(results, name, "seconds", [max(results.bits)]).values())
-        for name in results.methods
-        if name == "scdh" or {"pairwise", "triplet"} & set(method_class(name).about.kind.replace(",", "").split())
-        if _by_seed(results, name, "seconds", [max(results.bits)])
-    }
+    seconds = {}
+    for name in results.methods:
+        kinds = set(method_class(name).about.kind.replace(",", "").split())
+        times = [usual_seconds(cell) for cell in cells_of(results, name, max(results.bits))]
+        known = [time for time in times if time is not None]
+        if known and (name == "scdh" or {"pairwise", "triplet"} & kinds):
+            seconds[name] = statistics.fmean(known)
     rivals = {name: value for name, value in seconds.items() if name != "scdh"}
     if "scdh" not in seconds or not rivals:
         return NOT_TESTED, "no runs"

@@ -6,8 +6,8 @@ from typing import Any
 
 from scdh.experiments.pages.svg import TEXT_COLOUR, figure_axes, to_svg
 
-# Okabe and Ito's palette, without its yellow, which is lost on paper.
-PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7F7F7F", "#8B5A2B")
+# Okabe and Ito's palette, without its yellow, which is lost on paper; the last four are for ten classes.
+PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7F7F7F", "#8B5A2B", "#332288", "#882255")
 MARKS = "osD^vP*X"
 DASHES: tuple[Any, ...] = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 1)))
 BAND = "#009E73"
@@ -25,43 +25,42 @@ class Curve:
 
 @dataclass(frozen=True)
 class Panel:
-    """Curves in one frame. ``names`` stand below the points in place of numbers; ``band`` shades a range of y."""
+    """Curves in one frame. ``names`` are shown below the points in place of numbers, which are not joined by lines if
+    they have no order (``joined``); ``band`` shades a range of y."""
 
     curves: Sequence[Curve]
     x_label: str
     y_label: str
     names: Sequence[str] = ()
+    joined: bool = True
     log_x: bool = False
     band: tuple[float, float] | None = None
 
 
 def draw_panels(panels: Sequence[Panel], title: str) -> str:
     """SVG text of panels next to each other, with one legend for all of them."""
-    with figure_axes((4.6 * len(panels) + 0.6, 4.2)) as (figure, first):
+    width = (4.6 if len(panels) < 3 else 3.6) * len(panels) + 0.6  # three panels fit the page without being reduced
+    with figure_axes((width, 4.2)) as (figure, first):
         first.remove()
         handles: dict[str, Any] = {}
         for axes, panel in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
             for number, curve in enumerate(panel.curves):
-                handles[curve.name] = axes.errorbar(
-                    curve.xs,
-                    curve.ys,
-                    curve.errors or None,
-                    label=curve.name,
-                    capsize=2,
-                    elinewidth=1,
-                    **_style(number),
-                )
+                style = _style(number) if panel.joined else {**_style(number), "ls": "", "markersize": 8}
+                drawn = axes.errorbar(curve.xs, curve.ys, curve.errors or None, capsize=2, elinewidth=1, **style)
+                if len(panel.curves) > 1:  # else the label of the axis names it
+                    handles[curve.name] = drawn
             if panel.band is not None:
                 axes.axhspan(*panel.band, color=BAND, alpha=0.15, lw=0)
             if panel.names:
                 axes.set_xticks(range(len(panel.names)), panel.names)
+                axes.margins(x=0.05 if panel.joined else 0.3)
             if panel.log_x:
                 axes.set_xscale("log")
                 axes.xaxis.set_major_formatter(lambda x, _: f"{x:,g}")
             axes.set(xlabel=panel.x_label, ylabel=panel.y_label)
         if len(handles) > 1:
             figure.legend(handles.values(), handles.keys(), loc="outside upper center", ncols=5, handlelength=2.8)
-        return _as_wide_as_drawn(to_svg(figure, title), 4.6 * len(panels) + 0.6)
+        return _as_wide_as_drawn(to_svg(figure, title), width)
 
 
 def draw_map(values: Sequence[Sequence[float]], xs: Sequence[float], ys: Sequence[float], labels: Sequence[str]) -> str:
@@ -91,18 +90,18 @@ def draw_map(values: Sequence[Sequence[float]], xs: Sequence[float], ys: Sequenc
 
 def draw_clouds(clouds: Sequence[tuple[str, Any, Sequence[int]]], names: Sequence[str], title: str) -> str:
     """SVG text of points in the plane, one panel for each method: (its name, points [n, 2], class of each)."""
-    with figure_axes((4.0 * len(clouds), 4.6)) as (figure, first):
+    with figure_axes((3.6 * len(clouds), 4.2)) as (figure, first):
         first.remove()
         for axes, (name, points, labels) in zip(figure.subplots(1, len(clouds)), clouds, strict=True):
             for number, label in enumerate(sorted(set(labels))):
                 chosen = [point for point, of in zip(points, labels, strict=True) if of == label]
-                colour, mark = PALETTE[number % len(PALETTE)], MARKS[(number + number // len(PALETTE)) % len(MARKS)]
+                colour, mark = PALETTE[number % len(PALETTE)], MARKS[(number + number // len(MARKS)) % len(MARKS)]
                 shown = names[label] if axes is figure.axes[0] else None
                 axes.scatter(*zip(*chosen, strict=True), s=24, c=colour, marker=mark, linewidths=0, label=shown)
             axes.set(xticks=[], yticks=[], title=name)
-            axes.spines[:].set_visible(False)
+            axes.spines[:].set_visible(True)
         figure.legend(loc="outside lower center", ncols=10, handletextpad=0.1, columnspacing=1)
-        return to_svg(figure, title)
+        return _as_wide_as_drawn(to_svg(figure, title), 3.6 * len(clouds))
 
 
 def draw_gradient(

@@ -12,7 +12,7 @@ from scdh.experiments.reproduce.blocks import Block
 from scdh.experiments.reproduce.claims import final_l_q
 from scdh.experiments.reproduce.drawing import Curve, Panel, draw_clouds, draw_gradient, draw_map, draw_panels
 from scdh.experiments.reproduce.run import Reproduced, cells_of, run_folder
-from scdh.experiments.reproduce.tables import notes
+from scdh.experiments.reproduce.tables import notes, title_on_data
 from scdh.experiments.reproduce.toy import DIMENSIONS, ROWS, toy_example
 from scdh.label_arrays import is_labelled
 from scdh.methods.registry import method_class
@@ -115,7 +115,7 @@ def precision_by_bits(reproduced: Reproduced, study: str) -> Block | None:
         f"{notes(reproduced, role, None, results)} The paper shows such curves for {role.stands_for}, without numbers."
     )
     columns = ["method", "score", "bits", "mean", "deviation"]
-    title = f"Precision within radius 2 and of the first k, in place of {role.stands_for}"
+    title = title_on_data("Precision within radius 2 and of the first k", role)
     return Block(f"precision_{study}", title, note, columns, lines, draw_panels(panels, title))
 
 
@@ -141,7 +141,9 @@ def intra_class(reproduced: Reproduced) -> Block | None:
         f"{notes(reproduced, role, None, results)} Mean Euclidean distance over pairs of {MEASURED} training rows "
         f"of the same class, {max(results.bits)} bits. The paper: SCDH's are much smaller than those of its variants."
     )
-    svg = draw_panels([Panel(curves, "", "mean distance within a class", names)], "Distances within a class")
+    svg = draw_panels(
+        [Panel(curves, "", "mean distance within a class", names, joined=False)], "Distances within a class"
+    )
     return Block("intra_class", "Distances within a class", note, ["method", "u", "codes"], lines, svg)
 
 

@@ -7,6 +7,7 @@ from scdh.errors import ConfigError, unknown_name
 from scdh.experiments.reproduce import figures, tables
 from scdh.experiments.reproduce.blocks import Block
 from scdh.experiments.reproduce.run import Reproduced
+from scdh.experiments.reproduce.scale import WARM_UPS
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,12 @@ ITEMS = (
         ("single", "multi", "many"),
         lambda r: [tables.variants(r, role, f"variants_{role}") for role in ("single", "multi", "many")],
     ),
-    Item("warm-up", "table VII: warm-up of the centres", ("warm-up",), lambda r: [tables.warm_up(r)]),
+    Item(
+        "warm-up",
+        "table VII: warm-up of the centres",
+        tuple(WARM_UPS.values()),
+        lambda r: [tables.warm_up(r, group) for group in WARM_UPS.values()],
+    ),
     Item(
         "toy",
         "figure: the toy example of the bound, and λ over (σ, d)",

@@ -6,13 +6,12 @@ import numpy as np
 
 from scdh.storage.files import replacing
 
-CLASSES = 200
 ROWS = 32
 WIDTH = 64
 SPREAD = 0.9
 
 
-def write_clusters(folder: Path, classes: int = CLASSES) -> Path:
+def write_clusters(folder: Path, classes: int) -> Path:
     """Write ``folder/clusters-<classes>.npz`` if it is not there: x = c_y + 0.9·N(0, I), c ~ N(0, I) in 64 dimensions.
 
     Returns:

@@ -5,6 +5,8 @@ that its numbers depend on. Lengths and seeds are not part of it, so that anothe
 """
 
 import ast
+import itertools
+import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,29 +19,32 @@ from scdh.config import RunConfig
 from scdh.data.source import Source
 from scdh.errors import ScdhError
 from scdh.experiments.compare.cell import CellRunner
-from scdh.experiments.compare.grid import Cell
 from scdh.experiments.compare.results import RESULTS_FILE, CellResult, ComparisonResults
 from scdh.experiments.compare.run import compare_methods
+from scdh.experiments.compare.tuning import trials_left, values_to_try
 from scdh.experiments.reproduce.scale import Scale, Study
 from scdh.progress import count_progress, hidden_progress
 from scdh.runs.folder import RunFolder
 from scdh.runs.protocol import source_of
 from scdh.storage.checksums import json_checksum
+from scdh.storage.files import locked
 from scdh.storage.json_files import read_table, write_table
+from scdh.training.search import RATE
 
 # What the scores of a run depend on, below src/scdh; files of single methods are added by name.
 CODE = ("codes", "data", "losses", "metrics", "nets", "training", "methods/base.py", "evaluation.py")
 TIMES_FILE = "times.json"
+PER_RUN, SPENT = "seconds per run", "processor seconds"  # its tables: by kind of study, and by folder of a study
 
 
 @dataclass
 class Work:
-    """One study with its folder, the cells that are left, and the seconds that these should take."""
+    """One study with its folder, the runs that are left (trials included), and the seconds that these should take."""
 
     study: Study
     source: Source
     folder: Path
-    left: list[Cell]
+    left: int
     seconds: float
 
 
@@ -95,8 +100,22 @@ def cells_of(results: ComparisonResults, method: str, bits: int | None = None) -
     return sorted((cell for cell in found if bits in (None, cell.bits)), key=lambda cell: cell.seed)
 
 
-def plan_work(scale: Scale, studies: Sequence[Study], out: Path) -> Reproduced:
-    """Which runs of the studies are left, and how long they should take."""
+def usual_seconds(cell: CellResult) -> float | None:
+    """Seconds of training by the median epoch: pauses of the machine, and what is prepared once, do not count."""
+    ends = [0.0, *(seconds for seconds, _ in cell.validation)]
+    epochs = [after - before for before, after in itertools.pairwise(ends)]
+    return len(epochs) * statistics.median(epochs) if epochs else cell.seconds
+
+
+def plan_work(scale: Scale, studies: Sequence[Study], out: Path, *, any_seeds: bool = False) -> Reproduced:
+    """Which runs of the studies are left, and how long they should take.
+
+    Args:
+        scale: the scale.
+        studies: of this scale.
+        out: folder of the reproduction.
+        any_seeds: a study that is finished with other seeds counts as finished, with these.
+    """
     reproduced = Reproduced(scale, out)
     times = _times(out)
     sources: dict[str, Source] = {}
@@ -105,24 +124,38 @@ def plan_work(scale: Scale, studies: Sequence[Study], out: Path) -> Reproduced:
         first = grid.config(grid.methods[0], grid.bits[0], grid.seeds[0], grid.settings or {})
         key = first.data.model_dump_json(include={"source", "root"})
         source = sources.setdefault(key, source_of(first) if key not in sources else sources[key])
-        folder = out / "studies" / f"{study.name}-{_fingerprint(study, first, source, scale)}"
-        cells = [] if (done := _finished(folder, study)) is not None else grid.cells(source)
-        if done is not None:
+        folder = out / "studies" / f"{study.name}-{_fingerprint(study, first, source)}"
+        if (done := _finished(folder, study, any_seeds)) is not None:
             reproduced.results[study.name] = done
-        runner = CellRunner(source, folder, cache=out / "features", known=grid.known)
-        left = [cell for cell in cells if not runner.is_trained(cell) or not runner.is_scored(cell)]
-        known = times.get(_kind(study), scale.run_seconds)
-        reproduced.work[study.name] = Work(study, source, folder, left, len(left) * known)
+        left = 0 if done is not None else _runs_left(study, source, folder, out)
+        measured = list(times.values())
+        seconds = times.get(_kind(study), statistics.fmean(measured) if measured else scale.run_seconds)
+        reproduced.work[study.name] = Work(study, source, folder, left, left * seconds)
     return reproduced
+
+
+def _runs_left(study: Study, source: Source, folder: Path, out: Path) -> int:
+    grid = study.grid
+    runner = CellRunner(source, folder, cache=out / "features", known=grid.known)
+    cells = [cell for cell in grid.cells(source) if not runner.is_trained(cell) or not runner.is_scored(cell)]
+    if not study.rates:
+        return len(cells)
+    return len(cells) + trials_left(grid, source, values_to_try({RATE: study.rates}, grid), folder)
 
 
 def run_work(reproduced: Reproduced, notify: Callable[[str], None] = lambda _: None) -> None:
     """Run what is left of all studies; ``reproduced`` receives their results. A study that fails is reported."""
     left = {name: work for name, work in reproduced.work.items() if name not in reproduced.results}
-    total = sum(len(work.left) for work in left.values())
+    total = sum(work.left for work in left.values())
     with count_progress(total, "runs of all studies", "runs") as advance:
         for name, work in left.items():
-            started = time.monotonic()
+            started, processor, runs = time.monotonic(), time.process_time(), 0
+
+            def after_run() -> None:
+                nonlocal runs
+                runs += 1
+                advance(1)
+
             try:
                 with hidden_progress():
                     reproduced.results[name] = compare_methods(
@@ -130,28 +163,32 @@ def run_work(reproduced: Reproduced, notify: Callable[[str], None] = lambda _: N
                         work.source,
                         work.folder,
                         cache=reproduced.out / "features",
-                        find_rates=reproduced.scale.trials,
-                        after_run=lambda: advance(1),
+                        tuned={RATE: work.study.rates} if work.study.rates else None,
+                        find_rates=False,
+                        floats=False,
+                        after_run=after_run,
                     )
             except ScdhError as error:
                 notify(f"{name} was left out: {error}")
                 continue
-            if work.left:
-                _keep_time(reproduced.out, _kind(work.study), (time.monotonic() - started) / len(work.left))
-                work.left, work.seconds = [], 0.0
+            finally:
+                used = time.process_time() - processor
+                _keep_time(reproduced.out, work, time.monotonic() - started, used, runs)
+            work.left, work.seconds = 0, 0.0
 
 
-def _finished(folder: Path, study: Study) -> ComparisonResults | None:
+def _finished(folder: Path, study: Study, any_seeds: bool) -> ComparisonResults | None:
     """The results of a study if nothing is left to do; those of more methods, lengths or seeds are not taken."""
     if not (folder / RESULTS_FILE).exists():
         return None
     results = ComparisonResults.read(folder)
     grid = study.grid
-    is_same = (results.methods, results.bits, results.seeds) == (list(grid.methods), list(grid.bits), list(grid.seeds))
-    return results if is_same and not results.missing else None
+    is_same = (results.methods, results.bits) == (list(grid.methods), list(grid.bits))
+    has_seeds = any_seeds or results.seeds == list(grid.seeds)
+    return results if is_same and has_seeds and not results.missing else None
 
 
-def _fingerprint(study: Study, config: RunConfig, source: Source, scale: Scale) -> str:
+def _fingerprint(study: Study, config: RunConfig, source: Source) -> str:
     data = config.model_dump(mode="json", exclude={"seed", "method"})
     for key in ("source", "root"):  # a path is not the data
         data["data"].pop(key)
@@ -161,7 +198,7 @@ def _fingerprint(study: Study, config: RunConfig, source: Source, scale: Scale) 
         "given": {key: value for key, value in (study.grid.settings or {}).items() if key.startswith("method.")},
         "methods": study.grid.method_settings or {},
         "preset": study.grid.preset,
-        "trials": scale.trials,
+        "rates": list(study.rates),
         "data": source.fingerprint(),
         "code": code_fingerprint((*CODE, *methods)),
     }
@@ -191,19 +228,32 @@ def _without_docstrings(tree: ast.Module) -> ast.Module:
 
 def _kind(study: Study) -> str:
     """Studies whose runs take about as long."""
-    return f"{study.role.stands_for} {len(study.grid.methods) > 1}"
+    return f"{study.role.title}: {study.group if len(study.grid.methods) > 1 else study.grid.methods[0]}"
 
 
-def _times(out: Path) -> dict[str, float]:
+def _times(out: Path, table: str = PER_RUN) -> dict[str, float]:
     try:
-        content = read_table(out / TIMES_FILE, "seconds of runs", "delete it")
+        content = read_table(out / TIMES_FILE, "seconds of runs", "delete it").get(table)
     except (FileNotFoundError, NotADirectoryError):
         return {}
-    return {name: float(value) for name, value in content.items() if isinstance(value, int | float)}
+    return {name: float(value) for name, value in content.items()} if isinstance(content, dict) else {}
 
 
-def _keep_time(out: Path, kind: str, seconds: float) -> None:
-    write_table(out / TIMES_FILE, {**_times(out), kind: round(seconds, 3)})
+def _keep_time(out: Path, work: Work, seconds: float, used: float, runs: int) -> None:
+    """Add the time of some runs of a study, also of those before a stop; ``used``: seconds of processor time."""
+    with locked((out / TIMES_FILE).with_suffix(".lock"), wait=True):  # other calls may run other items
+        per_run, spent = _times(out), _times(out, SPENT)
+        if runs:
+            per_run[_kind(work.study)] = round(seconds / runs, 3)
+        name = work.folder.name
+        spent[name] = round(spent.get(name, 0.0) + used, 1)
+        write_table(out / TIMES_FILE, {PER_RUN: per_run, SPENT: spent})
+
+
+def seconds_spent(reproduced: Reproduced) -> float:
+    """Processor time of all studies with results, over all calls of the command."""
+    spent = _times(reproduced.out, SPENT)
+    return sum(spent.get(reproduced.work[name].folder.name, 0.0) for name in reproduced.results)
 
 
 def run_folder(reproduced: Reproduced, study: str, cell: CellResult) -> RunFolder:
@@ -214,6 +264,6 @@ def run_folder(reproduced: Reproduced, study: str, cell: CellResult) -> RunFolde
 def plan_lines(reproduced: Reproduced) -> list[Mapping[str, Any]]:
     """For ``--plan``: each study with the runs that are left and their seconds."""
     return [
-        {"study": name, "runs": len(work.left), "seconds": round(work.seconds, 1), "data": work.study.role.title}
+        {"study": name, "runs": work.left, "seconds": round(work.seconds, 1), "data": work.study.role.title}
         for name, work in reproduced.work.items()
     ]

@@ -1,7 +1,8 @@
 """The scales of a reproduction: which data stand for the paper's, with which network, methods, lengths and seeds.
 
-A scale is a TOML file. Its roles are ``single`` (the paper's CIFAR-10), ``multi`` (NUS-WIDE) and ``many`` (ImageNet).
-From a scale follow the studies: comparisons of methods, and of one method with several values of a setting.
+A scale is a TOML file. Its roles are ``single`` (the paper's CIFAR-10), ``multi`` (NUS-WIDE), ``many`` (ImageNet) and
+``synthetic`` (ImageNet too, only for the warm-up). From a scale follow the studies: comparisons of methods, and of one
+method with several values of a setting.
 """
 
 import tomllib
@@ -17,7 +18,8 @@ from scdh.errors import ConfigError, unknown_name
 from scdh.experiments.compare.grid import Grid
 
 SCALES = ("quick", "cpu", "full")
-ROLES = ("single", "multi", "many")
+ROLES = ("single", "multi", "many", "synthetic")
+WARM_UPS = {"many": "warm-up", "synthetic": "warm-up-synthetic"}  # role → group of studies
 
 
 class _Table(BaseModel):
@@ -28,7 +30,8 @@ class Role(_Table):
     """The data and the network that stand for one data set of the paper.
 
     ``network`` is the paper's network that results are shown next to. ``needs`` is "path" or "root" if the user gives
-    the data, as ``data.source`` or ``data.root``, and "clusters" for data that are made up (:mod:`.made_up`).
+    the data, as ``data.source`` or ``data.root``, and "clusters" for data that are made up (:mod:`.made_up`), with
+    ``classes`` classes. ``methods`` may be empty for data that only the warm-up uses.
     """
 
     title: str
@@ -36,10 +39,11 @@ class Role(_Table):
     is_same: bool = Field(description="whether these are the paper's data, so that differences may be shown")
     network: str = "AlexNet"
     needs: Literal["", "path", "root", "clusters"] = ""
+    classes: int = 200
     needs_packages: tuple[str, ...] = ()
     preset: str | None = None
-    methods: tuple[str, ...]
-    bits: tuple[int, ...]
+    methods: tuple[str, ...] = ()
+    bits: tuple[int, ...] = ()
     settings: dict[str, Any] = {}
     method_settings: dict[str, dict[str, Any]] = {}
     semi_methods: tuple[str, ...] = ()
@@ -49,30 +53,35 @@ class Role(_Table):
 class Scale(_Table):
     """One scale.
 
-    ``run_seconds`` is the expected time of a run, for a plan before any run was measured. ``trials``: find the learning
-    rate of each method by trials. ``sensitivity``: setting of SCDH → values; ``warm_up``: norms s, where 0 is a random
-    start. Both use ``longest`` bits.
+    ``run_seconds`` is the expected time of a run, for a plan before any run was measured. ``rates``: learning rates of
+    which each method of a comparison takes the one with the highest validation MAP, at the middle length and the first
+    seed; empty: the rate of the settings. ``sensitivity``: setting of SCDH → values; ``warm_up``: norms s, where 0 is a
+    random start. Both use ``longest`` bits and the rate of the settings.
     """
 
     name: str
     about: str
     seeds: tuple[int, ...]
-    trials: bool = False
+    rates: tuple[float, ...] = ()
     run_seconds: float
     longest: int = 48
     sensitivity: dict[str, tuple[float, ...]] = {}
     warm_up: tuple[float, ...] = ()
     warm_up_epochs: int = 5
-    roles: dict[Literal["single", "multi", "many"], Role]
+    roles: dict[Literal["single", "multi", "many", "synthetic"], Role]
 
 
 class Study:
-    """One comparison of a reproduction: the methods of ``grid`` on the data of ``role``."""
+    """One comparison of a reproduction: the methods of ``grid`` on the data of ``role``.
 
-    def __init__(self, name: str, role: Role, grid: Grid) -> None:
+    ``rates`` are those that each method tries; empty: the rate of the settings.
+    """
+
+    def __init__(self, name: str, role: Role, grid: Grid, rates: tuple[float, ...] = ()) -> None:
         self.name = name
         self.role = role
         self.grid = grid
+        self.rates = rates
 
     @property
     def group(self) -> str:
@@ -121,22 +130,24 @@ def _studies(scale: Scale, places: Mapping[str, str], seeds: tuple[int, ...]) ->
             methods: tuple[str, ...],
             bits: tuple[int, ...],
             more: Mapping[str, Any],
+            rates: tuple[float, ...] = (),
             role: Role = role,
             settings: Mapping[str, Any] = settings,
         ) -> Study:
             own = {method: role.method_settings[method] for method in methods if method in role.method_settings}
             grid = Grid(methods, bits, seeds, role.preset, None, {**settings, **more}, own)
-            return Study(title, role, grid)
+            return Study(title, role, grid, rates)
 
-        yield study(name, role.methods, role.bits, {})
+        if role.methods:
+            yield study(name, role.methods, role.bits, {}, scale.rates)
         if role.semi_methods:
-            yield study(f"semi-{name}", role.semi_methods, role.bits, role.semi_settings)
+            yield study(f"semi-{name}", role.semi_methods, role.bits, role.semi_settings, scale.rates)
         if name == "single":
             for key, values in scale.sensitivity.items():
                 for value in values:
                     yield study(f"{key}={value:g}", ("scdh",), (scale.longest,), {f"method.{key}": value})
-        if name == "many":
+        if name in WARM_UPS:
             for norm in scale.warm_up:
                 epochs = scale.warm_up_epochs if norm else 0
                 warm_up = {"method.warm_up_epochs": epochs} | ({"method.warm_up_norm": norm} if norm else {})
-                yield study(f"warm-up={norm:g}", ("scdh",), (scale.longest,), warm_up)
+                yield study(f"{WARM_UPS[name]}={norm:g}", ("scdh",), (scale.longest,), warm_up)

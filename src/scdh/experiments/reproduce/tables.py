@@ -7,7 +7,7 @@ from scdh.experiments.compare.summary import average
 from scdh.experiments.compare.tables import format_seconds
 from scdh.experiments.reproduce.blocks import Block
 from scdh.experiments.reproduce.paper import PaperTable, paper_table
-from scdh.experiments.reproduce.run import Reproduced, cells_of, run_folder
+from scdh.experiments.reproduce.run import Reproduced, cells_of, run_folder, usual_seconds
 from scdh.experiments.reproduce.scale import Role
 from scdh.methods.registry import method_class
 
@@ -41,7 +41,8 @@ def _by_columns(reproduced: Reproduced, study: str, table: str, methods: Sequenc
             column: average(_score(cell, column) for cell in cells_of(results, name, _bits(column))) for column in shown
         }
         network, theirs = paper.row(name, role.network)
-        line = [method_class(name).about.title, *(_mean_text(*ours[column]) for column in shown), network]
+        line = [method_class(name).about.title, *(_mean_text(*ours[column]) for column in shown)]
+        line += [network] if columns else []
         line += [f"{theirs[column]:.3f}" if column in theirs else "–" for column in columns]
         if role.is_same:
             gaps = [
@@ -51,11 +52,16 @@ def _by_columns(reproduced: Reproduced, study: str, table: str, methods: Sequenc
             ]
             line.append(f"{sum(gaps) / len(gaps):+.3f}".replace("-", "−") if gaps else "–")
         lines.append(line)
-    heads = ["method", *(f"ours {_head(name)}" for name in shown), "paper's network"]
+    ours_name = _ours(reproduced)
+    heads = ["method", *(f"{ours_name} {_head(name)}" for name in shown), *(["paper's network"] if columns else [])]
     heads += [f"paper ({role.stands_for}) {_head(name)}" for name in columns] + (
         ["mean difference"] if role.is_same else []
     )
-    return Block(table, _title(paper.title, role), notes(reproduced, role, paper, results), heads, lines)
+    note = notes(reproduced, role, paper, results)
+    if methods is None and (missing := [name for name, _ in paper.rows if name not in results.methods]):
+        titles = ", ".join(dict.fromkeys(method_class(name).about.title for name in missing))
+        note += f" In the paper's table and not run at this scale: {titles}."
+    return Block(table, title_on_data(paper.title, role), note, heads, lines)
 
 
 def notes(reproduced: Reproduced, role: Role, paper: PaperTable | None, results: ComparisonResults) -> str:
@@ -84,7 +90,8 @@ def training_time(reproduced: Reproduced) -> Block | None:
     heads = ["method", "kind"]
     for name in found:
         stands_for = reproduced.work[name].study.role.stands_for
-        heads += [f"ours, in place of {stands_for}", "times SCDH", f"paper, hours on {stands_for}", "times SCDH"]
+        ours = f"{_ours(reproduced)}, in place of {stands_for}"
+        heads += [ours, "times SCDH", f"paper, hours on {stands_for}", "times SCDH"]
     lines = []
     first = next(iter(found.values()))
     for method in [name for name in first.methods if method_class(name).learns_by_gradient]:
@@ -97,8 +104,9 @@ def training_time(reproduced: Reproduced) -> Block | None:
             line += ["–", "–"] if hours is None else [f"{hours:g} h", f"{hours / scdh_hours:.1f}"]
         lines.append(line)
     note = (
-        f"Ours: scale {reproduced.scale.name}, seconds of training of one run at {max(first.bits)} bits, without "
-        f"features of a frozen network. Paper: {paper.paper}; {paper.data}. Hours and seconds are not comparable, "
+        f"Ours: scale {reproduced.scale.name}, seconds of training of one run at {max(first.bits)} bits (number of "
+        "epochs times the median epoch, mean over seeds), without features of a frozen network. "
+        f"Paper: {paper.paper}; {paper.data}. Hours and seconds are not comparable, "
         "their multiples only roughly. Other work on the machine changes seconds."
     )
     return Block("training_time", "Training time", note, heads, lines)
@@ -109,15 +117,15 @@ def semi_supervised(reproduced: Reproduced, role: str) -> Block | None:
     return map_by_bits(reproduced, f"semi-{role}", f"semi_{role}")
 
 
-def warm_up(reproduced: Reproduced) -> Block | None:
+def warm_up(reproduced: Reproduced, group: str) -> Block | None:
     """MAP, precision within radius 2 and norm of the centres, by how the centres start."""
-    paper, found = paper_table("warm_up"), reproduced.values("warm-up")
-    if not found:
+    paper, found = paper_table("warm_up"), reproduced.values(group)
+    if len(found) < 2:
         return None
     lines = []
     for norm, results in found.items():
         cells = cells_of(results, "scdh")
-        norms = average(_centre_norm(reproduced, f"warm-up={norm:g}", cell) for cell in cells)
+        norms = average(_centre_norm(reproduced, f"{group}={norm:g}", cell) for cell in cells)
         start, key = (f"warm-up, s = {norm:g}", f"{norm:g}") if norm else ("random, σ = 0.5", "random")
         _, theirs = paper.row(key, "AlexNet")
         line = [start, *(_mean_text(*average(_score(cell, name) for cell in cells)) for name in ("map", "precision"))]
@@ -125,12 +133,19 @@ def warm_up(reproduced: Reproduced) -> Block | None:
         lines.append(line)
     first = next(iter(found.values()))
     names = ("MAP", "precision within radius 2", "norm of centres")
-    role = reproduced.work[next(name for name in reproduced.results if name.startswith("warm-up="))].study.role
-    heads = ["start", *(f"ours {name}" for name in names), *(f"paper ({role.stands_for}) {name}" for name in names)]
-    return Block("warm_up", _title("Warm-up of the centres", role), notes(reproduced, role, paper, first), heads, lines)
+    role = reproduced.work[next(name for name in reproduced.results if name.startswith(f"{group}="))].study.role
+    heads = ["start", *(f"{_ours(reproduced)} {name}" for name in names)]
+    heads += [f"paper ({role.stands_for}) {name}" for name in names]
+    title, note = f"Warm-up of the centres: {role.title}", notes(reproduced, role, paper, first)
+    return Block(group.replace("-", "_"), title, note, heads, lines)
 
 
-def _title(title: str, role: Role) -> str:
+def _ours(reproduced: Reproduced) -> str:
+    """How columns of our numbers begin: never without the scale."""
+    return f"ours (scale {reproduced.scale.name})"
+
+
+def title_on_data(title: str, role: Role) -> str:
     """With the paper's data, and whether ours are others."""
     return f"{title}: {role.stands_for}" if role.is_same else f"{title}, on data in place of {role.stands_for}"
 
@@ -142,7 +157,7 @@ def _centre_norm(reproduced: Reproduced, study: str, cell: CellResult) -> float 
 
 
 def _seconds(results: ComparisonResults, method: str) -> float | None:
-    return average(cell.seconds for cell in cells_of(results, method, max(results.bits)))[0]
+    return average(usual_seconds(cell) for cell in cells_of(results, method, max(results.bits)))[0]
 
 
 def _by_map(results: ComparisonResults) -> list[str]:
