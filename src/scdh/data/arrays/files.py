@@ -23,14 +23,14 @@ def open_embeddings(path: Path, labels: Path | None = None, split_column: str | 
         split_column: the array of an ``.npz`` file that holds the split.
     """
     if path.suffix.lower() == ".npy":
-        found = Archive(_read(path), None, None, None, "", None)
+        found = Archive(read_npy(path), None, None, None, "", None)
     else:
         found = _read_npz(path, split_column)
     y = found.labels
     if labels is not None:
         if y is not None:
             raise DataError(f"{path.name} has labels already, so {labels.name} cannot be given too.")
-        y = _read(labels)
+        y = read_npy(labels)
     source = ArraySource(found.vectors, y, found.label_names, name=path.name, split=found.split, item_names=found.ids)
     source.split_origin, source.label_advice = found.split_origin, LABEL_ADVICE
     return source
@@ -40,10 +40,15 @@ def open_embeddings(path: Path, labels: Path | None = None, split_column: str | 
 _OF_OBJECTS = "; text and numbers are saved as plain arrays, such as frame[column].to_numpy(str) of a pandas frame"
 
 
-def _read(path: Path) -> np.ndarray:
+def read_npy(path: Path) -> np.ndarray:
+    """The array of a ``.npy`` file, memory-mapped.
+
+    Raises:
+        DataError: if it is not a plain array.
+    """
     check_readable(path)
     try:
-        # Memory-mapped, so that rows of a large float32 file are read when they are needed.
+        # Rows of a large float32 file are read when they are needed, and a forged shape takes no memory.
         return np.load(path, mmap_mode="r", allow_pickle=False)
     except MemoryError:
         raise
