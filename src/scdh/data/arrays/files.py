@@ -9,6 +9,7 @@ from scdh.data.arrays.memory import ArraySource
 from scdh.data.regular_files import check_readable
 from scdh.errors import DataError
 
+_LONGEST_REASON = 200  # numpy quotes the whole header of a damaged file
 LABEL_ADVICE = "give labels with --labels labels.npy, or as an array y of an .npz file"
 
 
@@ -49,7 +50,8 @@ def read_npy(path: Path) -> np.ndarray:
     check_readable(path)
     try:
         # Rows of a large float32 file are read when they are needed, and a forged shape takes no memory.
-        return np.load(path, mmap_mode="r", allow_pickle=False)
+        with np.errstate(over="ignore"):  # numpy notices a size that is too large later
+            return np.load(path, mmap_mode="r", allow_pickle=False)
     except MemoryError:
         raise
     except Exception as error:  # damaged headers make numpy raise nearly anything, errors of Python's parser included
@@ -71,4 +73,5 @@ def _read_npz(path: Path, split_column: str | None) -> Archive:
 
 
 def _first_line(error: Exception) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
+    line = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
+    return line if len(line) <= _LONGEST_REASON else f"{line[: _LONGEST_REASON - 1]}…"
