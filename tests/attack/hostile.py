@@ -206,9 +206,10 @@ def _mixed_run(scratch: Path, random: Random) -> str:
 
 def _cache_owner(scratch: Path, random: Random) -> str:
     """A cache is not used if another user could change any part of its path."""
-    base = scratch / "cache"
-    shutil.rmtree(base, ignore_errors=True)
-    parts = [base]
+    here = scratch / "caches"
+    shutil.rmtree(here, ignore_errors=True)
+    here.mkdir(mode=0o700)
+    parts = [here / "cache"]
     for _ in range(random.randrange(1, 4)):
         parts.append(parts[-1] / random.choice("abc"))
     parts[-1].mkdir(mode=0o700, parents=True)
@@ -226,8 +227,7 @@ def _cache_owner(scratch: Path, random: Random) -> str:
     elif kind == "owner":
         os.chown(place, random.randrange(1, 60_000), -1)
     else:
-        moved = base.with_name("cache-elsewhere")
-        shutil.rmtree(moved, ignore_errors=True)
+        moved = here / "elsewhere"
         place.rename(moved)
         place.symlink_to(moved)
         os.chown(place if kind == "link" else moved, random.randrange(1, 60_000), -1, follow_symlinks=False)

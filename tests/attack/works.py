@@ -70,8 +70,8 @@ def works(d: Path, more: Path) -> list[Work]:
         Work(
             "index --append --on-duplicate replace",
             d,
-            lambda place: command(f"index {d}/other.codes --out {place}/other.index --append --on-duplicate replace"),
-            lambda place: read_index(place / "other.index"),
+            lambda place: command(f"index {d}/more.codes --out {place}/run.index --append --on-duplicate replace"),
+            lambda place: read_index(place / "run.index"),
         ),
         Work(
             "index --remove",
