@@ -84,6 +84,30 @@ def test_reading_a_body_stops_at_its_first_mistake(kind, body):
     assert caught.value.error_count() <= 2
 
 
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/v1/search/code", b'{"codes":[' + b"{}," * 2000 + b"{}]}"),
+        ("/v1/search/vector", b'{"vectors":[' + b"[0]," * 2000 + b"[0]]}"),
+        ("/v1/items", b'{"items":[' + b"{}," * 2000 + b"{}]}"),
+        ("/v1/search/code", b'{"codes":["\\\\", ' + b"[]," * 2000 + b"[]]}"),
+    ],
+)
+def test_the_number_of_items_is_checked_before_they_are_parsed(writable, path, body):
+    """4 MB of ``{}`` blocked all other requests for seven seconds."""
+    with hosted(writable) as running:
+        headers = {"authorization": f"Bearer {TOKEN}", "content-type": "application/json"}
+        answer = running.http.post(path, content=body, headers=headers)
+        assert answer.status_code == 422
+        assert answer.json()["error"]["message"].startswith("A request may have 256 queries or items")
+
+
+def test_brackets_in_text_are_not_counted(site):
+    labels = ['\\"' + "[{" * 90 + '"'] * 16
+    answer = site.http.post("/v1/search/code", json={"codes": ["0000"], "labels": labels})
+    assert "queries or items" not in answer.text  # but the labels are unknown
+
+
 @pytest.mark.parametrize("sent", [{"data": {"image": "photo.jpg"}}, {"content": b"JPEG"}, {"files": {"foto": b"JPEG"}}])
 def test_an_image_that_is_no_file_of_a_form_is_explained(strict, sent):
     answer = strict.http.post("/v1/search/image", **sent)
