@@ -199,7 +199,7 @@ def _times(out: Path) -> dict[str, float]:
         content = read_table(out / TIMES_FILE, "seconds of runs", "delete it")
     except (FileNotFoundError, NotADirectoryError):
         return {}
-    return {name: float(value) for name, value in content.items() if isinstance(value, int | float)}
+    return {name: value for name, value in content.items() if isinstance(value, float)}
 
 
 def _keep_time(out: Path, kind: str, seconds: float) -> None:
