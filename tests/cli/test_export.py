@@ -49,6 +49,14 @@ def test_a_table_has_ids_codes_names_and_labels(made, kind):
     assert table.schema.metadata[b"bits"] == b"13"
 
 
+def test_metadata_of_a_forged_header_are_exported_as_text(tmp_path):
+    from pyarrow.parquet import read_schema
+
+    Codes.from_bits(np.ones((1, 8)), metadata={"model": "a\ud800"}).save(tmp_path / "x.codes")
+    must(f"export {tmp_path}/x.codes --to parquet --out {tmp_path}/x.parquet")
+    assert read_schema(tmp_path / "x.parquet").metadata[b"model"].decode() == "a\ufffd"
+
+
 def test_npy_goes_out_and_in(made):
     must("export x.codes --to npy --out x.npy")
     assert np.array_equal(np.load("x.npy"), made.packed)
