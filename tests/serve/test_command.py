@@ -16,7 +16,7 @@ import httpx
 import pytest
 
 from scdh.errors import ConfigError
-from scdh.serve.server import END_SECONDS, STOP_SECONDS
+from scdh.serve.server import END_SECONDS, STOP_SECONDS, connections_within
 from scdh.serve.settings import Settings
 from tests.cli.commands import must, run
 from tests.serve.conftest import TOKEN, picture
@@ -192,6 +192,12 @@ def test_a_token_that_every_user_can_read_is_reported(tmp_path):
     assert f"run: chmod o-r {token}" in " ".join(err.split())
     token.chmod(0o640)
     assert "chmod" not in run(f"serve nothing --index nothing --port 0 --token-file {token}")[2]
+
+
+@pytest.mark.parametrize(("files", "most"), [(1 << 16, 1000), (2000, 1000), (1024, 512), (80, 40), (1, 1)])
+def test_connections_leave_descriptors_for_the_rest(files, most):
+    """With few descriptors, idle connections made every new one end without an answer."""
+    assert connections_within(files, 1000) == most
 
 
 @pytest.mark.parametrize(
