@@ -62,9 +62,10 @@ def test_mistakes_are_one_sentence(override, words):
 def test_missing_or_broken_files(tmp_path):
     with pytest.raises(ConfigError, match="There is no configuration file"):
         load_config(file=tmp_path / "none.toml")
-    (tmp_path / "bad.toml").write_text("[train\n")
-    with pytest.raises(ConfigError, match="is not valid TOML"):
-        load_config(file=tmp_path / "bad.toml")
+    for content in (b"[train\n", b"\xff", b"x = " + b"[" * 100_000):
+        (tmp_path / "bad.toml").write_bytes(content)
+        with pytest.raises(ConfigError, match="is not valid TOML"):
+            load_config(file=tmp_path / "bad.toml")
     with pytest.raises(ConfigError, match="Unknown preset 'cifar'"):
         load_config(preset="cifar")
 

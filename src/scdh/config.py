@@ -154,7 +154,7 @@ def read_settings_file(file: str | Path) -> dict[str, Any]:
         raise ConfigError(f"There is no configuration file {str(file)!r}.") from None
     except OSError as error:
         raise ConfigError(f"Configuration file {str(file)!r} cannot be read: {error.strerror}.") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ConfigError(f"Configuration file {str(file)!r} is not valid TOML: {error}.") from None
 
 

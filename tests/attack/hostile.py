@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import re
 import resource
 import shutil
@@ -18,6 +19,7 @@ from PIL import Image
 
 from scdh.data.images.decode import decode
 from scdh.data.source import BadImage
+from scdh.storage.private_folder import NotPrivateError, make_private
 from tests.attack.trials import Attack, Failed
 from tests.cli.commands import must, run
 from tests.serve.malformed import bmp_row, many_scans
@@ -40,11 +42,13 @@ CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def attacks(scratch: Path) -> Iterator[Attack]:
-    """Those on models need a model in ``scratch/samples/run/model``."""
+    """Those on models and runs need the runs ``run`` and ``other`` in ``scratch/samples``."""
     yield Attack("hostile: model", lambda random: _model(scratch, random))
     yield Attack("hostile: picture", _picture)
     yield Attack("hostile: slow pictures", _slow_picture)
     yield Attack("hostile: names", lambda random: _names(scratch, random))
+    yield Attack("hostile: mixed runs", lambda random: _mixed_run(scratch, random))
+    yield Attack("hostile: cache owners", lambda random: _cache_owner(scratch, random), times=20)
 
 
 def _model(scratch: Path, random: Random) -> str:
@@ -177,3 +181,58 @@ def _name(random: Random) -> bytes:
         random.randbytes(6).replace(b"/", b"_").replace(b"\0", b"_"),
     )
     return b"c" + random.choice(kinds)
+
+
+def _mixed_run(scratch: Path, random: Random) -> str:
+    """A part of another run in the place of a run's own is named, and never used."""
+    folder, other = scratch / "mixed", scratch / "samples/other"
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(scratch / "samples/run", folder)
+    part = random.choice(("config.json", "protocol.json", "model", "last.safetensors"))
+    if part == "model":
+        shutil.rmtree(folder / part)
+        shutil.copytree(other / part, folder / part)
+    else:
+        shutil.copy(other / part, folder / part)
+    code, out, _ = run(["check", str(folder)])
+    if code != 1 or "belongs to another run" not in out:
+        raise Failed(f"scdh check ended with {code} where {part} is another run's: {out!r}")
+    command = ["train", "--resume", "--epochs", "2", "--out"] if part == "last.safetensors" else ["evaluate"]
+    code, out, err = run([*command, str(folder)])
+    if code != 2:
+        raise Failed(f"scdh {command[0]} ended with {code} where {part} is another run's: {out!r} {err!r}")
+    return "named"
+
+
+def _cache_owner(scratch: Path, random: Random) -> str:
+    """A cache is not used if another user could change any part of its path."""
+    here = scratch / "caches"
+    shutil.rmtree(here, ignore_errors=True)
+    here.mkdir(mode=0o700)
+    parts = [here / "cache"]
+    for _ in range(random.randrange(1, 4)):
+        parts.append(parts[-1] / random.choice("abc"))
+    parts[-1].mkdir(mode=0o700, parents=True)
+    for part in parts:
+        part.chmod(0o700)
+    place, cache = random.choice(parts), parts[-1] / "kernels"
+    # Only root can give a folder to another user.
+    by_root = ("owner", "link", "target") if os.geteuid() == 0 else ()
+    kind = random.choice(("writable", "sticky", *by_root))
+    if kind == "writable":
+        place.chmod(random.choice((0o777, 0o733)))
+    elif kind == "sticky":
+        cache.mkdir()
+        cache.chmod(0o1777)
+    elif kind == "owner":
+        os.chown(place, random.randrange(1, 60_000), -1)
+    else:
+        moved = here / "elsewhere"
+        place.rename(moved)
+        place.symlink_to(moved)
+        os.chown(place if kind == "link" else moved, random.randrange(1, 60_000), -1, follow_symlinks=False)
+    try:
+        make_private(cache)
+    except NotPrivateError:
+        return f"rejected: {kind}"
+    raise Failed(f"{cache} is private, although {place} is not ({kind})")

@@ -146,6 +146,8 @@ def prepare(d: Path) -> None:
         must(f"encode {d}/{name} digits --part query --out {d}/{name}.codes")
         must(f"index {d}/{name}.codes --out {d}/{name}.index")
     must(f"encode {d}/run digits --part validation --out {d}/more.codes")
+    must(f"encode {d}/other digits --part query --batch-size 64 --shards 2 --out {d}/shards")
+    must(f"export {d}/run.codes --to elasticsearch --out {d}/run.ndjson")
     HammingIndex(Codes.load(d / "run.codes")).save(d / "plain.index")
 
 

@@ -68,6 +68,30 @@ def works(d: Path, more: Path) -> list[Work]:
             lambda place: read_index(place / "run.index"),
         ),
         Work(
+            "index --append --on-duplicate replace",
+            d,
+            lambda place: command(f"index {d}/more.codes --out {place}/run.index --append --on-duplicate replace"),
+            lambda place: read_index(place / "run.index"),
+        ),
+        Work(
+            "index --remove",
+            d,
+            lambda place: command(f"index --out {place}/run.index --remove {_first_id(place / 'run.index')}"),
+            lambda place: read_index(place / "run.index"),
+        ),
+        Work(
+            "encode --merge",
+            d,
+            lambda place: command(f"encode --merge {d}/shards --out {place}/run.codes --replace"),
+            lambda place: read_codes(place / "run.codes"),
+        ),
+        Work(
+            "export --replace",
+            d,
+            lambda place: command(f"export {d}/other.codes --to elasticsearch --out {place}/run.ndjson --replace"),
+            lambda place: digest((place / "run.ndjson").read_text()),
+        ),
+        Work(
             "IndexWriter.add",
             d,
             lambda place: _append(place / "plain.index", added),
@@ -99,6 +123,10 @@ def works(d: Path, more: Path) -> list[Work]:
             lambda place: read_features(RunFolder(place / "run"), "crop"),
         ),
     ]
+
+
+def _first_id(path: Path) -> int:
+    return int(HammingIndex.load(path).ids[0])
 
 
 def _append(path: Path, codes: Codes) -> None:

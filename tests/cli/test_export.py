@@ -1,5 +1,6 @@
 """`scdh export`: each format read back, by its library or by its documentation; and imports of packed codes."""
 
+import io
 import json
 from pathlib import Path
 
@@ -46,6 +47,14 @@ def test_a_table_has_ids_codes_names_and_labels(made, kind):
     assert table["labels"].to_pylist() == [["pear"], ["fig"], []]
     assert np.array_equal(np.array(table["code"].to_pylist(), np.uint8), made.packed)
     assert table.schema.metadata[b"bits"] == b"13"
+
+
+def test_metadata_of_a_forged_header_are_exported_as_text(tmp_path):
+    from pyarrow.parquet import read_schema
+
+    Codes.from_bits(np.ones((1, 8)), metadata={"model": "a\ud800"}).save(tmp_path / "x.codes")
+    must(f"export {tmp_path}/x.codes --to parquet --out {tmp_path}/x.parquet")
+    assert read_schema(tmp_path / "x.parquet").metadata[b"model"].decode() == "a\ufffd"
 
 
 def test_npy_goes_out_and_in(made):
@@ -104,3 +113,45 @@ def test_packed_rows_are_taken_as_they_are():
     ):
         with pytest.raises(CodesError, match=message):
             Codes.from_packed(rows)
+
+
+def npy(shape: str, kind: str = "|u1", body: bytes = b"") -> bytes:
+    header = f"{{'descr': {kind!r}, 'fortran_order': False, 'shape': {shape}}}\n".encode()
+    return b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header + body
+
+
+def zipped() -> bytes:
+    file = io.BytesIO()
+    np.savez(file, packed=np.zeros((2, 8), np.uint8))
+    return file.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("huge.npy", npy("(1000000000000, 8)")),
+        ("cut.npy", npy("(3, 8)", body=bytes(20))),
+        ("negative.npy", npy("(-1, 8)", body=bytes(80))),
+        ("overflow.npy", npy("(4294967296, 4294967296)", body=bytes(80))),
+        ("digits.npy", npy(f"({'9' * 5000}, 8)")),
+        ("nested.npy", npy("(" * 3000)),
+        ("text.npy", npy("('a', 8)")),
+        ("wide type.npy", npy("(1, 8)", kind="V2000000000")),
+        ("objects.npy", npy("(1, 8)", kind="|O", body=b"\x80\x04N.")),
+        ("pickle.npy", b"\x80\x04\x8c\x02os\x94\x8c\x06system\x94\x93."),
+        ("zip.npy", zipped()),
+        ("flat.npy", npy("(8,)", body=bytes(8))),
+        ("empty.npy", b""),
+        ("empty.txt", b""),
+        ("binary.txt", b"\xff\xfe\x00"),
+        ("long.txt", b"z" * 1_000_000),
+        ("nul.txt", b"ab\x00\n"),
+        ("digits.txt", "٣٣\n".encode()),
+    ],
+)
+def test_hostile_files_are_one_sentence(tmp_path, name, content):
+    (tmp_path / name).write_bytes(content)
+    code, out, err = run(["index", str(tmp_path / name), "--out", str(tmp_path / "x.index")])
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert len(err) < 500
+    assert not (tmp_path / "x.index").exists()

@@ -1,5 +1,6 @@
 """Formats that need a reader, and images that a folder has but that are not read."""
 
+import io
 from pathlib import Path
 
 import numpy as np
@@ -40,6 +41,17 @@ def test_avif_and_heic_are_read(tmp_path: Path, name: str, extension: str) -> No
     assert (read.mode, read.size) == ("RGB", (64, 48))
     assert np.abs(np.asarray(read, np.int64) - np.asarray(image, np.int64)).mean() < 12
     assert np.array_equal(np.asarray(decode(file.read_bytes(), "bytes")), np.asarray(read))
+
+
+def test_an_embedded_thumbnail_does_not_replace_the_picture() -> None:
+    """It may show another picture, and then codes of a file and of its pixels would differ."""
+    if "HEIF" not in FORMATS:
+        pytest.skip("no reader of HEIF is installed")
+    file = io.BytesIO()
+    Image.new("RGB", (512, 512), "red").save(file, "HEIF", thumbnails=[128])
+    with Image.open(io.BytesIO(file.getvalue())) as image:
+        assert image.draft("RGB", (64, 64)) is not None  # Pillow would take it
+    assert decode(file.getvalue(), "x", at_least=32).size == (512, 512)
 
 
 def test_a_folder_names_images_that_it_does_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ import csv
 import importlib.util
 import re
 import shutil
+from importlib import resources
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -291,6 +292,10 @@ def test_mistakes_are_one_sentence(tmp_path: Path) -> None:
         assert expected in err
     (tmp_path / "bad.toml").write_text("about = 'x'")
     with pytest.raises(ConfigError, match="name"):
+        load_scale(str(tmp_path / "bad.toml"))
+    quick = resources.files("scdh.experiments.reproduce").joinpath("scales/quick.toml").read_text("utf-8")
+    (tmp_path / "bad.toml").write_text(quick.replace('name = "quick"', 'name = "../../x"'))
+    with pytest.raises(ConfigError, match="name"):  # it would be a folder outside of runs/
         load_scale(str(tmp_path / "bad.toml"))
 
 

@@ -14,6 +14,8 @@ import pytest
 
 from scdh.codes import Codes
 from scdh.config import load_config
+from scdh.data.name_files import save_named_codes
+from scdh.data.row_names import RowNames
 from scdh.errors import ConfigError
 from scdh.model.hasher import Hasher
 from scdh.runs.shards import Shards
@@ -95,6 +97,42 @@ def test_shards_of_other_data_models_or_divisions_are_rejected(place: Path, tmp_
     must(encode(place, tmp_path / "s", "--shards 3", "--shard 0"))
     assert "shards of different divisions" in run(f"encode --merge {tmp_path}/s --out {tmp_path}/a.codes")[2]
     assert "contains no shards" in run(f"encode --merge {tmp_path}/photos --out {tmp_path}/a.codes")[2]
+
+
+def forged(folder: Path, shard: int, **metadata: str) -> Path:
+    """A file that is called a shard of two, with one code."""
+    own = {"shard": str(shard), "shards": "2", "shard_rows": "1", "shard_data": "x", "model": "ab", **metadata}
+    codes = Codes.from_signs(np.ones((1, int(own.pop("bits", "8"))), bool), ids=[shard], metadata=own)
+    file = folder / f"shard-{shard:05}-of-00002.ab.codes"
+    save_named_codes(file, codes, RowNames(np.array([shard]), ["a"], np.array([-1]), []))
+    return file
+
+
+@pytest.mark.parametrize(
+    ("second", "message"),
+    [
+        ({"shard_rows": "many"}, "is not the shard that its name says"),
+        ({"shard_rows": "-1"}, "is not the shard that its name says"),
+        ({"shard_rows": "9" * 5000}, "is not the shard that its name says"),
+        ({"bits": "16"}, "different lengths"),
+        ({"bits": "7"}, "different lengths"),
+        ({"ranking": "words"}, "ranked by"),
+    ],
+)
+def test_forged_shards_are_one_sentence(tmp_path: Path, second: dict[str, str], message: str) -> None:
+    forged(tmp_path, 0)
+    forged(tmp_path, 1, **second)
+    code, _, err = run(f"encode --merge {tmp_path} --out {tmp_path}/all.codes")
+    assert (code, err.count("\n")) == (2, 1)
+    assert message in err
+
+
+def test_a_huge_number_of_shards_is_not_listed(tmp_path: Path) -> None:
+    file = forged(tmp_path, 0)
+    file.rename(file.with_name(f"shard-00000-of-{10**30}.ab.codes"))
+    code, _, err = run(f"encode --merge {tmp_path} --out {tmp_path}/all.codes")
+    assert code == 2
+    assert "of 1,000,000,000,000,000,000,000,000,000,000 shards: 1, 2, 3" in err
 
 
 @pytest.mark.parametrize(

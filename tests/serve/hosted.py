@@ -2,7 +2,8 @@
 
 import asyncio
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
@@ -54,6 +55,13 @@ def hosted(settings: Settings, *, waits: bool = True) -> Iterator[Hosted]:
         running.should_exit = True
         thread.join(60)
         assert not thread.is_alive()
+
+
+def wait_until(check: Callable[[], bool], seconds: float = 120.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not check():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
 
 
 def with_limits(settings: Settings, **limits) -> Settings:

@@ -81,11 +81,13 @@ def start(settings: Settings) -> tuple[int, str]:
     address = server.address_of(listener)
     process = os.fork()
     if process == 0:
+        code = 1
         try:
             os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
             server.run(settings, listener, drain_seconds=0)
+            code = 0
         finally:
-            os._exit(0)
+            os._exit(code)
     listener.close()
     with Client(address, tries=1) as client:
         deadline = time.monotonic() + 120

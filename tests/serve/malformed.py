@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 from PIL import Image
 
+from scdh.data.images.formats import FORMATS
 from tests.data.data_files import encoded
 
-FORMATS = ("JPEG", "PNG", "GIF", "WEBP", "BMP", "TIFF", "PPM")
 TOKEN = "a-token-for-malformed-uploads"
 SEARCH, ITEMS = "/v1/search/image", "/v1/items"
 # What a service may say to a request that is wrong; anything else is an error of the service.
@@ -86,6 +86,25 @@ def many_scans(side: int, scans: int) -> bytes:
     return content[:start] + content[start:end] * scans + content[end:]
 
 
+def with_second_picture(jpeg: bytes) -> bytes:
+    """A JPEG that says that another picture follows, which Pillow calls MPO."""
+    buffer, small = io.BytesIO(), Image.new("L", (8, 8))
+    small.save(buffer, "MPO", save_all=True, append_images=[small])
+    content = buffer.getvalue()
+    start = content.index(b"\xff\xe2")
+    end = start + 2 + int.from_bytes(content[start + 2 : start + 4], "big")
+    return jpeg[:2] + content[start:end] + jpeg[2:]
+
+
+def in_a_box(kind: str, width: int, height: int) -> bytes:
+    """A small AVIF or HEIC that says it has this size; empty without a reader of this format."""
+    if kind not in FORMATS:
+        return b""
+    content = encoded(0, (64, 64), kind)
+    size = struct.pack(">II", 64, 64)
+    return content.replace(b"ispe\0\0\0\0" + size, b"ispe\0\0\0\0" + struct.pack(">II", width, height))
+
+
 def bmp_row(width: int) -> bytes:
     """A run-length encoded BMP of one row."""
     runs = b"\xff\x00" * 500
@@ -113,6 +132,11 @@ BOMBS = {
     "bmp": b"BM" + bytes(12) + struct.pack("<IiiHHIIiiII", 40, 40_000, 40_000, 1, 24, 0, 0, 1, 1, 0, 0),
     "bmp of one row": bmp_row(50_000_000),
     "jpeg of many scans": many_scans(2000, 2000),
+    "mpo of many scans": with_second_picture(many_scans(2000, 2000)),
+    "avif": in_a_box("AVIF", 30_000, 30_000),
+    "heic": in_a_box("HEIF", 30_000, 30_000),
+    "avif of 4 G pixels a side": in_a_box("AVIF", 0xFFFFFFFF, 0xFFFFFFFF),
+    "heic of 4 G pixels a side": in_a_box("HEIF", 0xFFFFFFFF, 0xFFFFFFFF),
     "ppm": b"P6 50000 50000 255\n",
     "tiff": tiff(60_000, 60_000),
     "tiff of 4 G pixels a side": tiff(0xFFFFFFFF, 0xFFFFFFFF),

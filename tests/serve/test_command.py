@@ -16,11 +16,12 @@ import httpx
 import pytest
 
 from scdh.errors import ConfigError
-from scdh.serve.server import END_SECONDS, STOP_SECONDS
+from scdh.serve.server import END_SECONDS, STOP_SECONDS, connections_within
 from scdh.serve.settings import Settings
 from tests.cli.commands import must, run
 from tests.serve.conftest import TOKEN, picture
-from tests.serve.malformed import SEARCH, form, head
+from tests.serve.malformed import head
+from tests.serve.stops import SLOW_IMAGE, children_of
 from tests.serve.uploads import served
 
 ROOT = Path(__file__).parents[2]
@@ -109,23 +110,12 @@ def test_a_signal_ends_it_after_what_has_begun(process):
     assert TOKEN not in (folder / "log").read_text()
 
 
-def children_of(process: int) -> list[str]:
-    """The processes that a process started; each of its threads lists its own."""
-    children = []
-    for task in Path(f"/proc/{process}/task").iterdir():
-        with contextlib.suppress(OSError):  # the thread has ended; another one has its processes
-            children += (task / "children").read_text().split()
-    return children
-
-
 @pytest.mark.slow
 def test_sigterm_ends_it_while_it_decodes_and_clients_stay_connected(tmp_path):
     """Decoders went on for minutes after the log said "stopped"."""
-    slow = form(b"P3 7000 7000 255\n" + b"1 " * 9_000_000)
-    upload = head(SEARCH, "multipart/form-data; boundary=x", len(slow)) + slow
     unread = head("/v1/info", "text/plain", 0, method="GET") * 20
     with served(tmp_path) as service, contextlib.ExitStack() as clients:
-        for content in (upload, upload, upload, unread, unread[:50], b""):
+        for content in (SLOW_IMAGE, SLOW_IMAGE, SLOW_IMAGE, unread, unread[:50], b""):
             client = clients.enter_context(socket.create_connection(("127.0.0.1", service.port)))
             client.sendall(content)
         deadline = time.monotonic() + 60
@@ -202,6 +192,12 @@ def test_a_token_that_every_user_can_read_is_reported(tmp_path):
     assert f"run: chmod o-r {token}" in " ".join(err.split())
     token.chmod(0o640)
     assert "chmod" not in run(f"serve nothing --index nothing --port 0 --token-file {token}")[2]
+
+
+@pytest.mark.parametrize(("files", "most"), [(1 << 16, 1000), (2000, 1000), (1024, 512), (80, 40), (1, 1)])
+def test_connections_leave_descriptors_for_the_rest(files, most):
+    """With few descriptors, idle connections made every new one end without an answer."""
+    assert connections_within(files, 1000) == most
 
 
 @pytest.mark.parametrize(

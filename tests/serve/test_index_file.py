@@ -2,7 +2,7 @@
 
 import shutil
 import threading
-import time
+from dataclasses import replace
 from importlib.util import find_spec
 
 import numpy as np
@@ -13,6 +13,7 @@ from scdh.codes import Codes
 from scdh.data.name_files import load_names
 from scdh.errors import CodesError, ScdhError, ServiceError
 from scdh.index import HammingIndex
+from scdh.index.store import IndexWriter
 from scdh.model.hasher import Hasher
 from scdh.serve.collection import Collection
 from scdh.serve.service import Service
@@ -20,14 +21,7 @@ from scdh.serve.settings import Settings
 from scdh.serve.snapshot import SearchOptions, SearchRequest, Snapshot, find_all
 from tests.cli.commands import must
 from tests.serve.conftest import BITS, picture, save_index
-from tests.serve.hosted import hosted
-
-
-def wait_until(check, seconds=30.0):
-    deadline = time.monotonic() + seconds
-    while not check():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+from tests.serve.hosted import hosted, wait_until
 
 
 def some_codes(count, seed=0):
@@ -125,6 +119,21 @@ def test_questions_asked_together_have_the_answers_they_have_alone():
                 pairs = [pair for pair in pairs if pair[0] <= one.options.radius]
                 assert answer.total == len(pairs)
             assert [(hit["distance"], hit["id"]) for hit in answer.hits] == pairs[: one.options.k]
+
+
+def test_changes_during_the_start_are_known_when_it_is_ready(writable, monkeypatch):
+    """Items that another process had removed were served for a second."""
+    load = Service._load
+
+    def load_and_change(self):
+        load(self)
+        with IndexWriter(self.settings.index) as writer:
+            writer.remove([3])
+
+    monkeypatch.setattr(Service, "_load", load_and_change)
+    with hosted(replace(writable, watch_seconds=1000)) as running:
+        assert running.http.get("/ready").status_code == 200
+        assert running.http.get("/v1/items/3").status_code == 404
 
 
 def test_before_it_is_ready_it_says_so(shop, monkeypatch):

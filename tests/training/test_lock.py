@@ -1,5 +1,6 @@
 """Two processes never train in one folder: the second one ends with one sentence, and a kill frees the folder."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -46,6 +47,38 @@ def test_the_second_process_ends_with_one_sentence_until_the_first_is_killed(hol
     holder.wait()
     must(f"train {options} --out {tmp_path}/run")
     RunFolder(tmp_path / "run").check_idle()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+def test_workers_do_not_keep_the_lock_after_a_kill(tmp_path):
+    """Decoding workers outlived a killed process by seconds, in which it could not be started again."""
+    own = RunFolder(tmp_path / "run")
+    with own.held():
+        lock = os.stat(own.lock)
+        worker = os.fork()
+        if worker == 0:
+            open_files = (int(name) for name in os.listdir("/dev/fd"))
+            os._exit(any(os.path.samestat(lock, os.fstat(number)) for number in open_files if is_open(number)))
+        assert os.waitstatus_to_exitcode(os.waitpid(worker, 0)[1]) == 0
+        with pytest.raises(TrainingError, match="Another process"):
+            own.check_idle()
+    own.check_idle()
+
+
+def is_open(number):
+    try:
+        os.fstat(number)
+    except OSError:
+        return False
+    return True
+
+
+def test_a_lock_that_is_a_pipe_is_rejected(tmp_path):
+    (tmp_path / "run").mkdir()
+    os.mkfifo(tmp_path / "run/.running")
+    code, _, err = run(f"train --preset demo-digits --out {tmp_path}/run")
+    assert (code, err.count("\n")) == (2, 1)
+    assert "not a file on disk but a pipe" in err
 
 
 @pytest.mark.slow

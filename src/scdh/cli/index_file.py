@@ -10,6 +10,7 @@ import numpy as np
 from scdh.codes import Codes
 from scdh.codes.checks import check_same_model
 from scdh.codes.vectors import VectorKind
+from scdh.data.arrays.files import read_npy
 from scdh.data.name_files import (
     for_new_index,
     load_named_codes,
@@ -42,11 +43,9 @@ def load_codes(paths: list[Path]) -> list[CodesFile]:
 
 def _load(path: Path) -> tuple[Codes, RowNames | None]:
     """A file of codes; packed rows in .npy; or hexadecimal hashes in .txt, one per line, with a name after a space."""
-    if path.suffix == ".npy" and path.is_file():
-        try:
-            return Codes.from_packed(np.load(path, allow_pickle=False)), None
-        except (OSError, ValueError, EOFError) as error:
-            raise CodesError(f"{path} must be a .npy file of packed rows, uint8 [n, bytes]: {error}") from None
+    if path.suffix == ".npy":
+        rows = Codes.from_packed(read_npy(path))
+        return Codes(np.array(rows.packed), rows.bits), None  # a copy: the file may change
     if path.suffix == ".txt" and path.is_file():
         lines = [line.split(maxsplit=1) for line in read_lines(path)]
         codes = Codes.from_packed([line[0] for line in lines])

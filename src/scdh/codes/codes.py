@@ -25,7 +25,7 @@ from scdh.codes.arguments import (
 )
 from scdh.codes.vectors import VectorKind, check_vectors, rounded
 from scdh.errors import CodesError
-from scdh.storage.tensor_files import StoredTensors, open_tensors, write_tensors
+from scdh.storage.tensor_files import StoredTensors, open_tensors, short, write_tensors
 
 HAMMING = "Hamming distance"
 # The metadata key that names the distance by which these codes rank items; without it, Hamming distance.
@@ -355,6 +355,6 @@ def _from_hex(rows: Sequence[str]) -> NDArray[np.uint8]:
     for row in rows:
         if len(row) != digits or digits % 2 or not re.fullmatch("[0-9a-fA-F]+", row):
             raise CodesError(
-                f"Hashes must be hexadecimal digits of one even length; the first has {digits}, and one is {row!r}."
+                f"Hashes must be hexadecimal digits of one even length; the first has {digits}, one is {short(row)}."
             )
     return np.frombuffer(bytes.fromhex("".join(rows)), np.uint8).reshape(len(rows), digits // 2)

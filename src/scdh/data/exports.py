@@ -65,7 +65,7 @@ def _tables(codes: Codes, names: RowNames | None) -> Iterator[Any]:
     import pyarrow as pa
 
     width = codes.packed.shape[1]
-    metadata = {**codes.metadata, "bits": str(codes.bits)}
+    metadata = {**{_text(key): _text(value) for key, value in codes.metadata.items()}, "bits": str(codes.bits)}
     for start in range(0, max(1, len(codes)), ROWS):
         packed, ids = codes.packed[start : start + ROWS], _ids(codes)[start : start + ROWS]
         flat = pa.array(packed.ravel(), pa.uint8())
@@ -100,15 +100,16 @@ def _write_arrow(path: Path, codes: Codes, names: RowNames | None) -> None:
 
 
 def _described(names: RowNames, item: int) -> tuple[str, list[str]]:
-    """Name and labels as valid UTF-8; file names may have other bytes."""
+    """Name and labels as valid Unicode; file names may have any bytes."""
     position = names.position(item)
     if position is None:
         return "", []
     return _text(names.names[position]), [_text(label) for label in names.label_list(position)]
 
 
-def _text(name: str) -> str:
-    return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+def _text(text: str) -> str:
+    """The text with U+FFFD for surrogates, which stand for bytes that are not UTF-8 or come from a forged header."""
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def _items(codes: Codes, names: RowNames | None) -> Iterator[tuple[int, np.ndarray, dict[str, Any]]]:

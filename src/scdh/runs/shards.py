@@ -9,6 +9,7 @@ import hashlib
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +22,7 @@ from scdh.errors import CodesError, ConfigError
 from scdh.storage.files import remove_abandoned
 
 _KEYS = ("shard", "shards", "shard_rows", "shard_data")  # metadata of a shard that merged codes do not have
+_LISTED = 10  # missing shards in a message
 _NAME = re.compile(r"shard-(\d+)-of-(\d+)\.([0-9a-f]+)\.codes")
 EncodeRows = Callable[[np.ndarray], tuple[Codes, RowNames]]
 
@@ -115,23 +117,33 @@ def merge_shards(folder: Path) -> tuple[Codes, RowNames, int]:
             raise CodesError(f"{folder} contains shards of different {what}: {', '.join(kinds)}; keep those of one.")
     files = {int(match[1]): file for file, match in found.items()}
     count = int(next(iter(found.values()))[2])
-    if missing := [shard for shard in range(count) if shard not in files]:
-        listed = ", ".join(map(str, missing[:10])) + (", …" if len(missing) > 10 else "")
+    # Names are untrusted: a number of shards above those that are there is only counted to.
+    missing = list(islice((shard for shard in range(count) if shard not in files), _LISTED + 1))
+    if missing:
+        listed = ", ".join(map(str, missing[:_LISTED])) + (", …" if len(missing) > _LISTED else "")
+        lacking = count - sum(shard < count for shard in files)
         raise CodesError(
-            f"{folder} lacks {len(missing):,} of {count:,} shards: {listed}; run `scdh encode` again to write them."
+            f"{folder} lacks {lacking:,} of {count:,} shards: {listed}; run `scdh encode` again to write them."
         )
     parts: list[tuple[Codes, RowNames]] = []
-    left_out = 0
+    rows = 0
     for shard in range(count):
         codes, names = load_named_codes(files[shard])
         known = tuple(codes.metadata.get(key) for key in ("shard", "shards", "model"))
-        if names is None or codes.ids is None or known != (str(shard), str(count), found[files[shard]][3]):
+        own_rows = codes.metadata.get("shard_rows", "")
+        is_whole = re.fullmatch("[0-9]{1,18}", own_rows) is not None and int(own_rows) >= len(codes)
+        if (
+            names is None
+            or codes.ids is None
+            or not is_whole
+            or known != (str(shard), str(count), found[files[shard]][3])
+        ):
             raise CodesError(f"{files[shard]} is not the shard that its name says; delete it and encode it again.")
         if parts and codes.metadata.get("shard_data") != parts[0][0].metadata.get("shard_data"):
             raise CodesError(f"{files[shard]} has codes of other data than {files[0]}; keep the shards of one.")
-        left_out += int(codes.metadata.get("shard_rows", len(codes))) - len(codes)
+        rows += int(own_rows)
         parts.append((codes, names))
     metadata = {key: value for key, value in parts[0][0].metadata.items() if key not in _KEYS}
-    merged = Codes.concatenate([codes.with_metadata(metadata) for codes, _ in parts])
-    assert merged.ids is not None
-    return merged, joined([names for _, names in parts], merged.ids), left_out
+    merged = Codes.concatenate([codes for codes, _ in parts]).with_metadata(metadata)
+    assert merged.ids is not None  # each part has them
+    return merged, joined([names for _, names in parts], merged.ids), rows - len(merged)

@@ -29,14 +29,19 @@ class Admission:
     @contextmanager
     def admit(self, count: int = 1) -> Iterator[None]:
         """Let ``count`` in until the end of the block; RequestError 503 if all of them do not fit."""
-        if count > self.free:
-            raise busy(self.what)
-        self._change(count)
+        self.enter(count)
         try:
             yield
         finally:
-            self._change(-count)
+            self.leave(count)
 
-    def _change(self, count: int) -> None:
+    def enter(self, count: int) -> None:
+        """Let ``count`` in until :meth:`leave`; RequestError 503 if all of them do not fit."""
+        if count > self.free:
+            raise busy(self.what)
         self.inside += count
+        self._observe(self.inside)
+
+    def leave(self, count: int) -> None:
+        self.inside -= count
         self._observe(self.inside)

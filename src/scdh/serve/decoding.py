@@ -20,10 +20,12 @@ from typing import IO, Any
 import numpy as np
 
 from scdh.data.images.decode import decode
+from scdh.data.images.formats import decode_in_one_thread
 from scdh.data.images.transforms import Preprocess
 from scdh.data.source import BadImage
 
 CPU_SECONDS = 10  # of one image; the slowest of 50 megapixels took 1.5 s
+WALL_FACTOR = 6  # by the clock it may take this many times as long, on a busy machine
 # A float TIFF takes 16 bytes for each pixel, other images at most 12.
 BYTES_PER_PIXEL, MORE_BYTES = 17, 128 << 20
 LENGTH = struct.Struct("<Q")
@@ -60,7 +62,7 @@ class Decoders:
         finally:
             self._free.put(process)
         if isinstance(answer, int):
-            is_slow = sys.platform != "win32" and answer == -signal.SIGPROF
+            is_slow = sys.platform != "win32" and answer in (-signal.SIGPROF, -signal.SIGALRM)
             raise BadImage(
                 where, f"it takes more than {self._seconds:g} s to decode" if is_slow else "its decoder failed"
             )
@@ -140,6 +142,7 @@ def serve_images(source: IO[bytes], target: IO[bytes]) -> None:
     preprocess, most_pixels = Preprocess.from_dict(settings["preprocess"]), settings["most_pixels"]
     _limit_memory(BYTES_PER_PIXEL * most_pixels + MORE_BYTES)
     warnings.simplefilter("ignore")
+    decode_in_one_thread()
     while (content := _read(source)) is not None:
         _limit_time(settings["seconds"])
         try:
@@ -156,9 +159,11 @@ def serve_images(source: IO[bytes], target: IO[bytes]) -> None:
 
 
 def _limit_time(seconds: float) -> None:
-    """From now on the system ends the process after this processor time, even within a decoder; 0: no limit."""
+    """From now on the system ends the process after this processor time, even within a decoder, or where it waits for
+    ever; 0: no limit."""
     if sys.platform != "win32":
         signal.setitimer(signal.ITIMER_PROF, seconds)
+        signal.setitimer(signal.ITIMER_REAL, WALL_FACTOR * seconds)
 
 
 def _limit_memory(more: int) -> None:

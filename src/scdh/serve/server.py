@@ -10,6 +10,7 @@ import sys
 import threading
 import webbrowser
 from collections.abc import Callable
+from dataclasses import replace
 from types import FrameType
 
 import uvicorn
@@ -68,8 +69,8 @@ def run(
         ScdhError: if model, index or images cannot be used.
     """
     write_lines()
-    _allow_many_files()
-    service = Service(settings, report)
+    most = connections_within(_allow_many_files(), settings.limits.connections)
+    service = Service(replace(settings, limits=replace(settings.limits, connections=most)), report)
     server = _Server(service, drain_seconds)
     page = address_of(listener)
 
@@ -83,15 +84,26 @@ def run(
         runner.run(_serve(server, service, listener, ready))
 
 
-def _allow_many_files() -> None:
-    """Each connection and each upload takes a descriptor, and 1,024, a common limit, are too few."""
-    if sys.platform != "win32":
-        import resource
+def _allow_many_files() -> int:
+    """Each connection and each upload takes a descriptor, and 1,024, a common limit, are too few; the new limit."""
+    if sys.platform == "win32":
+        return MOST_FILES
+    import resource
 
-        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-        wanted = MOST_FILES if hard == resource.RLIM_INFINITY else min(MOST_FILES, hard)
-        if soft != resource.RLIM_INFINITY and soft < wanted:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MOST_FILES if hard == resource.RLIM_INFINITY else min(MOST_FILES, hard)
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return MOST_FILES if soft == resource.RLIM_INFINITY else soft
+    resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    return wanted
+
+
+def connections_within(files: int, wanted: int) -> int:
+    """Connections that leave half of the descriptors to uploads, the index and pipes.
+
+    A connection for which there is no descriptor left is closed without an answer, idle ones then make no room for it.
+    """
+    return max(1, min(wanted, files // 2))
 
 
 def keep_what_is_loaded() -> None:

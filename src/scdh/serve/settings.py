@@ -26,6 +26,8 @@ class Limits:
         waiting_searches: the same for searches.
         waiting_changes: the same for additions and removals.
         requests: at once, of any kind.
+        bodies: bytes beyond 64 KB of bodies of requests that have not been answered yet, of all of them together; if it
+            is below ``upload``, that counts.
         answers: bytes of answers above 64 KB that clients have not read yet, of all requests together.
         connections: open at once.
         head_seconds: for the head of a request to arrive.
@@ -43,6 +45,7 @@ class Limits:
     waiting_searches: int = 512
     waiting_changes: int = 64
     requests: int = 256
+    bodies: int = 256 << 20
     answers: int = 256 << 20
     connections: int = 1000
     head_seconds: float = 10.0

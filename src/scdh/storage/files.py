@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import BinaryIO
 
 try:
     import fcntl
@@ -56,7 +57,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 def open_regular(path: str, flags: int) -> int:
     """An ``opener`` for ``open`` that rejects pipes, sockets and devices, on which a reader could wait forever."""
-    descriptor = os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+    descriptor = os.open(path, flags | getattr(os, "O_NONBLOCK", 0), 0o666)
     mode = os.fstat(descriptor).st_mode
     if stat.S_ISREG(mode):
         return descriptor
@@ -116,11 +117,29 @@ def locked(path: Path, *, wait: bool = False) -> Iterator[bool]:
     With ``wait`` it waits until the lock is free. The system frees the lock when the process ends, also by a kill.
     Where the system has no such locks (Windows) every process gets True, so work must be divided by hand there.
     """
-    with open(path, "a+b") as handle:
-        if fcntl is not None:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                yield False
-                return
-        yield True
+    with open(path, "a+b", opener=open_regular) as handle:
+        _lock_files.add(handle)
+        try:
+            yield _take_lock(handle, wait)
+        finally:
+            _lock_files.remove(handle)
+
+
+def _take_lock(handle: BinaryIO, wait: bool) -> bool:
+    if fcntl is not None:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+    return True
+
+
+def _close_lock_files() -> None:
+    """In a forked child, such as a decoding worker: a copy would keep the lock after a kill of the parent."""
+    for handle in _lock_files:
+        handle.close()
+
+
+_lock_files: set[BinaryIO] = set()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_close_lock_files)

@@ -9,6 +9,7 @@ from scdh.data.arrays.memory import ArraySource
 from scdh.data.regular_files import check_readable
 from scdh.errors import DataError
 
+_LONGEST_REASON = 200  # numpy quotes the whole header of a damaged file
 LABEL_ADVICE = "give labels with --labels labels.npy, or as an array y of an .npz file"
 
 
@@ -23,14 +24,14 @@ def open_embeddings(path: Path, labels: Path | None = None, split_column: str | 
         split_column: the array of an ``.npz`` file that holds the split.
     """
     if path.suffix.lower() == ".npy":
-        found = Archive(_read(path), None, None, None, "", None)
+        found = Archive(read_npy(path), None, None, None, "", None)
     else:
         found = _read_npz(path, split_column)
     y = found.labels
     if labels is not None:
         if y is not None:
             raise DataError(f"{path.name} has labels already, so {labels.name} cannot be given too.")
-        y = _read(labels)
+        y = read_npy(labels)
     source = ArraySource(found.vectors, y, found.label_names, name=path.name, split=found.split, item_names=found.ids)
     source.split_origin, source.label_advice = found.split_origin, LABEL_ADVICE
     return source
@@ -40,11 +41,17 @@ def open_embeddings(path: Path, labels: Path | None = None, split_column: str | 
 _OF_OBJECTS = "; text and numbers are saved as plain arrays, such as frame[column].to_numpy(str) of a pandas frame"
 
 
-def _read(path: Path) -> np.ndarray:
+def read_npy(path: Path) -> np.ndarray:
+    """The array of a ``.npy`` file, memory-mapped.
+
+    Raises:
+        DataError: if it is not a plain array.
+    """
     check_readable(path)
     try:
-        # Memory-mapped, so that rows of a large float32 file are read when they are needed.
-        return np.load(path, mmap_mode="r", allow_pickle=False)
+        # Rows of a large float32 file are read when they are needed, and a forged shape takes no memory.
+        with np.errstate(over="ignore"):  # numpy notices a size that is too large later
+            return np.load(path, mmap_mode="r", allow_pickle=False)
     except MemoryError:
         raise
     except Exception as error:  # damaged headers make numpy raise nearly anything, errors of Python's parser included
@@ -66,4 +73,5 @@ def _read_npz(path: Path, split_column: str | None) -> Archive:
 
 
 def _first_line(error: Exception) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
+    line = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
+    return line if len(line) <= _LONGEST_REASON else f"{line[: _LONGEST_REASON - 1]}…"

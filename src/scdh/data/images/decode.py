@@ -47,7 +47,8 @@ def decode(item: AnyImage, where: str, at_least: int | None = None, *, most_pixe
         with Image.open(_readable(item, where), formats=FORMATS) as image:
             if most_pixels is not None and (reason := _excess(image, item, most_pixels)):
                 raise BadImage(where, reason)
-            if at_least is not None and min(image.size) >= 2 * DRAFT_GAP * at_least:
+            # Of other formats a draft would be an embedded thumbnail, which may show another picture.
+            if at_least is not None and _is_jpeg(image) and min(image.size) >= 2 * DRAFT_GAP * at_least:
                 image.draft("RGB", _draft_size(image.size, at_least))
             return _upright_rgb(image)
     except (MemoryError, BadImage):
@@ -93,8 +94,12 @@ def _excess(image: Image.Image, item: Path | Encoded, most_pixels: int) -> str:
     if max(width, height) > MOST_SIDE:
         return f"it has {width:,} × {height:,} pixels, but the limit of a side is {MOST_SIDE:,}"
     # The marker of a scan cannot occur within the data of one.
-    scans = 0 if isinstance(item, Path) or image.format != "JPEG" else bytes(item).count(b"\xff\xda")
+    scans = 0 if isinstance(item, Path) or not _is_jpeg(image) else bytes(item).count(b"\xff\xda")
     return f"it has {scans:,} scans, but the limit is {MOST_SCANS}" if scans > MOST_SCANS else ""
+
+
+def _is_jpeg(image: Image.Image) -> bool:
+    return image.format in ("JPEG", "MPO")  # MPO: with further pictures after the first, as phones write them
 
 
 def _reason(error: Exception, item: AnyImage) -> str:

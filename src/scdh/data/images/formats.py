@@ -68,6 +68,18 @@ EXTENSIONS = frozenset(extension for name in FORMATS for extension in _EXTENSION
 _FORMAT_OF_EXTENSION = {extension: name for name, extensions in _EXTENSIONS.items() for extension in extensions}
 
 
+def decode_in_one_thread() -> None:
+    """From now on, for a process that decodes one image at a time: threads take memory for each core of the machine."""
+    if "AVIF" in FORMATS:
+        from PIL import AvifImagePlugin
+
+        AvifImagePlugin.DEFAULT_MAX_THREADS = 1
+    if "HEIF" in FORMATS:
+        from pillow_heif import options
+
+        options.DECODE_THREADS = 1
+
+
 def is_image_name(file: str) -> bool:
     """Whether a file of this name is read as an image."""
     return not file.startswith(".") and _extension(file) in EXTENSIONS

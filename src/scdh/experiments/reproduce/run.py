@@ -236,7 +236,8 @@ def _times(out: Path, table: str = PER_RUN) -> dict[str, float]:
         content = read_table(out / TIMES_FILE, "seconds of runs", "delete it").get(table)
     except (FileNotFoundError, NotADirectoryError):
         return {}
-    return {name: float(value) for name, value in content.items()} if isinstance(content, dict) else {}
+    known = content.items() if isinstance(content, dict) else ()
+    return {name: value for name, value in known if isinstance(value, float)}
 
 
 def _keep_time(out: Path, work: Work, seconds: float, used: float, runs: int) -> None:

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from scdh.config import one_sentence
+from scdh.config import one_sentence, read_settings_file
 from scdh.errors import ConfigError, unknown_name
 from scdh.experiments.compare.grid import Grid
 
@@ -59,7 +59,7 @@ class Scale(_Table):
     random start. Both use ``longest`` bits and the rate of the settings.
     """
 
-    name: str
+    name: str = Field(pattern="^[A-Za-z0-9_-]+$", description="a part of the name of the folder of its results")
     about: str
     seeds: tuple[int, ...]
     rates: tuple[float, ...] = ()
@@ -96,15 +96,17 @@ class Study:
 
 def load_scale(name: str) -> Scale:
     """A scale of the package by name, or of a TOML file by path."""
-    if name not in SCALES and not Path(name).is_file():
+    if name in SCALES:
+        file = resources.files("scdh.experiments.reproduce") / "scales" / f"{name}.toml"
+        content = tomllib.loads(file.read_text("utf-8"))
+    elif Path(name).is_file():
+        content = read_settings_file(name)
+    else:
         raise ConfigError(unknown_name("scale", name, SCALES))
-    place = resources.files("scdh.experiments.reproduce") / "scales" / f"{name}.toml" if name in SCALES else Path(name)
     try:
-        return Scale.model_validate(tomllib.loads(place.read_text("utf-8")))
+        return Scale.model_validate(content)
     except ValidationError as error:
         raise ConfigError(one_sentence(error, Scale)) from None
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"The scale {name!r} is not valid TOML: {error}.") from None
 
 
 def all_studies(scale: Scale, places: Mapping[str, str], seeds: tuple[int, ...] | None = None) -> list[Study]:

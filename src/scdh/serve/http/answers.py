@@ -1,6 +1,7 @@
 """Answers: JSON of plain values, and errors in one form whatever raised them."""
 
 import asyncio
+import errno
 import json
 import logging
 from collections.abc import Mapping
@@ -79,9 +80,8 @@ async def answer_http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     if isinstance(own := getattr(error, "cause", None), RequestError):
         return error_answer(own, error.headers)
-    if isinstance(error.__cause__, OSError):  # no descriptor or no disk space for the files of a form
-        log("the body cannot be stored", logging.ERROR, reason=str(error.__cause__))
-        return error_answer(busy("files"))
+    if isinstance(error.__cause__, OSError):
+        return await answer_os_error(request, error.__cause__)
     known = {
         404: RequestError(404, "not_found", "This path does not exist; see /docs for the available paths."),
         405: RequestError(405, "method_not_allowed", "This path does not support the method; see /docs."),
@@ -89,6 +89,14 @@ async def answer_http(request: Request, error: Exception) -> Response:
     unreadable = RequestError(error.status_code, "bad_request", "The request body cannot be read.")
     headers = {"allow": _methods_of(request)} if error.status_code == 405 else error.headers
     return error_answer(known.get(error.status_code, unreadable), headers)
+
+
+async def answer_os_error(_: Request, error: Exception) -> Response:
+    """No descriptor or no disk space for the files of a form."""
+    if not isinstance(error, OSError) or error.errno not in (errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.EDQUOT):
+        raise error
+    log("the body cannot be stored", logging.ERROR, reason=str(error))
+    return error_answer(busy("files"))
 
 
 def _methods_of(request: Request) -> str:

@@ -9,7 +9,14 @@ from starlette.types import ASGIApp
 
 from scdh._version import __version__
 from scdh.serve.http import item_routes, overview_routes, search_routes, state_routes
-from scdh.serve.http.answers import answer_bug, answer_disconnected, answer_http, answer_invalid, answer_request_error
+from scdh.serve.http.answers import (
+    answer_bug,
+    answer_disconnected,
+    answer_http,
+    answer_invalid,
+    answer_os_error,
+    answer_request_error,
+)
 from scdh.serve.http.guard import Guard
 from scdh.serve.http.static import page_routes
 from scdh.serve.request_errors import RequestError
@@ -33,6 +40,7 @@ def create_app(service: Service) -> ASGIApp:
     app.add_exception_handler(RequestValidationError, answer_invalid)
     app.add_exception_handler(HTTPException, answer_http)
     app.add_exception_handler(ClientDisconnect, answer_disconnected)
+    app.add_exception_handler(OSError, answer_os_error)
     app.add_exception_handler(Exception, answer_bug)
     guarded: ASGIApp = Guard(app, service)
     if service.settings.origins:

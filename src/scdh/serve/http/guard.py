@@ -39,6 +39,7 @@ MOST_CHECKS = 32
 READING = ("GET", "HEAD", "OPTIONS")
 HOST = re.compile(r"(\[[0-9a-f:.]+\]|[^\[\]@:/\s]*)(:[0-9]{1,5})?", re.IGNORECASE)
 PIECE_BYTES = 64 << 10  # of an answer that are handed to the connection at once
+UNCOUNTED_BYTES = 64 << 10  # of each body, so that large ones keep no small one out
 UPLOADS = ("/v1/search/image", "/v1/items")
 # Before an answer, this much of an unwanted body is read: a client that still sends would not see the answer.
 DRAINED_BYTES, DRAIN_SECONDS = 1 << 20, 1.0
@@ -66,6 +67,7 @@ class Guard:
         self._limits = service.settings.limits
         self._requests = Admission(self._limits.requests, "requests")
         self._checks = Admission(MOST_CHECKS, "checks")
+        self._bodies = Admission(max(self._limits.bodies, self._limits.upload), "uploads")
         self._answers = Admission(self._limits.answers, "answers")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -73,7 +75,7 @@ class Guard:
             await self._app(scope, receive, send)
             return
         limit, seconds = self._body_limit(scope["path"]), self._limits.body_seconds
-        exchange = _Exchange(scope, receive, send, limit, seconds, self._answers)
+        exchange = _Exchange(scope, receive, send, limit, seconds, self._bodies, self._answers)
         try:
             async with asyncio.timeout(self._limits.request_seconds):
                 await self._answer(exchange)
@@ -90,6 +92,7 @@ class Guard:
                 answer = await answer_bug(Request(exchange.scope), error)
                 await answer(exchange.scope, receive, exchange.send)
         finally:
+            self._bodies.leave(exchange.held)
             self._record(exchange)
 
     async def _answer(self, exchange: "_Exchange") -> None:
@@ -172,7 +175,14 @@ class _Exchange:
     """One request and its answer: counts the body, bounds its time, adds headers."""
 
     def __init__(
-        self, scope: Scope, receive: Receive, send: Send, limit: int, seconds: float, answers: Admission
+        self,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+        limit: int,
+        seconds: float,
+        bodies: Admission,
+        answers: Admission,
     ) -> None:
         self._receive = receive
         self._send = send
@@ -184,7 +194,10 @@ class _Exchange:
         self.begun = time.perf_counter()
         self.status = 0
         self.received = 0
-        self._seconds, self._answers = seconds, answers
+        self.held = 0  # bytes of the body that count among the bodies of all requests
+        self._seconds = seconds
+        self._bodies = bodies
+        self._answers = answers
         self.scope[REQUEST_ID] = self.id
         self._deadline = asyncio.get_running_loop().time() + seconds
         self._is_read = self.awaits_body = self._is_replaced = False
@@ -209,6 +222,12 @@ class _Exchange:
         self._is_read = message["type"] != "http.request" or not message.get("more_body", False)
         if self.received > self._limit:
             raise BodyRejected(self._too_large())
+        held = max(0, self.received - UNCOUNTED_BYTES)
+        try:
+            self._bodies.enter(held - self.held)
+        except RequestError as error:
+            raise BodyRejected(error) from None
+        self.held = held
         return message
 
     async def send(self, message: Message) -> None:
@@ -251,8 +270,10 @@ class _Exchange:
     async def _drain(self) -> bool:
         """Read what is left of a small body; False if more is left."""
         left = DRAINED_BYTES
+        # Checks have few places, so they do not wait for a body.
+        seconds = 0.0 if self.scope["path"] in CHECKS else DRAIN_SECONDS
         try:
-            async with asyncio.timeout(DRAIN_SECONDS):
+            async with asyncio.timeout(seconds):
                 while not self._is_read and left > 0:
                     message: dict[str, Any] = dict(await self._receive())
                     left -= len(message.get("body", b""))
