@@ -103,7 +103,7 @@ def test_codes_and_indexes_are_not_replaced_in_silence(work: Path, tmp_path: Pat
         (*encode_command, str(other)): "holds neither codes nor an index; --replace replaces it.",
         (*index_command, str(out), "--append", "--replace"): "Either --append or --replace, not both",
         ("index", f"{work}/queries.codes", "--to", "milvus:x.db/x", "--replace"): "leave --replace out",
-        (*index_command, "milvus://host/x"): "--out is a file; codes go into a Milvus collection with --to.",
+        (*index_command, "milvus://host/x"): "--out is a file; codes go into a search engine with --to.",
     }.items():
         code, printed, err = run(arguments)
         assert (code, printed) == (2, "")
