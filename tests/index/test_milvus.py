@@ -9,7 +9,6 @@ import sys
 import textwrap
 from concurrent import futures
 from importlib import metadata
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -29,7 +28,6 @@ grpc = pytest.importorskip("grpc")
 pymilvus = pytest.importorskip("pymilvus")
 
 LENGTHS = [1, 7, 8, 12, 13, 48, 64, 65, 128, 1000]
-ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
@@ -529,12 +527,3 @@ def test_nothing_heavy_is_imported_before_it_is_needed():
     heavy = ("pymilvus", "grpc", "torch", "rich")
     code = f"import sys, scdh.index.milvus; print([name for name in {heavy} if name in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"
-
-
-@pytest.mark.slow
-def test_the_python_of_the_page_runs(tmp_path):
-    code = "\n".join(re.findall(r"```python\n(.*?)```", (ROOT / "docs/milvus.md").read_text(), re.DOTALL))
-    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert "close()" in code
-    assert (tmp_path / "codes.db").exists()

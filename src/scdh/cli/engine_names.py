@@ -40,7 +40,7 @@ def row_names_of(engine: "SearchEngine", ids: Iterable[int]) -> RowNames | None:
 
 def rows_called(engine: "SearchEngine", text: str) -> RowNames | None:
     """Names and labels of the items that an option may mean by this text: an id, or a name; None if it stores none."""
-    ids = engine.ids_named(text).tolist()
+    ids = list(engine.named([text]))
     number = int(text) if text.removeprefix("-").isdecimal() else None
     if number is not None and -(1 << 63) < number < 1 << 63 and engine.contains([number])[0]:
         ids.append(number)

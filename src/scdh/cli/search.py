@@ -124,7 +124,8 @@ def search(
     if model is not None and not inputs:
         queries = ranked_by_model(queries, model, searched, index_name)
     if row_id is None:
-        queries = replace(queries, items=row_names)
+        own_items = row_names if name_store is None else row_names_of(name_store, name_store.named(queries.names))
+        queries = replace(queries, items=own_items)
     allowed: Any = None
     if label:
         own = None if name_store is None else name_store.with_labels(label)

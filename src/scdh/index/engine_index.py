@@ -15,7 +15,7 @@ from scdh.index.byte_tables import ByteTables
 from scdh.index.description import describe, read_description
 from scdh.index.engine_store import Condition, Ranking, Store
 from scdh.index.hits import Hits, RaggedHits
-from scdh.index.items import Items, WithLabels, check_items
+from scdh.index.items import Items, WithLabels, check_items, is_storable
 from scdh.index.search.queries import ROUND, query_rounds
 from scdh.index.search.table_sums import rank_again
 from scdh.index.search_index import Abilities
@@ -23,6 +23,7 @@ from scdh.index.weights import check_weights
 from scdh.progress import track
 
 MOST_ONLY = 100_000
+NAMES_AT_ONCE = 1_000  # of one request; Milvus answers with at most 16,384 items
 BATCH_BYTES = 16 << 20
 _SMALLEST_ID = np.iinfo(np.int64).min
 
@@ -180,9 +181,13 @@ class EngineIndex:
             [() if row is None else items.labels[row] for row in found],
         )
 
-    def ids_named(self, name: str) -> NDArray[np.int64]:
-        """Ids of the items with this ``name``, int64 in ascending order: none, one or several."""
-        return self._store.ids_named(name)
+    def named(self, names: Sequence[str]) -> dict[int, str]:
+        """The items that have one of these ``names``: name by id."""
+        wanted = sorted({name for name in names if name and is_storable(name)})
+        found: dict[int, str] = {}
+        for start in range(0, len(wanted), NAMES_AT_ONCE):
+            found |= self._store.named(wanted[start : start + NAMES_AT_ONCE])
+        return found
 
     def with_labels(self, labels: Sequence[str]) -> WithLabels:
         """A value of ``only``: items that have at least one of these ``labels``; the engine filters.

@@ -53,8 +53,8 @@ class Store(Protocol):
     def known_items(self, ids: NDArray[np.int64]) -> tuple[NDArray[np.int64], Items]:
         """Those of these ids that are stored, in ascending order, and their names and labels."""
 
-    def ids_named(self, name: str) -> NDArray[np.int64]:
-        """Ids of the items of this name, in ascending order."""
+    def named(self, names: list[str]) -> dict[int, str]:
+        """The items that have one of these names: name by id."""
 
     def nearest(self, packed: NDArray[np.uint8], k: int, condition: Condition) -> list[Ranking]:
         """The k nearest of each query."""

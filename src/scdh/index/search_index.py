@@ -123,11 +123,11 @@ class SearchEngine(SearchIndex, Protocol):
     def items_of(self, ids: ArrayLike) -> Items:
         """Names and labels of these items in their order; empty ones of unknown ids."""
 
-    def ids_named(self, name: str) -> NDArray[np.int64]:
-        """Ids of the items of this name, in ascending order."""
+    def named(self, names: Sequence[str]) -> dict[int, str]:
+        """The items that have one of these names: name by id."""
 
     def with_labels(self, labels: Sequence[str]) -> WithLabels:
-        """A value of ``only`` for the items that have one of these labels; an unknown label raises ``UnknownLabelError``."""
+        """A value of ``only``: items that have one of these labels; raises ``UnknownLabelError`` if none has one."""
 
     def __enter__(self) -> Self: ...
 

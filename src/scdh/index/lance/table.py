@@ -97,10 +97,11 @@ class LanceTable:
         rows = self._known(ids, ["name", "labels"])
         return rows["id"].to_numpy(), _items(rows)
 
-    def ids_named(self, name: str) -> NDArray[np.int64]:
-        from lancedb.expr import col, lit
+    def named(self, names: list[str]) -> dict[int, str]:
+        from lancedb.expr import col
 
-        return np.sort(self._select(["id"], col("name") == lit(name))["id"].to_numpy())
+        rows = self._select(["id", "name"], col("name").isin(names))
+        return dict(zip(rows["id"].to_pylist(), rows["name"].to_pylist(), strict=True))
 
     def nearest(self, packed: NDArray[np.uint8], k: int, condition: Condition) -> list[Ranking]:
         limit = 2 * k + 64

@@ -93,8 +93,8 @@ class MilvusCollection:
     def known_items(self, ids: NDArray[np.int64]) -> tuple[NDArray[np.int64], Items]:
         return contents.known_items(self.server, ids)
 
-    def ids_named(self, name: str) -> NDArray[np.int64]:
-        return contents.ids_named(self.server, name)
+    def named(self, names: list[str]) -> dict[int, str]:
+        return contents.named(self.server, names)
 
     def nearest(self, packed: NDArray[np.uint8], k: int, condition: Condition) -> list[Ranking]:
         rankings, width = self._rankings(condition)

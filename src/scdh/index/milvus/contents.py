@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from scdh.index.items import Items, WithLabels
 from scdh.index.milvus.server import MilvusServer
 
-BATCH_ROWS = 10_000  # Milvus gives at most 16,384 rows at once
+BATCH_ROWS = 10_000
+MOST_ROWS = 16_384  # Milvus gives at most so many at once
 
 
 def count_rows(server: MilvusServer, condition: str = "") -> int:
@@ -60,10 +61,11 @@ def known_items(server: MilvusServer, ids: NDArray[np.int64]) -> tuple[NDArray[n
     return np.array([row["id"] for row in rows], dtype=np.int64), items
 
 
-def ids_named(server: MilvusServer, name: str) -> NDArray[np.int64]:
-    """Ids of the items of this name, in ascending order."""
-    rows = server.call("query", filter=f"name == {_quoted(name)}", output_fields=["id"], limit=BATCH_ROWS)
-    return np.array(sorted(row["id"] for row in rows), dtype=np.int64)
+def named(server: MilvusServer, names: list[str]) -> dict[int, str]:
+    """The items that have one of these names: name by id."""
+    condition = f"name in {_quoted(names)}"
+    rows = server.call("query", filter=condition, output_fields=["id", "name"], limit=MOST_ROWS)
+    return {row["id"]: row["name"] for row in rows}
 
 
 def _packed(rows: Any, width: int) -> NDArray[np.uint8]:

@@ -98,8 +98,8 @@ class PostgresTable:
         rows = self._read("SELECT id, name, labels FROM {table} WHERE {only} ORDER BY id", ids)
         return _ids(rows), Items([name for _, name, _ in rows], [labels for _, _, labels in rows])
 
-    def ids_named(self, name: str) -> NDArray[np.int64]:
-        return _ids(self._read("SELECT id FROM {table} WHERE name = %(name)s ORDER BY id", name=name))
+    def named(self, names: list[str]) -> dict[int, str]:
+        return dict(self._read("SELECT id, name FROM {table} WHERE name = ANY(%(names)s::text[])", names=names))
 
     def nearest(self, packed: NDArray[np.uint8], k: int, condition: Condition) -> list[Ranking]:
         statement = "SELECT id, {distance} AS distance FROM {table} WHERE {only} ORDER BY distance, id LIMIT %(k)s"
