@@ -21,6 +21,7 @@ from scdh.index.lance.address import Address
 
 _DESCRIPTION = b"scdh"
 _FILTER_IDS = 10_000  # in one filter; the time to parse it grows faster than their number
+_MORE_HITS = 1_000  # than k, since a second scan costs more than these
 _ANSWER_HITS = 1 << 20  # of all queries of one request
 
 
@@ -104,7 +105,7 @@ class LanceTable:
         return dict(zip(rows["id"].to_pylist(), rows["name"].to_pylist(), strict=True))
 
     def nearest(self, packed: NDArray[np.uint8], k: int, condition: Condition) -> list[Ranking]:
-        limit = 2 * k + 64
+        limit = k + _MORE_HITS
         rankings = self._search(packed, limit, condition)
         for query, (ids, distances) in enumerate(rankings):
             if len(ids) == limit and distances[-1] == distances[k - 1]:
