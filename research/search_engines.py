@@ -62,10 +62,10 @@ def main(addresses: list[str]) -> None:
             chosen = index.search(queries[:50], K, only=index.with_labels(["class 7"]))
             of_label = local.search(queries[:50], K, only=np.arange(7, ROWS, 100))
             same = {
-                "ids": (found.ids == expected.ids).all(),
-                "distances": (found.distances == expected.distances).all(),
-                "within 3": (close.ids == near.ids).all(),
-                "by label": (chosen.ids == of_label.ids).all(),
+                "ids": bool((found.ids == expected.ids).all()),
+                "distances": bool((found.distances == expected.distances).all()),
+                "within 3": bool((close.ids == near.ids).all()),
+                "by label": bool((chosen.ids == of_label.ids).all()),
             }
             print(
                 f"{index.ENGINE}: load {ROWS / loading:,.0f} codes/s, again {ROWS / comparing:,.0f}/s ({again} written)"

@@ -445,15 +445,6 @@ def test_a_milvus_server_gives_the_exact_answers_also_after_kills_of_client_and_
         server.stop()
 
 
-@pytest.mark.slow
-def test_the_python_of_the_page_runs(tmp_path):
-    pytest.importorskip("lancedb")
-    code = "\n".join(re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "engines.md").read_text("utf-8"), re.DOTALL))
-    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert (tmp_path / "vectors").is_dir()
-
-
 def test_nothing_heavy_is_imported_before_it_is_needed():
     heavy = ("psycopg", "lancedb", "torch", "rich")
     modules = "scdh.index.postgres, scdh.index.lance"

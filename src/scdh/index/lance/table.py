@@ -21,7 +21,6 @@ from scdh.index.lance.address import Address
 
 _DESCRIPTION = b"scdh"
 _FILTER_IDS = 10_000  # in one filter; the time to parse it grows faster than their number
-_MORE_HITS = 1_000  # than k, since a second scan costs more than these
 _ANSWER_HITS = 1 << 20  # of all queries of one request
 
 
@@ -105,20 +104,22 @@ class LanceTable:
         return dict(zip(rows["id"].to_pylist(), rows["name"].to_pylist(), strict=True))
 
     def nearest(self, packed: NDArray[np.uint8], k: int, condition: Condition) -> list[Ranking]:
-        limit = k + _MORE_HITS
+        limit = 2 * k + 64
         rankings = self._search(packed, limit, condition)
+        cut: dict[int, list[int]] = {}
         for query, (ids, distances) in enumerate(rankings):
             if len(ids) == limit and distances[-1] == distances[k - 1]:
-                nearer, last = distances < distances[-1], int(distances[-1])
-                ((level, level_distances),) = self._search(
-                    packed[query : query + 1], self.count(), condition, (last, last + 1)
-                )
-                ids, distances = (
+                cut.setdefault(int(distances[-1]), []).append(query)
+        for distance, queries in cut.items():
+            levels = self._search(packed[queries], self.count(), condition, (distance, distance + 1))
+            for query, (level, level_distances) in zip(queries, levels, strict=True):
+                ids, distances = rankings[query]
+                nearer = distances < distance
+                rankings[query] = (
                     np.concatenate([ids[nearer], level]),
                     np.concatenate([distances[nearer], level_distances]),
                 )
-            rankings[query] = ids[:k], distances[:k]
-        return rankings
+        return [(ids[:k], distances[:k]) for ids, distances in rankings]
 
     def within(self, packed: NDArray[np.uint8], radius: int, condition: Condition) -> list[Ranking]:
         return self._search(packed, self.count(), condition, (0, radius + 1))
