@@ -36,6 +36,7 @@ class PostgresServer:
         self.address = address
         self._lock = RLock()
         self._writes = 0  # open blocks of ``writing``
+        self._is_closed = False
         self._connection: Connection = _connect(address)
 
     def read(self, work: "Callable[[Connection], Result]") -> Result:
@@ -76,11 +77,14 @@ class PostgresServer:
 
     def _open_connection(self) -> "Connection":
         """The connection; a new one if it broke."""
+        if self._is_closed:
+            raise CodesError(f"The index at {self.address.text} was closed; open it again.")
         if self._connection.closed and not self._writes:
             self._connection = _connect(self.address)
         return self._connection
 
     def close(self) -> None:
+        self._is_closed = True
         self._connection.close()
 
 
