@@ -16,6 +16,7 @@ from scdh.index.milvus.server import MilvusServer
 
 MOST_HITS = 16_384  # Milvus rejects to give more
 FIRST_HITS = 1_024  # requested first for many queries together, since most have fewer
+_QUERIES = 128  # of one request; a busy server answers many more too late
 _ANSWER_HITS = 1 << 18  # of all queries of one request, some 5 MB
 
 
@@ -76,7 +77,7 @@ class Rankings:
         self, queries: list[bytes], limit: int, bounds: dict[str, int] | None = None, limits: list[str] | None = None
     ) -> list[Ranking]:
         """At most ``limit`` items of each query, in requests whose answers are not too large."""
-        step = max(1, min(1024, _ANSWER_HITS // limit))
+        step = max(1, min(_QUERIES, _ANSWER_HITS // limit))
         condition = " and ".join([*([self._filter] if self._filter else []), *(limits or [])])
         rankings: list[Ranking] = []
         for start in range(0, len(queries), step):
