@@ -56,6 +56,10 @@ class NoFreeIdError(IdError):
     """No id is left after the largest id of the index."""
 
 
+class UnknownLabelError(CodesError):
+    """No item has a label."""
+
+
 class IndexLockedError(CodesError):
     """Another writer has the index file open; the call may succeed later."""
 

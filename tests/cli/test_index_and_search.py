@@ -103,7 +103,7 @@ def test_codes_and_indexes_are_not_replaced_in_silence(work: Path, tmp_path: Pat
         (*encode_command, str(other)): "holds neither codes nor an index; --replace replaces it.",
         (*index_command, str(out), "--append", "--replace"): "Either --append or --replace, not both",
         ("index", f"{work}/queries.codes", "--to", "milvus:x.db/x", "--replace"): "leave --replace out",
-        (*index_command, "milvus://host/x"): "--out is a file; codes go into a Milvus collection with --to.",
+        (*index_command, "milvus://host/x"): "--out is a file; codes go into a search engine with --to.",
     }.items():
         code, printed, err = run(arguments)
         assert (code, printed) == (2, "")
@@ -128,20 +128,30 @@ def test_an_index_can_be_checked_and_searched_by_label(work: Path) -> None:
     assert "checksum" in err
 
 
+@pytest.mark.parametrize("address", ["lance:{}/vectors/digits", "milvus:{}/vectors.db/digits"])
 @pytest.mark.slow
-def test_codes_go_to_milvus_and_can_be_searched(work: Path) -> None:
-    uri = f"milvus:{work}/vectors.db/digits"
+def test_codes_names_and_labels_go_to_an_engine_and_can_be_searched(work: Path, address: str) -> None:
+    pytest.importorskip("lancedb" if address.startswith("lance") else "pymilvus")
+    uri = address.format(work)
     assert run_json(f"index {work}/digits.codes --to {uri} --json")["sent"] == 1797
     again = run_json(f"index {work}/digits.codes --to {uri} --json")
     assert (again["sent"], again["items"]) == (0, 1797)
-    options = f"--codes {work}/queries.codes -k 4 --names {work}/digits.codes --json"
-    in_milvus, in_file = (
-        run_json(f"search --index {uri} {options}"),
-        run_json(f"search {work}/digits.index {options}"),
-    )
-    assert in_milvus["queries"] == in_file["queries"]
-    by_row = run_json(f"search --index {uri} --row 7 --radius 2 --names {work}/digits.codes --label 7 --json")
-    assert by_row["queries"] == run_json(f"search {work}/digits.index --row 7 --radius 2 --label 7 --json")["queries"]
+    for options in (
+        f"--codes {work}/queries.codes -k 4",
+        "--row 7 --radius 2 --label 7",
+        "--row 7 -k 5 --label 3 --label 4",
+        f"--row 7 -k 3 --names {work}/digits.codes",
+    ):
+        in_engine = run_json(f"search --index {uri} {options} --json")
+        assert in_engine["queries"] == run_json(f"search {work}/digits.index {options} --json")["queries"]
+    for options, words in {
+        "--row nope": "neither the id nor the name 'nope'",
+        "--row 7 --label x": "label 'x'",
+    }.items():
+        code, _, err = run(f"search --index {uri} {options}")
+        assert code == 2
+        assert words in err
+    assert run_json(f"index --to {uri} --remove 5 --remove 6 --json") == {"index": uri, "removed": 2, "items": 1795}
 
 
 def test_many_labels_and_loose_items(tmp_path: Path) -> None:

@@ -9,7 +9,6 @@ import sys
 import textwrap
 from concurrent import futures
 from importlib import metadata
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,19 +17,17 @@ from hypothesis import strategies as st
 
 from scdh.codes import Codes
 from scdh.errors import CodesError, ConfigError
-from scdh.index import HammingIndex, milvus
+from scdh.index import HammingIndex
 from scdh.index.milvus import MilvusIndex, is_milvus_uri
 from scdh.index.milvus import contents as milvus_contents
 from scdh.index.milvus import rankings as milvus_rankings
 from scdh.index.milvus import server as milvus_server
-from scdh.index.milvus import writing as milvus_writing
 from scdh.index.milvus.uri import parse_uri
 
 grpc = pytest.importorskip("grpc")
 pymilvus = pytest.importorskip("pymilvus")
 
 LENGTHS = [1, 7, 8, 12, 13, 48, 64, 65, 128, 1000]
-ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +81,7 @@ def assert_same(found, expected):
 def test_answers_are_those_of_the_exact_index(uri, bits, limits, monkeypatch):
     """With tiny limits every way to complete an answer is walked: full levels, halves of halves."""
     monkeypatch.setattr(milvus_rankings, "MOST_HITS", limits[0])
-    monkeypatch.setattr(milvus, "MOST_HITS", limits[0])
+    monkeypatch.setattr(MilvusIndex, "MOST_HITS", limits[0])
     monkeypatch.setattr(milvus_rankings, "FIRST_HITS", limits[1])
     codes, asked, some = random_codes(240, bits, 1, random_ids(240, 3)), random_codes(5, bits, 2), random_ids(100, 4)
     exact = HammingIndex(codes)
@@ -277,10 +274,10 @@ PASSING = [
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("error", PASSING, ids=["unavailable", "rate", "late"])
 def test_passing_trouble_is_waited_out(uri, monkeypatch, error, after):
-    monkeypatch.setattr(milvus_writing, "BATCH_ROWS", 7)
+    monkeypatch.setattr(MilvusIndex, "BATCH_ROWS", 7)
     codes = random_codes(100, 12, 9)
     with MilvusIndex.create(uri, 12) as index:
-        index._server.client = stumbling = Stumbling(index._server.client, error, after)
+        index._store.server.client = stumbling = Stumbling(index._store.server.client, error, after)
         assert index.load(codes) == 100
         assert_same(index.search(codes[:9], 5), HammingIndex(codes).search(codes[:9], 5))
         index.remove(np.arange(50))
@@ -308,12 +305,12 @@ def test_lasting_trouble_is_one_sentence(uri, error, kind, words, calls):
             raise error
 
     with MilvusIndex.create(uri, 12) as index:
-        client, index._server.client = index._server.client, Broken()
+        client, index._store.server.client = index._store.server.client, Broken()
         with pytest.raises(kind, match=re.escape(words)) as found:
             index.upsert(random_codes(5, 12, 1))
         assert "\n" not in str(found.value)
-        assert index._server.client.calls == calls
-        index._server.client = client
+        assert index._store.server.client.calls == calls
+        index._store.server.client = client
 
 
 def test_loading_sends_only_what_is_missing_or_different(uri):
@@ -336,7 +333,7 @@ def test_a_killed_load_is_continued(tmp_path):
         import numpy as np
         from scdh.codes import Codes
         from scdh.index import milvus
-        milvus.BATCH_ROWS = 100
+        milvus.MilvusIndex.BATCH_ROWS = 100
         codes = Codes(np.random.default_rng(0).integers(0, 256, (20_000, 8), dtype=np.uint8), 64)
         index = milvus.MilvusIndex.create({address!r}, 64)
         index.upsert(codes[:300])
@@ -530,12 +527,3 @@ def test_nothing_heavy_is_imported_before_it_is_needed():
     heavy = ("pymilvus", "grpc", "torch", "rich")
     code = f"import sys, scdh.index.milvus; print([name for name in {heavy} if name in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"
-
-
-@pytest.mark.slow
-def test_the_python_of_the_page_runs(tmp_path):
-    code = "\n".join(re.findall(r"```python\n(.*?)```", (ROOT / "docs/milvus.md").read_text(), re.DOTALL))
-    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert "close()" in code
-    assert (tmp_path / "codes.db").exists()

@@ -284,10 +284,10 @@ def test_a_label_that_only_removed_items_had_is_not_offered(collection):
 def test_milvus_failing_one_change_does_not_undo_the_answers_of_others(monkeypatch):
     index = object.__new__(MilvusIndex)
     collection = object.__new__(Collection)
-    collection._is_file, collection.now = False, Snapshot(index, None)
+    collection._is_file, collection._other_names, collection.now = False, False, Snapshot(index, None)
     answers = iter([np.array([0]), ConfigError("Milvus could not answer now."), np.array([1])])
 
-    def add(self, codes, ids):
+    def add(self, codes, ids, items):
         answer = next(answers)
         if isinstance(answer, Exception):
             raise answer

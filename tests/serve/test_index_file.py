@@ -194,7 +194,7 @@ def test_milvus_is_served_as_a_file_is(shop, tmp_path):
         (added,) = client.add_codes([found.code])
         assert added["id"] == 12
         assert client.item(12)["code"] == found.code
-        with pytest.raises(ServiceError, match="stores no names"):
+        with pytest.raises(ServiceError, match="come from another file than the index"):
             client.add_codes([found.code], names=["x"])
         client.remove(12)
         assert client.info()["index"]["items"] == 12
@@ -202,3 +202,26 @@ def test_milvus_is_served_as_a_file_is(shop, tmp_path):
             running.service.collection.now.index.codes_of([12])
     with MilvusIndex.open(address) as index:  # the service has let it go
         assert len(index) == 12
+
+
+def test_names_and_labels_that_an_engine_stores_are_served(shop, tmp_path):
+    pytest.importorskip("lancedb")
+    from scdh.serve.collection import Addition, Removal
+
+    address = f"lance:{tmp_path}/vectors/photos"
+    must(["index", f"{shop}/photos.codes", "--to", address])
+    plain, names = HammingIndex.load(shop / "photos.index"), load_names(shop / "photos.codes")
+    served = Collection(address, None, Hasher.load(shop / "model").fingerprint(), BITS)
+    request = SearchRequest(plain.codes_of([4]), SearchOptions(k=5, labels=("apple",)))
+    ((found,),) = find_all(served.now, [request])
+    expected = plain.search(plain.codes_of([4]), 5, only=names.ids_with_labels(["apple"])).ids[0]
+    assert [(hit["id"], hit["name"]) for hit in found.hits] == [(n, names.names[names.position(n)]) for n in expected]
+    assert all(hit["labels"] == ["apple"] for hit in found.hits)
+    (wrong,) = find_all(served.now, [SearchRequest(request.codes, SearchOptions(k=5, labels=("aple",)))])
+    assert "has the label 'aple'" in str(wrong)
+    ((added,),) = served.change([Addition(Codes(request.codes.packed, BITS), None, ["new.png"], [["plum"]])])
+    assert served.now.describe(np.array([added])) == [{"id": added, "name": "new.png", "labels": ["plum"]}]
+    assert served.now.name_of(added) == "new.png"
+    served.change([Removal(added)])
+    assert not served.now.holds(added)
+    served.close()

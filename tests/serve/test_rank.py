@@ -240,7 +240,7 @@ def test_an_index_that_another_distance_ranks_is_rejected(own, tmp_path):
     HammingIndex(Codes(index.codes.packed, index.bits)).save(tmp_path / "plain.index")
     with pytest.raises(CodesError, match=r"^The index is ranked by Hamming distance, but the model ranks by .*\.$"):
         Service(replace(given, index=str(tmp_path / "plain.index")))._load()
-    with pytest.raises(ConfigError, match=r"ranks by .*, which Milvus cannot; serve an index file\.$"):
+    with pytest.raises(ConfigError, match=r"ranks by .*, which search engines cannot; serve an index file\.$"):
         Service(replace(given, index="milvus:vectors.db/own"))._load()
 
 

@@ -1,5 +1,6 @@
 """``scdh index``: files of codes → one index to search in, in a file or in a search engine."""
 
+import shlex
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -17,6 +18,8 @@ EXAMPLES = (
     "scdh index a.codes b.codes --renumber --out both.index --json",
     "scdh index digits.codes --out digits.index --keep-vectors int8",
     "scdh index digits.codes --to milvus://host:19530/digits",
+    "scdh index digits.codes --to postgresql://ann@host/shop/digits",
+    "scdh index digits.codes --to lance:vectors/digits",
     "scdh index new.codes --out shop.index --append --renumber --on-duplicate replace",
     "scdh index --out shop.index --remove 17 --remove SKU-4",
     "scdh index --check digits.index",
@@ -34,7 +37,10 @@ def index(
     out: Annotated[Path | None, typer.Option(help="Index file to write.")] = None,
     to: Annotated[
         str | None,
-        typer.Option(help="Milvus collection to load instead: milvus://host:port/collection, or milvus:FILE.db/NAME."),
+        typer.Option(
+            help="Search engine to load instead: milvus://host/collection, milvus:FILE.db/collection, "
+            "postgresql://host/database/table, or lance:FOLDER/table."
+        ),
     ] = None,
     append: Annotated[
         bool, typer.Option("--append", metavar="", help="Add to the index that OUT already holds.")
@@ -70,9 +76,9 @@ def index(
     """Put codes into an index file for `scdh search`, or into a search engine; or remove items.
 
     Ids are unique. Codes of two data sets both count from 0, so they need --renumber, which continues after the largest
-    id. Names and labels go into a file OUT.items-… next to OUT; move both files together. If the command is killed, the
-    index is unchanged or complete with its names; the same command continues a load into an engine. An existing file is
-    replaced only with --replace.
+    id. Names and labels go into a file OUT.items-… next to OUT; move both files together. A search engine stores them
+    with the codes. If the command is killed, the index is unchanged or complete with its names; the same command
+    continues a load into an engine. An existing file is replaced only with --replace.
     """
     adds = codes or append or replace or renumber or on_duplicate or keep_vectors
     if check is not None:
@@ -81,10 +87,12 @@ def index(
         return _check(check, as_json)
     if remove or remove_from is not None:
         if adds or (out is None) == (to is None):
-            raise ConfigError("--remove needs the index alone: --out FILE, or --to milvus://host:port/collection.")
+            raise ConfigError("--remove needs the index alone: --out FILE, or --to milvus://host/collection.")
         return _remove(out, to or "", remove or [], remove_from, as_json)
     if (out is None) == (to is None):
-        raise ConfigError("Say where the codes go: --out FILE, or --to milvus://host:port/collection.")
+        from scdh.index.engines import ADDRESSES
+
+        raise ConfigError(f"Say where the codes go: --out FILE, or --to {ADDRESSES}.")
     if append and replace:
         raise ConfigError("Either --append or --replace, not both.")
     if not codes:
@@ -97,7 +105,7 @@ def index(
         raise ConfigError("--to always replaces items with the same id; leave --on-duplicate out.")
     if append or replace:
         option = "--append" if append else "--replace"
-        raise ConfigError(f"--to always adds to an existing collection; leave {option} out.")
+        raise ConfigError(f"--to always adds to what exists; leave {option} out.")
     _load_into_engine(codes, to or "", renumber, as_json)
 
 
@@ -117,7 +125,7 @@ def _write_file(
     from scdh.index.engines import is_engine_address
 
     if is_engine_address(str(out)):
-        raise ConfigError("--out is a file; codes go into a Milvus collection with --to.")
+        raise ConfigError("--out is a file; codes go into a search engine with --to.")
 
     check_file_writable(out)
     if not append:
@@ -157,11 +165,13 @@ def _remove(out: Path | None, uri: str, items: list[str], file: Path | None, as_
     if out is not None:
         removed, left = remove_items(out, items)
     else:
+        from scdh.cli.engine_names import rows_called
         from scdh.cli.search_queries import id_of_row
         from scdh.index.engines import engine_of
 
         with engine_of(uri).open(uri) as engine:
-            ids = sorted({id_of_row(item, None, engine.shown, option="--remove") for item in items})
+            shown = engine.shown
+            ids = sorted({id_of_row(item, rows_called(engine, item), shown, option="--remove") for item in items})
             engine.remove(ids)
             removed, left = len(ids), len(engine)
             uri = engine.shown
@@ -173,6 +183,7 @@ def _remove(out: Path | None, uri: str, items: list[str], file: Path | None, as_
 
 
 def _load_into_engine(paths: list[Path], uri: str, renumber: bool, as_json: bool) -> None:
+    from scdh.cli.engine_names import items_of
     from scdh.cli.index_file import add_codes, load_codes
     from scdh.codes import HAMMING
     from scdh.codes.checks import check_same_model
@@ -184,21 +195,22 @@ def _load_into_engine(paths: list[Path], uri: str, renumber: bool, as_json: bool
     first = loaded[0][1]
     if first.ranking != HAMMING:
         ranked = f"{paths[0]} is ranked by {first.ranking}, not by {HAMMING}"
-        raise CodesError(f"{ranked}, which is all that Milvus knows; --out FILE writes an index file of it.")
+        raise CodesError(f"{ranked}, which is all that search engines know; --out FILE writes an index file of it.")
     # Ids depend on the files alone, so the same command after an interruption sends the same ids.
     local = HammingIndex(first)
     ids = [local.ids if first.ids is None else first.ids]
     ids += [add_codes(local, codes, path, renumber) for path, codes, _ in loaded[1:]]
-    with engine_of(uri).create_or_open(uri, first.bits, first.metadata) as collection:
-        name = collection.shown
-        check_same_model(collection.metadata, first.metadata, name, str(paths[0]))
-        sent = sum(collection.load(codes, numbers) for (_, codes, _), numbers in zip(loaded, ids, strict=True))
-        total = len(collection)
+    with engine_of(uri).create_or_open(uri, first.bits, first.metadata) as engine:
+        name = engine.shown
+        check_same_model(engine.metadata, first.metadata, name, str(paths[0]))
+        parts = zip(loaded, ids, strict=True)
+        sent = sum(engine.load(codes, numbers, items_of(names)) for (_, codes, names), numbers in parts)
+        total = len(engine)
     if as_json:
         print_json({"index": name, "items": total, "bits": first.bits, "sent": sent})
         return
-    print_line(f"{name}: {total:,} codes of {first.bits} bits, {sent:,} of them sent now.")
-    print_line(f"Next:\n  scdh search --index {name} --row {ids[0][0] if len(first) else 0} --names {paths[0]}")
+    print_line(f"{name}: {total:,} codes of {first.bits} bits, {sent:,} of them written now.")
+    print_line(f"Next:\n  scdh search --index {shlex.quote(name)} --row {ids[0][0] if len(first) else 0}")
 
 
 def _check(path: Path, as_json: bool) -> None:

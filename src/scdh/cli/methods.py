@@ -203,7 +203,7 @@ def ranking_text(ranking: str) -> str:
         return ""
     return (
         f"by {ranking}, not by {HAMMING}: the model computes it, so `scdh search` needs --model for every query; "
-        "there is no radius, and Milvus does not take the codes"
+        "there is no radius, and search engines do not take the codes"
     )
 
 

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import typer
 
@@ -12,7 +12,7 @@ from scdh.errors import CodesError, ConfigError
 
 if TYPE_CHECKING:
     from scdh.data.row_names import RowNames
-    from scdh.index.search_index import SearchIndex
+    from scdh.index.search_index import SearchEngine, SearchIndex
 
 EXAMPLES = (
     "scdh search digits.index --row 0",
@@ -25,7 +25,8 @@ EXAMPLES = (
     "scdh search photos.index --row 0 --label pear --label apple",
     "scdh search photos.index --codes queries.codes --html hits.html",
     "scdh search shop.index --row 0 --html hits.html --data shop.parquet",
-    "scdh search --index milvus://host:19530/digits --codes queries.codes --names digits.codes",
+    "scdh search --index milvus://host:19530/digits --codes queries.codes",
+    "scdh search --index postgresql://ann@host/shop/photos --row SKU-17 --label pear",
 )
 PRINTED_QUERIES = 20
 
@@ -39,8 +40,7 @@ def search(
         ),
     ] = None,
     index: Annotated[
-        str | None,
-        typer.Option(help="The index as an option: a file, or a Milvus collection milvus://host/collection."),
+        str | None, typer.Option(help="The index by name: a file, or an address as of `scdh index --to`.")
     ] = None,
     model: Annotated[
         str | None,
@@ -84,7 +84,7 @@ def search(
 
     Where a list ends within a tie, a line below it says how many more items are at that distance. --html writes the
     hits as a page with pictures: of items whose names are image files, or of the rows of --data. --rank outputs sums
-    the sizes of the query's real outputs over the bits that differ; in Milvus it ranks the nearest candidates only.
+    the sizes of the query's real outputs over the bits that differ; search engines rank the nearest candidates only.
     --rank vectors ranks the 4·k nearest items by the cosine of their outputs and the query's.
     An index of a method with a distance of its own (DQN, Cls-onehot) needs --model, also with --row and --codes.
     """
@@ -100,6 +100,7 @@ def search(
     if rank == "vectors" and radius is not None:
         raise ConfigError("--rank vectors ranks the nearest items; leave out --radius, which counts bits.")
     _check_page(html, data)
+    from scdh.cli.engine_names import row_names_of, rows_called
     from scdh.cli.search_hits import RESCORE, SearchRequest, describe_hits, print_hits
     from scdh.cli.search_queries import (
         encoded_queries,
@@ -112,9 +113,13 @@ def search(
 
     searched, row_names = _open_index(index_name, names)
     _check_ranking(searched, index_name, model, inputs, radius, rank)
-    row_id = None if not row else id_of_row(row[0], row_names, index_name)
-    if row_id is not None:
-        queries = query_of_index(searched, row_id, row_names)
+    # The engine whose own names are shown; None: those of a file, or none.
+    name_store = cast("SearchEngine", searched) if row_names is None and searched.abilities.names else None
+    row_id = None
+    if row:
+        asked = row_names if name_store is None else rows_called(name_store, row[0])
+        row_id = id_of_row(row[0], asked, index_name)
+        queries = query_of_index(searched, row_id, asked)
     elif codes is not None:
         queries = queries_of_file(codes, searched, index_name)
     else:
@@ -122,10 +127,16 @@ def search(
     if model is not None and not inputs:
         queries = ranked_by_model(queries, model, searched, index_name)
     if row_id is None:
-        queries = replace(queries, items=row_names)
-    allowed = None if not label else ids_with_labels(row_names, label, index_name)
+        own_items = row_names if name_store is None else row_names_of(name_store, name_store.named(queries.names))
+        queries = replace(queries, items=own_items)
+    allowed: Any = None
+    if label:
+        own = None if name_store is None else name_store.with_labels(label)
+        allowed = own or ids_with_labels(row_names, label, index_name)
     search_for = SearchRequest(searched, k, radius, allowed, row_id, RESCORE if rank == "vectors" else None)
     found = search_for.find(queries)
+    if name_store is not None:
+        row_names = row_names_of(name_store, (item_id for ids, _ in found for item_id in ids.tolist()))
     if html is not None:
         from scdh.cli.search_page import write_hits
 

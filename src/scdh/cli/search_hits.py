@@ -1,14 +1,15 @@
 """Hits of a search: found, described with names and labels, and printed; ties at the end of a list are said."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from scdh.cli.output import print_line, print_table
 from scdh.codes import Codes
 from scdh.data.row_names import RowNames
-from scdh.index.search_index import SearchIndex
+from scdh.index.items import WithLabels
+from scdh.index.search_index import SearchEngine, SearchIndex
 from scdh.index.ties import items_at, items_at_sum, may_complete, order_ties, tie_note
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ class SearchRequest:
         index: the items.
         k: nearest items (default: 10, or all within the radius).
         radius: only items at most this many bits away; None: any.
-        allowed: ids that may be found; None: all.
+        allowed: what may be found, as ``only`` takes it; None: all.
         left_out: id to leave out, because it is the query.
         rescore: take so many times k items, and rank them by their vectors; None: do not.
     """
@@ -34,7 +35,7 @@ class SearchRequest:
     index: SearchIndex
     k: int | None
     radius: int | None
-    allowed: np.ndarray | None
+    allowed: Any
     left_out: int | None
     rescore: int | None = None
 
@@ -75,7 +76,7 @@ class SearchRequest:
         self, own: int, code: Codes, ids: np.ndarray, distances: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """The hits with the query's own item first, if its code is that of the query."""
-        is_held = self.index.contains([own])[0] and (self.allowed is None or own in self.allowed)
+        is_held = self.index.contains([own])[0] and self._may_find(own)
         if own == self.left_out or not is_held or (self.index.codes_of([own]).packed != code.packed).any():
             return ids, distances
         others = ids != own
@@ -96,13 +97,19 @@ class SearchRequest:
             at_last -= self._is_left_out_at(last, queries.codes[own], tables)
             return tie_note(last, int((distances == last).sum()), at_last)
         at_last = int(items_at(self.index, queries.codes[own], [last], self.allowed)[0])
-        if self.left_out is not None and last == 0 and (self.allowed is None or self.left_out in self.allowed):
+        if self.left_out is not None and last == 0 and self._may_find(self.left_out):
             at_last -= 1
         return tie_note(last, int((distances == last).sum()), at_last, queries.tie_order)
 
+    def _may_find(self, item_id: int) -> bool:
+        if isinstance(self.allowed, WithLabels):
+            (labels,) = cast(SearchEngine, self.index).items_of([item_id]).labels
+            return not set(labels).isdisjoint(self.allowed.labels)
+        return self.allowed is None or item_id in self.allowed
+
     def _is_left_out_at(self, distance: float, query: Codes, tables: np.ndarray) -> bool:
         """Whether the item to leave out is at this distance and may be found."""
-        if self.left_out is None or (self.allowed is not None and self.left_out not in self.allowed):
+        if self.left_out is None or not self._may_find(self.left_out):
             return False
         (own,) = self.index.search(query, 1, byte_tables=tables, only=[self.left_out])
         return bool(own.distances[0] == distance)

@@ -79,6 +79,8 @@ def id_of_row(row: str, row_names: RowNames | None, index_name: str, option: str
             f"{option} needs the id of an item, a whole number, as {index_name} has no names; got {row!r}."
         )
     if not named:
+        if not len(row_names.names):
+            raise ConfigError(f"{index_name} has neither the id nor the name {row!r}.")
         if len(row_names.names) > MOST_NAMES:  # looking for a similar one would take long
             raise ConfigError(f"No item of {index_name} is called {row!r}; names look like {row_names.names[0]!r}.")
         raise ConfigError(unknown_name("item", row, row_names.names))

@@ -15,7 +15,7 @@ from scdh.errors import ConfigError
 EXAMPLES = (
     "scdh serve runs/shop --index photos.index --images photos/",
     "scdh serve runs/shop --index photos.index --images photos/ --open",
-    "scdh serve runs/shop --index milvus://host:19530/photos --names photos.codes",
+    "scdh serve runs/shop --index postgresql://ann@host/shop/photos",
     "SCDH_SERVE_TOKEN=$(openssl rand -hex 32) scdh serve runs/shop --index photos.index",
     "scdh serve runs/shop --index photos.index --host 0.0.0.0 --port 80 --token-file /etc/scdh/token",
 )
@@ -24,7 +24,7 @@ TOKEN_VARIABLE = "SCDH_SERVE_TOKEN"
 
 def serve(
     model: Annotated[str, typer.Argument(help="Folder of the model that made the index, or of its run.")],
-    index: Annotated[str, typer.Option(help="File that `scdh index` wrote, or milvus://host/collection.")],
+    index: Annotated[str, typer.Option(help="File that `scdh index` wrote, or an address as of `scdh index --to`.")],
     images: Annotated[
         str | None,
         typer.Option(help="Folder with the pictures of the items, or data as for `scdh train`.", show_default=False),

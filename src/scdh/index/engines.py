@@ -9,11 +9,15 @@ from scdh.index.search_index import SearchEngine, SearchIndex
 
 # Package and class by the scheme of an address.
 _ENGINES = {
+    "lance": ("scdh.index.lance", "LanceIndex"),
     "milvus": ("scdh.index.milvus", "MilvusIndex"),
     "milvuss": ("scdh.index.milvus", "MilvusIndex"),
+    "postgresql": ("scdh.index.postgres", "PostgresIndex"),
 }
 # For messages and help texts.
-ADDRESSES = "milvus://host:port/collection or milvus:FILE.db/collection"
+ADDRESSES = (
+    "milvus://host/collection, milvus:FILE.db/collection, postgresql://host/database/table or lance:FOLDER/table"
+)
 
 
 def is_engine_address(text: object) -> bool:

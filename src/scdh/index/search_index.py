@@ -1,6 +1,6 @@
 """The interface of everything that can be searched: the local index, and each engine of ``index.engines``."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol, Self
 
 import numpy as np
@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from scdh.codes import Codes
 from scdh.index.byte_tables import ByteTables
 from scdh.index.hits import Hits, RaggedHits
+from scdh.index.items import Items, WithLabels
 
 
 class Abilities(NamedTuple):
@@ -18,11 +19,13 @@ class Abilities(NamedTuple):
         lists_ids: ``ids`` returns the ids of all items; otherwise it raises ``UnsupportedError``.
         counts: ``count_within`` takes about as long as a search, however many items are counted.
         byte_tables: ``search`` ranks by tables of bytes; otherwise it raises ``UnsupportedError``.
+        names: the index keeps names and labels of its items, as every ``SearchEngine`` does.
     """
 
     lists_ids: bool
     counts: bool
     byte_tables: bool
+    names: bool = False
 
 
 class SearchIndex(Protocol):
@@ -94,7 +97,10 @@ class SearchIndex(Protocol):
 
 
 class SearchEngine(SearchIndex, Protocol):
-    """An index that lives in another program, at an address such as ``milvus://host/photos``."""
+    """An index that lives in another program, at an address such as ``milvus://host/photos``.
+
+    It stores names and labels, and its searches also take what ``with_labels`` gives as ``only``.
+    """
 
     @property
     def shown(self) -> str:
@@ -108,8 +114,20 @@ class SearchEngine(SearchIndex, Protocol):
     def open(cls, uri: str) -> Self:
         """The index at this address, which must exist."""
 
-    def load(self, codes: Codes, ids: ArrayLike | None = None) -> int:
-        """Write all codes, replacing those with the same ids; returns how many were sent. Repeating it is harmless."""
+    def add(self, codes: Codes, ids: ArrayLike | None = None, items: Items | None = None) -> NDArray[np.int64]:
+        """Add codes with their names and labels and return their ids; adds nothing if an id exists."""
+
+    def load(self, codes: Codes, ids: ArrayLike | None = None, items: Items | None = None) -> int:
+        """Write all codes, replacing those with the same ids; the number of rows written. Repeating it is harmless."""
+
+    def items_of(self, ids: ArrayLike) -> Items:
+        """Names and labels of these items in their order; empty ones of unknown ids."""
+
+    def named(self, names: Sequence[str]) -> dict[int, str]:
+        """The items that have one of these names: name by id."""
+
+    def with_labels(self, labels: Sequence[str]) -> WithLabels:
+        """A value of ``only``: items that have one of these labels; raises ``UnknownLabelError`` if none has one."""
 
     def __enter__(self) -> Self: ...
 

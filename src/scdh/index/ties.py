@@ -40,8 +40,9 @@ def items_at(
     """
     counts = np.zeros(len(query_codes), np.int64)
     for number, distance in enumerate(distances):
-        hits = index.within(query_codes[number : number + 1], int(distance), only=only)
-        counts[number] = int((hits.distances == distance).sum())
+        query, radius = query_codes[number : number + 1], int(distance)
+        nearer = index.count_within(query, radius - 1, only=only)[0] if radius else 0
+        counts[number] = index.count_within(query, radius, only=only)[0] - nearer
     return counts
 
 

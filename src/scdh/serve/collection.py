@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -16,7 +16,8 @@ from scdh.data.row_names import RowNames, joined
 from scdh.errors import CodesError, ExistingIdError, IdError, IndexLockedError, ScdhError, UnknownIdError
 from scdh.index import HammingIndex
 from scdh.index.engines import is_engine_address, open_index
-from scdh.index.search_index import SearchIndex
+from scdh.index.items import Items
+from scdh.index.search_index import SearchEngine, SearchIndex
 from scdh.index.store import IndexWriter
 from scdh.label_arrays import no_labels
 from scdh.serve.request_errors import RequestError, busy, invalid, unknown_item
@@ -183,7 +184,7 @@ class Collection:
 
     def _check_labels(self, addition: Addition) -> None:
         if self._other_names and (addition.names or any(addition.labels)):
-            raise invalid("Names and labels cannot be added, as they come from another file than the index.")
+            raise _foreign_names()
         names = self.now.names
         is_several = max(map(len, addition.labels)) > 1
         if names is not None and names.labels.ndim == 1 and names.labelled and is_several:
@@ -217,13 +218,18 @@ class Collection:
                 self.now.code_of(change.item_id)
                 index.remove([change.item_id])
                 return [change.item_id]
-            if any(change.labels) or change.names:
-                raise invalid("A search engine stores no names and labels; add items without them.")
-            return index.add(change.codes, change.ids).tolist()
+            if self._other_names and (any(change.labels) or change.names):
+                raise _foreign_names()
+            items = Items(change.names or [""] * len(change.codes), change.labels)
+            return cast(SearchEngine, index).add(change.codes, change.ids, items).tolist()
         except RequestError as error:
             return error
         except ScdhError as error:
             return _id_error(error)
+
+
+def _foreign_names() -> RequestError:
+    return invalid("Names and labels cannot be added, as they come from another file than the index.")
 
 
 def _id_error(error: ScdhError) -> BaseException:

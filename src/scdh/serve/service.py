@@ -228,7 +228,9 @@ class Service:
         by_tables = ranking != HAMMING
         if by_tables and is_engine_address(self.settings.index):
             name = hasher.config.method.name
-            raise ConfigError(f"The method {name} ranks by {ranking}, which Milvus cannot; serve an index file.")
+            raise ConfigError(
+                f"The method {name} ranks by {ranking}, which search engines cannot; serve an index file."
+            )
         if not is_engine_address(self.settings.index):
             self._compilers = compile_search(hasher.bits, by_tables=by_tables)
         self._report(f"Opening the index {self.settings.index} …")
@@ -271,7 +273,9 @@ class Service:
             raise
         except (ScdhError, OSError) as error:
             raise self._hidden(error) from error
-        with suppress(ScdhError, OSError):  # the changes are made, even if Milvus cannot count its items just now
+        with suppress(
+            ScdhError, OSError
+        ):  # the changes are made, even if a search engine cannot count its items just now
             self._count_items()
         return results
 

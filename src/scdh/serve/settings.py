@@ -68,7 +68,7 @@ class Settings:
 
     Args:
         model: folder of the model, or of a run.
-        index: index file, or address of a Milvus collection.
+        index: index file, or address of a search engine.
         images: folder, or data as for ``scdh train``, that has the pictures of the items; None: no pictures.
         names: codes or index file with the names of the items; None: those that belong to the index file.
         token: what clients must send to add and remove; None: changes are off.

@@ -4,15 +4,15 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from scdh.codes import Codes
 from scdh.data.row_names import RowNames
-from scdh.errors import UnknownIdError
-from scdh.index.search_index import SearchIndex
+from scdh.errors import UnknownIdError, UnknownLabelError
+from scdh.index.search_index import SearchEngine, SearchIndex
 from scdh.index.ties import may_complete, order_ties
 from scdh.printable import printable
 from scdh.serve.request_errors import RequestError, invalid, unknown_item
@@ -157,9 +157,7 @@ class Snapshot:
             item["distance"] = distance
         return QueryHits(code, items, total)
 
-    def _near(
-        self, codes: Codes, radius: int, k: int, left_out: Sequence[int | None], allowed: NDArray[Any] | None
-    ) -> Iterator[_Hits]:
+    def _near(self, codes: Codes, radius: int, k: int, left_out: Sequence[int | None], allowed: Any) -> Iterator[_Hits]:
         """The items within the radius of each query, or the first k of many; few at once, as all may be near."""
         has_many = False
         start = 0
@@ -199,6 +197,10 @@ class Snapshot:
     def describe(self, ids: NDArray[np.int64]) -> list[dict[str, Any]]:
         """``{"id", "name", "labels"}`` of items; an empty name where none is known. Texts are safe to show."""
         names = self.names
+        if (engine := self._name_store) is not None:
+            stored = engine.items_of(ids)
+            rows = zip(ids.tolist(), map(printable, stored.names), stored.labels, strict=True)
+            return [{"id": item_id, "name": name, "labels": list(map(printable, own))} for item_id, name, own in rows]
         if names is None:
             return [{"id": item_id, "name": "", "labels": []} for item_id in ids.tolist()]
         items = []
@@ -210,11 +212,21 @@ class Snapshot:
 
     def name_of(self, item_id: int) -> str | None:
         """The name of an item as it is stored, not made safe; None where none is known."""
+        if (engine := self._name_store) is not None:
+            return engine.items_of([item_id]).names[0] or None
         position = None if self.names is None else self.names.position(item_id)
         return None if self.names is None or position is None else self.names.names[position]
 
+    @property
+    def _name_store(self) -> SearchEngine | None:
+        """The search engine whose own names and labels are shown; None if others were given, or it stores none."""
+        return cast(SearchEngine, self.index) if self.names is None and self.index.abilities.names else None
+
     def label_counts(self) -> dict[str, int]:
-        """Number of items by label as it is shown; of a Milvus collection, of all that have a name."""
+        """Number of items by label as it is shown; empty for the labels that a search engine stores.
+
+        If the index cannot list its ids, all items that have a name are counted.
+        """
         if self.names is None:
             return {}
         labels, count = self._held_labels, len(self.names.label_names)
@@ -257,10 +269,15 @@ class Snapshot:
         ids = self.names.ids[rows]
         return ids[self.index.contains(ids)] if len(ids) else ids
 
-    def _filter(self, labels: tuple[str, ...]) -> NDArray[Any]:
+    def _filter(self, labels: tuple[str, ...]) -> Any:
         """The items with these labels, as the index takes them in ``only``."""
         if labels in self._allowed:
             return self._allowed[labels]
+        if (engine := self._name_store) is not None:
+            try:
+                return engine.with_labels(labels)
+            except UnknownLabelError as error:
+                raise invalid(str(error)) from None
         allowed = self.index.filter_of(self.ids_with_labels(labels))
         if len(self._allowed) >= KEPT_FILTERS:
             self._allowed.clear()

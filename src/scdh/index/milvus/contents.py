@@ -1,19 +1,31 @@
-"""The contents of a collection: the number of items, their ids and codes, the largest id."""
+"""The contents of a collection: the number of items, their ids, codes, names and labels, the largest id."""
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from scdh.index.items import Items, WithLabels
 from scdh.index.milvus.server import MilvusServer
 
-BATCH_ROWS = 10_000  # Milvus gives at most 16,384 rows at once
+BATCH_ROWS = 10_000
+MOST_ROWS = 16_384  # Milvus gives at most so many at once
 
 
-def count_rows(server: MilvusServer) -> int:
+def count_rows(server: MilvusServer, condition: str = "") -> int:
     """The number of items, by a query: the statistics of a server still count removed ones."""
-    return int(server.call("query", output_fields=["count(*)"])[0]["count(*)"])
+    return int(server.call("query", filter=condition, output_fields=["count(*)"])[0]["count(*)"])
+
+
+def label_filter(condition: WithLabels | None) -> str:
+    """A filter of Milvus; its texts are quoted as in JSON."""
+    return "" if condition is None else f"array_contains_any(labels, {_quoted(list(condition.labels))})"
+
+
+def _quoted(value: str | list[str]) -> str:
+    return json.dumps(value, ensure_ascii=False)
 
 
 def batches(ids: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
@@ -39,6 +51,21 @@ def known_codes(server: MilvusServer, ids: NDArray[np.int64], bits: int) -> tupl
     stored_ids = np.concatenate(id_parts)
     order = np.argsort(stored_ids)
     return stored_ids[order], np.concatenate(codes)[order]
+
+
+def known_items(server: MilvusServer, ids: NDArray[np.int64]) -> tuple[NDArray[np.int64], Items]:
+    """Those of these ids that the collection holds, in ascending order, and their names and labels."""
+    rows = [row for part in batches(ids) for row in _rows(server, part, ["id", "name", "labels"])]
+    rows.sort(key=lambda row: row["id"])
+    items = Items([row["name"] for row in rows], [list(row["labels"]) for row in rows])
+    return np.array([row["id"] for row in rows], dtype=np.int64), items
+
+
+def named(server: MilvusServer, names: list[str]) -> dict[int, str]:
+    """The items that have one of these names: name by id."""
+    condition = f"name in {_quoted(names)}"
+    rows = server.call("query", filter=condition, output_fields=["id", "name"], limit=MOST_ROWS)
+    return {row["id"]: row["name"] for row in rows}
 
 
 def _packed(rows: Any, width: int) -> NDArray[np.uint8]:

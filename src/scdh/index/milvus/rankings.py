@@ -9,24 +9,22 @@ has as many is requested again in two parts, below and above the middle of its i
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from scdh.errors import CodesError
+from scdh.index.engine_store import Ranking, ordered
 from scdh.index.milvus.server import MilvusServer
-
-Ranking = tuple[NDArray[np.int64], NDArray[np.int32]]  # ids and distances of one query
 
 MOST_HITS = 16_384  # Milvus rejects to give more
 FIRST_HITS = 1_024  # requested first for many queries together, since most have fewer
+_QUERIES = 128  # of one request; a busy server answers many more too late
 _ANSWER_HITS = 1 << 18  # of all queries of one request, some 5 MB
 
 
 class Rankings:
-    """Rankings of the items of one collection, or of those with the ``allowed`` ids, which it must hold."""
+    """Rankings of the items of one collection that pass a filter of Milvus; an empty one passes all."""
 
-    def __init__(self, server: MilvusServer, allowed: NDArray[np.int64] | None) -> None:
-        self._server = server
-        self._filter = "" if allowed is None else f"id in {allowed.tolist()}"
+    def __init__(self, server: MilvusServer, condition: str) -> None:
+        self._server, self._filter = server, condition
 
     def nearest(self, queries: list[bytes], width: int) -> list[Ranking]:
         """The ``width`` nearest of each query, by (distance, id); there must be as many, and at most MOST_HITS."""
@@ -59,7 +57,7 @@ class Rankings:
         rankings = self._request(queries, FIRST_HITS, bounds)
         for query, (ids, _) in enumerate(rankings):
             if len(ids) >= FIRST_HITS:
-                rankings[query] = _ordered(*self._complete(queries[query], bounds, [], enough))
+                rankings[query] = ordered(*self._complete(queries[query], bounds, [], enough))
         return rankings
 
     def _complete(self, query: bytes, bounds: dict[str, int], limits: list[str], enough: int | None) -> Ranking:
@@ -79,7 +77,7 @@ class Rankings:
         self, queries: list[bytes], limit: int, bounds: dict[str, int] | None = None, limits: list[str] | None = None
     ) -> list[Ranking]:
         """At most ``limit`` items of each query, in requests whose answers are not too large."""
-        step = max(1, min(1024, _ANSWER_HITS // limit))
+        step = max(1, min(_QUERIES, _ANSWER_HITS // limit))
         condition = " and ".join([*([self._filter] if self._filter else []), *(limits or [])])
         rankings: list[Ranking] = []
         for start in range(0, len(queries), step):
@@ -94,10 +92,5 @@ class Rankings:
             )
             for answer in answers:
                 distances = np.array(answer.distances).astype(np.int32)
-                rankings.append(_ordered(np.array(answer.ids, dtype=np.int64), distances))
+                rankings.append(ordered(np.array(answer.ids, dtype=np.int64), distances))
         return rankings
-
-
-def _ordered(ids: NDArray[np.int64], distances: NDArray[np.int32]) -> Ranking:
-    order = np.lexsort((ids, distances))
-    return ids[order], distances[order]

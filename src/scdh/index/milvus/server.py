@@ -13,7 +13,7 @@ from scdh.index.milvus import lite
 from scdh.index.milvus.uri import TOKEN_VARIABLE, Address
 
 CONNECT_SECONDS = 5.0
-CALL_SECONDS = 30.0
+CALL_SECONDS = 120.0
 READ_TRIES = 2
 WRITE_TRIES = 6
 FIRST_WAIT = 0.5

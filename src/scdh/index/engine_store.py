@@ -1,0 +1,98 @@
+"""What an engine does for an index: a ``Store`` is one collection or table, through an open connection."""
+
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scdh.index.items import Items, WithLabels
+
+Ranking = tuple[NDArray[np.int64], NDArray[np.int32]]  # ids and distances of one query, by (distance, id)
+NO_RANKING: Ranking = (np.empty(0, np.int64), np.empty(0, np.int32))
+Condition = NDArray[np.int64] | WithLabels | None  # ascending ids, or labels, of the items that may be found
+
+
+class Store(Protocol):
+    """One collection or table of an engine, through an open connection."""
+
+    @property
+    def shown(self) -> str:
+        """The address without its password."""
+
+    def exists(self) -> bool: ...
+
+    def make(self, bits: int, description: str) -> None:
+        """Create it, empty."""
+
+    def description(self) -> str | None:
+        """The text that was given to ``make``; None if there is none."""
+
+    def prepare(self, bits: int) -> None:
+        """Make it ready for searches; raises ``CodesError`` if its codes do not have these bits."""
+
+    def close(self) -> None: ...
+
+    def writing(self) -> AbstractContextManager[object]:
+        """A block whose reads and writes belong together, in engines that can lock or roll back."""
+
+    def count(self, condition: Condition = None) -> int: ...
+
+    def ids(self) -> NDArray[np.int64]:
+        """All ids in ascending order."""
+
+    def largest_id(self) -> int:
+        """The largest id; −1 if there are no items."""
+
+    def known_ids(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Those of these ids that are stored, in any order."""
+
+    def known_codes(self, ids: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
+        """Those of these ids that are stored, in ascending order, and their packed codes."""
+
+    def known_items(self, ids: NDArray[np.int64]) -> tuple[NDArray[np.int64], Items]:
+        """Those of these ids that are stored, in ascending order, and their names and labels."""
+
+    def named(self, names: list[str]) -> dict[int, str]:
+        """The items that have one of these names: name by id."""
+
+    def nearest(self, packed: NDArray[np.uint8], k: int, condition: Condition) -> list[Ranking]:
+        """The k nearest of each query."""
+
+    def within(self, packed: NDArray[np.uint8], radius: int, condition: Condition) -> list[Ranking]:
+        """All items within the radius of each query."""
+
+    def count_within(self, packed: NDArray[np.uint8], radius: int, condition: Condition) -> NDArray[np.int64]: ...
+
+    def write(self, ids: NDArray[np.int64], packed: NDArray[np.uint8], items: Items, compare: bool) -> int:
+        """Write one batch; rows with the same ids are replaced.
+
+        ``compare`` writes only those that are missing or differ. Returns the number of rows written.
+        """
+
+    def remove(self, ids: NDArray[np.int64]) -> None: ...
+
+
+def ordered(ids: NDArray[np.int64], distances: NDArray[np.int32]) -> Ranking:
+    """A ranking by (distance, id)."""
+    order = np.lexsort((ids, distances))
+    return ids[order], distances[order]
+
+
+def differing_rows(
+    ids: NDArray[np.int64],
+    packed: NDArray[np.uint8],
+    items: Items,
+    stored_ids: NDArray[np.int64],
+    stored: NDArray[np.uint8],
+    stored_items: Items,
+) -> NDArray[np.int64]:
+    """The rows to write for which the engine holds nothing or something else with this id; stored ids are ascending."""
+    if not len(stored_ids):
+        return np.arange(len(ids))
+    places = np.minimum(np.searchsorted(stored_ids, ids), len(stored_ids) - 1)
+    differs = (stored_ids[places] != ids) | (stored[places] != packed).any(axis=1)
+    held = stored_items.take(places.tolist())
+    texts = zip(items.names, items.labels, held.names, held.labels, strict=True)
+    other = np.fromiter((a != c or list(b) != list(d) for a, b, c, d in texts), np.bool_, len(ids))
+    return np.flatnonzero(differs | other)

@@ -1,0 +1,64 @@
+"""Names and labels of items, which search engines keep with the codes; an index file has them in a file next to it."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from scdh.errors import CodesError
+
+
+@dataclass(frozen=True)
+class Items:
+    """Names and labels of n items.
+
+    Args:
+        names: n str; empty for an item without a name.
+        labels: n sequences of str, the labels of each item.
+    """
+
+    names: Sequence[str]
+    labels: Sequence[Sequence[str]]
+
+    def take(self, rows: Iterable[int]) -> "Items":
+        """Those at these positions."""
+        numbers = list(rows)
+        return Items([self.names[row] for row in numbers], [self.labels[row] for row in numbers])
+
+
+@dataclass(frozen=True)
+class WithLabels:
+    """A value of ``only``: items that have at least one of these labels, which the engine finds itself."""
+
+    labels: tuple[str, ...]
+
+
+def check_items(items: Items | None, count: int) -> Items:
+    """Names and labels of ``count`` items that every engine can store; None gives empty ones.
+
+    Raises:
+        CodesError: if their number differs, or a text is not valid Unicode or holds a zero character.
+    """
+    if items is None:
+        return Items([""] * count, [()] * count)
+    if (len(items.names), len(items.labels)) != (count, count):
+        raise CodesError(
+            f"{count} codes need {count} names and labels, got {len(items.names)} and {len(items.labels)}."
+        )
+    seen: set[str] = set()
+    for name, labels in zip(items.names, items.labels, strict=True):
+        for text in (name, *labels):
+            if text not in seen and not is_storable(text):
+                raise CodesError(f"Search engines store text as UTF-8 without zero characters, so rename {text!r}.")
+        seen.update(labels)
+    return items
+
+
+def is_storable(text: str) -> bool:
+    """Whether a text is valid Unicode without zero characters.
+
+    >>> is_storable("é"), is_storable("bytes of a file name: \\udcff")
+    (True, False)
+    """
+    try:
+        return b"\0" not in text.encode()
+    except UnicodeEncodeError:
+        return False
