@@ -112,7 +112,7 @@ def test_rates_of_another_search_are_found_again(
     grid, source = Grid(("dsdh",), (8,), (0,), "demo-digits", settings=settings), open_source("digits")
     made: list[float] = []
 
-    def run(_: TrialRunner, values: dict[str, Any]) -> Trial:
+    def run(_: TrialRunner, values: dict[str, Any], *__: object) -> Trial:
         made.append(values["train.lr_head"])
         return Trial(values, 0.5 - abs(values["train.lr_head"] - 0.01), 0.1, 1.0, 0.2)
 

@@ -81,7 +81,7 @@ def test_hits_are_those_of_the_ranking(runs):
         more = (distances == last).sum() - sum(distances[item] == last for item in order)
         note = ranked.tie_note(query)
         assert (f"{more:,} more at the same distance" in note) if more else note == ""
-        assert "shown by the query's real outputs" in note or not more
+        assert "shown by the query's real outputs" in note or not more or last == 0  # where outputs order nothing
 
 
 def test_a_fitted_run_has_no_curve_of_training(runs):

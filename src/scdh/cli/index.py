@@ -8,7 +8,6 @@ import typer
 
 from scdh.cli.options import Json, Replace
 from scdh.cli.output import print_json, print_line, print_note
-from scdh.codes.vectors import VectorKind
 from scdh.errors import ConfigError
 
 EXAMPLES = (
@@ -58,7 +57,7 @@ def index(
         ),
     ] = None,
     keep_vectors: Annotated[
-        VectorKind | None,
+        Literal["int8", "float16"] | None,
         typer.Option(
             help="Keep the vectors of `scdh encode --vectors`, rounded, for `scdh search --rank vectors`.",
             show_default=False,
@@ -116,7 +115,7 @@ def _write_file(
     replace: bool,
     renumber: bool,
     on_duplicate: Literal["skip", "replace", "error"] | None,
-    keep_vectors: VectorKind | None,
+    keep_vectors: Literal["int8", "float16"] | None,
     as_json: bool,
 ) -> None:
     from scdh.cli.index_file import write_index

@@ -137,11 +137,13 @@ def train(
     settings = merge_settings(given, read_settings(setting or []))
     from scdh.config import load_config
     from scdh.runs.folder import RunFolder
+    from scdh.training.device import is_first_process
     from scdh.training.plan import plan_run
 
     resumed = out if resume else None
     if out is not None and not show_config:
-        RunFolder(out).check_idle()
+        if is_first_process():  # which holds the folder for the others
+            RunFolder(out).check_idle()
         RunFolder(out).reject_earlier_run(resume=resume)
     plan = plan_run(load_config(preset, config, settings), resumed=resumed, trials=trials, refit=refit)
     if show_config:

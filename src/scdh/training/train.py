@@ -13,6 +13,7 @@ from scdh.errors import ConfigError
 from scdh.model.hasher import Hasher
 from scdh.nets.device import on_device
 from scdh.runs.folder import RunFolder
+from scdh.training.device import is_first_process
 from scdh.training.plan import plan_run
 from scdh.training.run import run_plan
 
@@ -135,7 +136,8 @@ def train_config(
         raise ConfigError("resume=True needs the folder of the run.")
     with on_device(device):
         if folder is not None:
-            RunFolder(folder).check_idle()
+            if is_first_process():  # which holds the folder for the others
+                RunFolder(folder).check_idle()
             RunFolder(folder).reject_earlier_run(resume=resume)
         plan = plan_run(config, resumed=folder if resume else None, trials=trials, refit=refit, source=source)
         cache = None if feature_cache is None else Path(feature_cache)
