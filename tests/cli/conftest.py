@@ -14,7 +14,7 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
     torch.set_num_threads(1)
     d = tmp_path_factory.mktemp("work")
     must(f"train --preset demo-digits --epochs 10 --out {d}/runs/digits")
-    must(f"encode {d}/runs/digits digits --vectors --out {d}/digits.codes")
+    must(f"encode {d}/runs/digits digits --out {d}/digits.codes")
     must(f"encode {d}/runs/digits digits --part query --out {d}/queries.codes")
     must(f"encode {d}/runs/digits digits --part database --out {d}/database.codes")
     must(f"index {d}/digits.codes --out {d}/digits.index")

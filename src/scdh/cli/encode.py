@@ -41,7 +41,7 @@ EXAMPLES = (
     "scdh encode runs/taught digits --from student --out student.codes",
     "scdh encode runs/shop photos/ --out photos.codes --on-bad-image skip",
     "scdh encode runs/items items.parquet --vector-column embedding --id-column asin --out items.codes",
-    "scdh encode runs/shop photos/ --out photos.codes --vectors",
+    "scdh encode runs/digits digits --vectors --out vectors.codes",
     "scdh encode runs/shop photos/ --out shards/ --shards 64 --shard 7",
     "scdh encode runs/shop photos/ --out shards/ --engine ray --address auto",
     "scdh encode --merge shards/ --out photos.codes",

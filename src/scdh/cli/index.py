@@ -15,7 +15,7 @@ EXAMPLES = (
     "scdh index digits.codes --out digits.index --replace",
     "scdh index new.codes --out digits.index --append --renumber",
     "scdh index a.codes b.codes --renumber --out both.index --json",
-    "scdh index digits.codes --out digits.index --keep-vectors int8",
+    "scdh index vectors.codes --out vectors.index --keep-vectors int8",
     "scdh index digits.codes --to milvus://host:19530/digits",
     "scdh index digits.codes --to postgresql://ann@host/shop/digits",
     "scdh index digits.codes --to lance:vectors/digits",
