@@ -59,13 +59,13 @@ def threads_of_a_new_thread() -> int:
 @pytest.mark.parametrize("count", [1, 2, 3])
 def test_pieces_give_the_values_of_whole_batches(count: int, net: Network, threads, monkeypatch) -> None:
     torch.set_num_threads(count)
-    monkeypatch.setattr(encode, "PIECE", 3 * SIDE * SIDE + 5)
+    monkeypatch.setattr(encode, "PIECE", 4 * SIDE * SIDE + 5)
     batches = image_batches(7, 3, 1, 10, 6)
     passes: list[int] = []
     hook = net.trunk.register_forward_pre_hook(lambda _, inputs: passes.append(len(inputs[0])))
     found = list(run_network(net, iter(batches), lambda outputs: outputs.u))
     hook.remove()
-    assert max(passes) == 3
+    assert max(passes) == 4
     assert sum(passes) == 27
     for (rows, values), (expected_rows, expected) in zip(found, plain(net, batches), strict=True):
         assert np.array_equal(rows, expected_rows)
