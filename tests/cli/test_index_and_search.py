@@ -128,7 +128,7 @@ def test_an_index_can_be_checked_and_searched_by_label(work: Path) -> None:
     assert "checksum" in err
 
 
-@pytest.mark.parametrize("address", ["lance:{}/vectors/digits", "milvus:{}/vectors.db/digits"])
+@pytest.mark.parametrize("address", ["lance:{}/engine/digits", "milvus:{}/engine.db/digits"])
 @pytest.mark.slow
 def test_codes_names_and_labels_go_to_an_engine_and_can_be_searched(work: Path, address: str) -> None:
     pytest.importorskip("lancedb" if address.startswith("lance") else "pymilvus")
