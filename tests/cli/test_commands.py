@@ -169,7 +169,7 @@ def test_examples_on_digits_run(work: Path, monkeypatch: pytest.MonkeyPatch) -> 
             ]
             out = arguments[arguments.index("--out") + 1] if "--out" in arguments else None
             missing = [file for file in files if file != out and not Path(file).exists()]
-            if arguments[0] in ("demo", "train", "compare") or missing or "owner/" in example:
+            if arguments[0] in ("demo", "train", "compare", "reproduce") or missing or "owner/" in example:
                 continue
             if (
                 any(a.endswith((".parquet", ".csv", ".jpg")) or "://" in a for a in arguments)
