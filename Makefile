@@ -3,8 +3,9 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-# One process per core; tests/conftest.py says which tests share one.
-PYTEST := $(BIN)/python -m pytest --numprocesses logical
+# One process more than there are cores, as some tests wait for servers; tests/conftest.py says which tests share one.
+CORES := $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
+PYTEST := $(BIN)/python -m pytest --numprocesses $(shell expr $(CORES) + 1)
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo check test chromium lint bench clean

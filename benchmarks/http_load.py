@@ -1,4 +1,4 @@
-"""Requests over a few connections that stay open, as fast as they are answered or at a fixed rate.
+"""Requests over a few connections that stay open, as fast as they are answered.
 
 A client of its own, because the usual ones take longer for a request than the service does.
 """
@@ -41,22 +41,12 @@ def form_bytes(image: bytes) -> tuple[bytes, str]:
     return head + image + b"\r\n--x--\r\n", "multipart/form-data; boundary=x"
 
 
-def run_load(
-    port: int, requests: Sequence[bytes], *, connections: int, seconds: float, rate: float | None = None
-) -> Load:
-    """Send requests in turn.
-
-    Args:
-        port: on this machine.
-        requests: whole requests; each connection takes the next one.
-        connections: open at once.
-        seconds: how long.
-        rate: requests per second of all connections together; None: the next one follows its answer.
-    """
-    return asyncio.run(_run(port, requests, connections, seconds, rate))
+def run_load(port: int, requests: Sequence[bytes], *, connections: int, seconds: float) -> Load:
+    """Send whole requests in turn for some seconds; each connection sends the next one after an answer."""
+    return asyncio.run(_run(port, requests, connections, seconds))
 
 
-async def _run(port: int, requests: Sequence[bytes], connections: int, seconds: float, rate: float | None) -> Load:
+async def _run(port: int, requests: Sequence[bytes], connections: int, seconds: float) -> Load:
     load = Load()
     begun = time.perf_counter()
     turn = iter(range(1 << 62))
@@ -64,12 +54,9 @@ async def _run(port: int, requests: Sequence[bytes], connections: int, seconds: 
     async def work() -> None:
         reader = writer = None
         while True:
-            number = next(turn)
-            # With a rate, the time of a request counts from when it was due: a slow service is not asked less.
-            due = begun + number / rate if rate else time.perf_counter()
-            if due - begun >= seconds:
+            number, start = next(turn), time.perf_counter()
+            if start - begun >= seconds:
                 break
-            await asyncio.sleep(max(0.0, due - time.perf_counter()))
             try:
                 if writer is None or reader is None:
                     reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -80,7 +67,7 @@ async def _run(port: int, requests: Sequence[bytes], connections: int, seconds: 
                 reader = None
                 writer = None
             if status == 200:
-                load.latencies.append(time.perf_counter() - due)
+                load.latencies.append(time.perf_counter() - start)
             else:
                 load.errors[status] = load.errors.get(status, 0) + 1
         if writer is not None:

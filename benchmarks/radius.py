@@ -1,9 +1,6 @@
 """Everything within 2 bits, and the 10 nearest where these are near: tables against scanning, and against
 ``faiss.IndexBinaryMultiHash`` with settings that make it exact."""
 
-import contextlib
-import ctypes
-import gc
 import statistics
 import time
 from collections.abc import Callable
@@ -15,7 +12,7 @@ import numpy as np
 from benchmarks import faiss_rival
 from benchmarks.agreement import Disagreement, has_all_rows, same_hits, same_nearest, same_within
 from benchmarks.made_up import PLANTED, planted, uniform
-from benchmarks.report import BUILD, NEAREST, WITHIN
+from benchmarks.report import NEAREST, WITHIN
 from benchmarks.timing import Row, Table, one_at_a_time, print_row, take_turns
 from benchmarks.warm import load_kernels
 from scdh.codes import Codes
@@ -45,17 +42,15 @@ def measure(plan: Plan, threads: int) -> list[Table]:
         load_kernels(64)
     within = []
     nearest = []
-    build = []
     for size in plan.sizes:
         # Small databases are too small for items planted around that many queries.
         queries = min(plan.queries, size // (4 * len(PLANTED) * plan.batches))
         database, query_codes, rows = planted(size, 64, plan.batches * queries, seed=1)
-        ours, ours_built = _build(lambda codes=database: _prepared(codes))
+        ours = _prepared(database)
         setting = faiss_rival.RADIUS_2_SETTINGS[0]
         if size <= plan.try_settings_up_to:
             setting = _fastest_setting(database, query_codes[:queries])
-        rival, rival_built = _build(lambda codes=database, setting=setting: faiss_rival.multi_hash(codes, setting))
-        build.append(_build_row(database, setting, ours_built, rival_built))
+        rival = faiss_rival.multi_hash(database, setting)
         within += _within(ours, rival, setting, query_codes, rows, plan)
         del rival
         if size == max(plan.sizes):
@@ -82,11 +77,6 @@ def measure(plan: Plan, threads: int) -> list[Table]:
             "`search(…, k=10)` on the largest of these databases: rivals are our own scan and `faiss.IndexBinaryFlat`. "
             'With nothing near, tables cannot win; `by="auto"` then goes back to the scan.',
             nearest,
-        ),
-        Table(
-            BUILD,
-            "From packed codes to an index that is ready, codes included. Memory is what the process grew by.",
-            build,
         ),
     ]
 
@@ -185,42 +175,6 @@ def _prepared(codes: Codes) -> HammingIndex:
     index.prepare()
     index.within(codes[:1], 0, by="tables")
     return index
-
-
-def _build(make: Callable[[], Any]) -> tuple[Any, tuple[float, int]]:
-    _release_freed_memory()
-    before, start = _resident_bytes(), time.perf_counter()
-    index = make()
-    spent = time.perf_counter() - start
-    _release_freed_memory()
-    return index, (spent, max(0, _resident_bytes() - before))
-
-
-def _release_freed_memory() -> None:
-    """Return freed memory to the system, since it would hide what the next object needs."""
-    gc.collect()
-    with contextlib.suppress(OSError, AttributeError):  # other C libraries have no malloc_trim
-        ctypes.CDLL("libc.so.6").malloc_trim(0)
-
-
-def _resident_bytes() -> int:
-    with open("/proc/self/statm") as file:
-        return int(file.read().split()[1]) * 4096
-
-
-def _build_row(codes: Codes, setting: tuple[int, int, int], ours: tuple[float, int], rival: tuple[float, int]) -> Row:
-    row: Row = {
-        "items": len(codes),
-        "faiss setting": _name(setting),
-        "faiss, s": rival[0],
-        "scdh, s": ours[0],
-        "times faster": rival[0] / ours[0],
-        "codes alone, MB": codes.packed.nbytes / 1e6,
-        "faiss, MB": rival[1] / 1e6,
-        "scdh, MB": ours[1] / 1e6,
-    }
-    print_row("radius", row)
-    return row
 
 
 def _name(setting: tuple[int, int, int]) -> str:

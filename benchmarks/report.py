@@ -18,11 +18,9 @@ SECTIONS = {
     "search": "Exact search against faiss",
     "first": "First searches against faiss",
     "quantised": "Search by a product quantiser against faiss",
-    "approximate": "When exact is not enough: approximate indexes",
     "radius": "Near neighbours: tables against the scan and against faiss",
     "evaluation": "Evaluation against the argsort way",
     "cost": "The unary loss against pairs and triplets",
-    "data": "Data path against the bare network",
     "encode": "Photos to codes against eager torch",
     "serve": "The service under load",
     "scale": "Many codes",
@@ -31,16 +29,11 @@ SECTIONS = {
 BATCH, SINGLE = "Search of many queries", "Search of one query"
 WITHIN = "Everything within 2 bits"
 NEAREST = "The 10 nearest, when they are near"
-BUILD = "Building tables"
 AGAINST, GROWTH = "Evaluation", "Evaluation as the database grows"
 FIRST_CALL = "Evaluation in a fresh process"
 PER_STEP, PER_EPOCH = "Cost of a step as the batch grows", "Cost of an epoch as the data grow"
-MEMORY = "Memory at half load"
 FIGURES = {
     "search": "search_speed.png",
-    "evaluation": "evaluation_speed.png",
-    "cost": "cost.png",
-    "serve": "serve_memory.png",
 }
 
 # By section, then by processor: what was measured there last.

@@ -27,13 +27,6 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--threads", type=int, help="for scdh, faiss and BLAS (default: all cores)")
     parser.add_argument("--out", type=Path, help="folder for results, report and figures (default: the project's)")
     parser.add_argument("--imagenet", type=int, help="queries of the ImageNet protocol (0: leave it out)")
-    parser.add_argument("--run", help="section encode: a trained run of the groceries (default: one is fitted)")
-    data = parser.add_argument_group("section data")
-    data.add_argument("--data", help="a source of images (default: made-up 32×32 JPEGs)")
-    data.add_argument("--root", help="folder of a named benchmark")
-    data.add_argument("--size", type=int, default=128)
-    data.add_argument("--images", type=int, help="default: 640, quick 128")
-    data.add_argument("--repeats", type=int, help="default: 5, quick 1")
     options = parser.parse_args(arguments)
     if "NUMBA_CPU_NAME" in os.environ and "NUMBA_CPU_FEATURES" not in os.environ:
         # numba would compile for that processor with the instructions of this one.
@@ -55,7 +48,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def measure(section: str, options: argparse.Namespace, threads: int) -> list[Table]:
-    """Each section imports what it needs: searching needs no torch, the data path no faiss."""
+    """Each section imports what it needs: searching needs no torch, encoding no faiss."""
     if section == "search":
         from benchmarks import search
 
@@ -72,10 +65,6 @@ def measure(section: str, options: argparse.Namespace, threads: int) -> list[Tab
         from benchmarks import quantised
 
         return quantised.measure(quantised.QUICK if options.quick else quantised.Plan(), threads)
-    if section == "approximate":
-        from benchmarks import approximate
-
-        return approximate.measure(approximate.QUICK if options.quick else approximate.Plan(), threads)
     if section == "radius":
         from benchmarks import radius
 
@@ -98,20 +87,9 @@ def measure(section: str, options: argparse.Namespace, threads: int) -> list[Tab
         from benchmarks import cost
 
         return cost.measure(cost.QUICK if options.quick else cost.Plan())
-    if section == "encode":
-        from benchmarks import encoding
+    from benchmarks import encoding
 
-        return encoding.measure(replace(encoding.QUICK if options.quick else encoding.Plan(), run=options.run))
-    from benchmarks import throughput
-
-    images, repeats = options.images or (128 if options.quick else 640), options.repeats or (1 if options.quick else 5)
-    about = (
-        f"efficientnet_lite0, 32×32 JPEGs ({options.data or 'made up'}); the rival is the same network fed with ready "
-        "tensors (encoding folds batch-norm into the convolutions, one rival does not, the other does); "
-        f"median of {repeats} turns of {images} images."
-    )
-    rows = throughput.measure(options.data, options.root, options.size, images, repeats)
-    return [Table(report.SECTIONS["data"], about, rows)]
+    return encoding.measure(encoding.QUICK if options.quick else encoding.Plan())
 
 
 if __name__ == "__main__":

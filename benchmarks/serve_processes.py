@@ -59,14 +59,6 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def resident_mb(process: subprocess.Popen[bytes]) -> float:
-    """Memory that a process has now."""
-    for line in Path(f"/proc/{process.pid}/status").read_text().splitlines():
-        if line.startswith("VmRSS"):
-            return int(line.split()[1]) / 1024
-    return float("nan")
-
-
 def _is_ready(port: int) -> bool:
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/ready", timeout=2) as answer:

@@ -3,7 +3,9 @@
 ``python -m benchmarks.serve_rival MODEL INDEX PORT THREADS``
 """
 
+import io
 import sys
+from pathlib import Path
 from typing import Annotated, Any
 
 import faiss
@@ -11,15 +13,33 @@ import numpy as np
 import torch
 import uvicorn
 from fastapi import FastAPI, File, UploadFile
+from PIL import Image
 from pydantic import BaseModel
 
-from benchmarks.serve_eager import EagerModel
 from scdh.index import HammingIndex
+from scdh.model.hasher import Hasher
 
 
 class CodesBody(BaseModel):
     codes: list[str]
     k: int = 10
+
+
+class EagerModel:
+    """A model without anything that makes it faster."""
+
+    def __init__(self, folder: str | Path) -> None:
+        hasher = Hasher.load(folder)
+        self.method, self.network = hasher.method, hasher.network.eval()
+        assert hasher.preprocess is not None
+        self.preprocess = hasher.preprocess
+
+    def packed(self, content: bytes) -> np.ndarray:
+        """The code of an image file, uint8 [1, bytes]."""
+        pixels = self.preprocess.evaluation_image(Image.open(io.BytesIO(content)).convert("RGB"))
+        with torch.inference_mode():
+            u = self.method.hash_outputs(self.network(torch.from_numpy(pixels.copy())[None]))
+        return np.packbits(u.numpy() >= 0, axis=1)
 
 
 def create_app(model: str, index: str) -> FastAPI:

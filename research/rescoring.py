@@ -2,8 +2,8 @@
 
 The file has embeddings ``x`` [n, d] and labels ``y``, int [n] or multi-hot [n, C]. SCDH is trained on 5,000 items of
 the database (``SCDHTransformer`` with its defaults); the queries are 1,000 other items, or a third of all. For the
-precision of the first 10, 10·factor items are ranked again; for MAP of the whole ranking 100·factor. Nothing is chosen
-by these scores.
+precision of the first ones, 10·factor items are ranked again; for MAP of the whole ranking 100·factor. Nothing is
+chosen by these scores.
 """
 
 import argparse
@@ -36,9 +36,10 @@ def measure(x: Floats, y: NDArray[np.integer], bits: int, seed: int) -> list[dic
     hamming = (bits - np.where(u >= 0, 1, -1).astype(np.float32) @ signs.T) / 2
     rows = []
     for name, size, first, whole in _rankings(hamming, signs, u, v, x[queries], x[database]):
-        average_precision, _ = _scores(whole, relevant)
-        _, precision = _scores(first, relevant)
-        rows.append({"ranking": name, "bytes": size, "MAP": f"{average_precision:.4f}", "first 10": f"{precision:.4f}"})
+        average_precision, _, _ = _scores(whole, relevant)
+        _, one_first, ten_first = _scores(first, relevant)
+        numbers = {"MAP": average_precision, "first 1": one_first, "first 10": ten_first}
+        rows.append({"ranking": name, "bytes": size} | {name: f"{number:.4f}" for name, number in numbers.items()})
     return rows
 
 
@@ -80,12 +81,13 @@ def _again(hamming: Floats, away: Floats, count: int) -> Floats:
     return distances
 
 
-def _scores(distances: Floats, relevant: NDArray[np.bool_]) -> tuple[float, float]:
-    """MAP and precision of the first 10 over the queries that have something relevant; ties in order of rows."""
+def _scores(distances: Floats, relevant: NDArray[np.bool_]) -> tuple[float, float, float]:
+    """MAP and precision of the first 1 and 10 over the queries that have something relevant; ties in order of rows."""
     ranked = np.take_along_axis(relevant, np.argsort(distances, axis=1, kind="stable"), axis=1)
     ranked = ranked[ranked.any(axis=1)]
     precision = np.cumsum(ranked, axis=1) / np.arange(1, ranked.shape[1] + 1)
-    return float(((precision * ranked).sum(axis=1) / ranked.sum(axis=1)).mean()), float(ranked[:, :10].mean())
+    average = float(((precision * ranked).sum(axis=1) / ranked.sum(axis=1)).mean())
+    return average, float(ranked[:, :1].mean()), float(ranked[:, :10].mean())
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""How the tests share the processes of pytest-xdist: `make test` and `make check` start one per core."""
+"""Caches of the tests, and how they share the processes of pytest-xdist that `make test` and `make check` start."""
 
 import atexit
 import os
@@ -12,7 +12,8 @@ import pytest
 
 # Read by torch when it is imported, here and in the processes that tests start: one thread for each of them.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-# Tests export networks to a folder of their own, not to the user's.
+# Tests have caches of their own, not the user's. Compiled kernels are kept for later runs: compiling takes a minute.
+os.environ.setdefault("NUMBA_CACHE_DIR", f"{tempfile.gettempdir()}/scdh-tests-{os.getuid()}")
 if "SCDH_EXPORT_DIR" not in os.environ:
     os.environ["SCDH_EXPORT_DIR"] = tempfile.mkdtemp(prefix="scdh-exports-")
     atexit.register(shutil.rmtree, os.environ["SCDH_EXPORT_DIR"], ignore_errors=True)
@@ -27,10 +28,16 @@ def group_of(file: Path) -> str:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Groups with many slow tests come first, so that no process is left with a long one at the end."""
+    """Folders and groups with many slow tests come first, so that no process is left with a long one at the end."""
     slow = Counter(group_of(item.path) for item in items if item.get_closest_marker("slow"))
     # torch forks worker processes in some tests; they come before all others, while no other library has threads.
-    items.sort(key=lambda item: (item.path.name not in FORKING, -slow[group_of(item.path)]))
+    items.sort(
+        key=lambda item: (
+            item.path.name not in FORKING,
+            group_of(item.path).endswith(".py"),
+            -slow[group_of(item.path)],
+        )
+    )
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from scdh.config import load_config, preset_names
+from scdh.config import load_config, parse_config, preset_names
 from scdh.data.named.benchmarks import DATASETS
 from scdh.errors import ConfigError
 
@@ -32,6 +32,7 @@ def test_later_sources_win(tmp_path):
     config = load_config(preset="cifar10", file=file, overrides=["train.epochs=3", "net.backbone=vgg16", "seed=5"])
     assert (config.train.epochs, config.method.bits, config.net.backbone, config.seed) == (3, 24, "vgg16", 5)
     assert load_config(overrides={"train.clip_norm": 1.0}).train.clip_norm == 1.0
+    assert load_config(overrides="train.epochs=3").train.epochs == 3
     assert load_config(overrides=["train.clip_norm=none"]).train.clip_norm is None
 
 
@@ -96,3 +97,9 @@ def test_another_method_takes_only_its_own_settings_from_a_preset(tmp_path):
 def test_a_folder_is_no_configuration_file(tmp_path):
     with pytest.raises(ConfigError, match="cannot be read"):
         load_config(file=tmp_path)
+
+
+def test_data_in_the_place_of_a_config_are_one_sentence():
+    """It was "dictionary update sequence element #0 has length 1; 2 is required"."""
+    with pytest.raises(ConfigError, match=r"mapping of settings, not a str; scdh\.train\(data\) trains on data\.$"):
+        parse_config("photos/")

@@ -41,16 +41,6 @@ def test_a_line_says_how_much_how_fast_and_how_long():
     assert lines_of(10_000, 1, seconds=20.0)[0][1].endswith("55.5 h left")
 
 
-def test_work_that_is_bounded_says_at_most_and_the_bound_may_fall():
-    clock, written = Clock(), []
-    lines = ProgressLines(0, "trying settings", "epochs", is_bound=True, clock=clock, write=written.append)
-    clock.seconds = 9.0
-    lines.advance(9, total=900)
-    clock.seconds = 10.0
-    lines.advance(1, total=100)
-    assert written == ["trying settings: 10 of at most 100, 1 epochs/s, at most 2 min left"]
-
-
 def test_work_of_unknown_length_has_no_end():
     assert lines_of(0, 1, seconds=20.0, size=100) == [(20.0, "encoding: 100 items, 5 items/s")]
     assert lines_of(0, 1, seconds=37.0, unit="trials") == [(37.0, "encoding: 1 trials, 37 s each")]

@@ -15,10 +15,10 @@ from types import FrameType
 from typing import Any
 
 import numpy as np
-from PIL import Image
 
 import scdh
 from scdh.cli.app import main
+from tests.data.data_files import write_pictures
 
 PACKAGE = str(Path(scdh.__file__).parent) + "/"
 OPTIMISED = 1  # flag of a code object that is a function's, not a module's or a class body's
@@ -70,19 +70,10 @@ def _function(frame: FrameType) -> str | None:
     return f"{code.co_filename.removeprefix(PACKAGE)}:{code.co_name}"
 
 
-def make_photos(folder: Path) -> Path:
-    """Two classes of eight small pictures."""
-    generator = np.random.default_rng(0)
-    for label in ("cat", "dog"):
-        (folder / label).mkdir(parents=True)
-        for i in range(8):
-            Image.fromarray(generator.integers(0, 255, (40, 40, 3), np.uint8)).save(folder / label / f"{i}.png")
-    return folder
-
-
 def image_to_update(folder: Path) -> list[str]:
     """From the request for a batch to the first change of the weights, on photos and a network that is tuned."""
-    photos = make_photos(folder / "photos")
+    photos = folder / "photos"
+    write_pictures(photos, [f"{label}/{i}.png" for label in ("cat", "dog") for i in range(8)])
     settings = ["net.backbone=resnet18", "net.pretrained=false", "net.image_size=32", "net.freeze=false"]
     options = [part for setting in [*settings, "train.workers=0"] for part in ("--set", setting)]
     command = ["train", "--data", str(photos), "--bits", "8", "--epochs", "1", *options, "--out", str(folder / "run")]

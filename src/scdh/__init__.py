@@ -9,19 +9,21 @@ from typing import TYPE_CHECKING, Any
 from scdh._version import __version__
 
 if TYPE_CHECKING:
-    from scdh import losses
-    from scdh.codes import Codes
-    from scdh.config import load_config
-    from scdh.data.open import open_source
-    from scdh.errors import ScdhError
-    from scdh.estimator import HashTransformer, SCDHTransformer
-    from scdh.evaluation import Scores, evaluate
-    from scdh.index import HammingIndex
-    from scdh.index.milvus import MilvusIndex
-    from scdh.index.store import IndexWriter
-    from scdh.model.hasher import Hasher
-    from scdh.serve.client import Client
-    from scdh.training.train import train
+    from scdh import losses as losses
+    from scdh.codes import Codes as Codes
+    from scdh.config import load_config as load_config
+    from scdh.data.open import open_source as open_source
+    from scdh.errors import ScdhError as ScdhError
+    from scdh.estimator import HashTransformer as HashTransformer
+    from scdh.estimator import SCDHTransformer as SCDHTransformer
+    from scdh.evaluation import Scores as Scores
+    from scdh.evaluation import evaluate as evaluate
+    from scdh.index import HammingIndex as HammingIndex
+    from scdh.index.milvus import MilvusIndex as MilvusIndex
+    from scdh.index.store import IndexWriter as IndexWriter
+    from scdh.model.hasher import Hasher as Hasher
+    from scdh.serve.client import Client as Client
+    from scdh.training.train import train as train
 
 _MODULES = {
     "Client": "scdh.serve.client",
@@ -40,24 +42,7 @@ _MODULES = {
     "train": "scdh.training.train",
 }
 
-__all__ = [
-    "Client",
-    "Codes",
-    "HammingIndex",
-    "HashTransformer",
-    "Hasher",
-    "IndexWriter",
-    "MilvusIndex",
-    "SCDHTransformer",
-    "ScdhError",
-    "Scores",
-    "__version__",
-    "evaluate",
-    "load_config",
-    "losses",
-    "open_source",
-    "train",
-]
+__all__ = [*_MODULES, "__version__", "losses"]
 
 
 def __getattr__(name: str) -> Any:

@@ -40,7 +40,7 @@ class RunConfig(Settings):
         """The settings themselves; a ConfigError if two groups, or method and settings, contradict each other."""
         from scdh.methods.registry import method_settings
 
-        if self.train.recalibrate and (self.net.freeze or self.net.frozen_batch_norm):
+        if self.train.recalibrate and (self.net.caches_frozen or self.net.frozen_batch_norm):
             raise ConfigError("train.recalibrate changes batch-norm statistics, which this run keeps frozen.")
         method_settings(self.method.name, self.method.own)
         return self
@@ -128,6 +128,7 @@ def load_config(
             raise ConfigError(unknown_name("preset", preset, preset_names()))
         values = tomllib.loads((_presets() / f"{preset}.toml").read_text("utf-8"))
     from_file = {} if file is None else read_settings_file(file)
+    overrides = [overrides] if isinstance(overrides, str) else overrides
     pairs = list(overrides.items() if isinstance(overrides, Mapping) else (split_override(o) for o in overrides))
     table = from_file.get("method")
     method = dict(pairs).get("method.name", table.get("name") if isinstance(table, dict) else None)
@@ -144,6 +145,12 @@ def load_config(
         table[name] = value
     config = parse_config(values)
     return config if preset is None and file is None else config.completed()
+
+
+def length_settings(bits: Iterable[int]) -> dict[str, Any]:
+    """Settings of codes of one length; or of nested codes: the largest length, and the others as its first bits."""
+    lengths = sorted(set(bits))
+    return {"method.bits": lengths[-1], **({"method.nested": lengths[:-1]} if len(lengths) > 1 else {})}
 
 
 def read_settings_file(file: str | Path) -> dict[str, Any]:
@@ -179,6 +186,11 @@ def _drop_unknown_settings(preset: dict[str, Any], method: str) -> None:
 
 def parse_config(values: Mapping[str, Any]) -> RunConfig:
     """Check a nested mapping; every mistake becomes one sentence that names the key."""
+    if not isinstance(values, Mapping):
+        raise ConfigError(
+            f"A config is what scdh.load_config gives, or a mapping of settings, not a {type(values).__name__}; "
+            "scdh.train(data) trains on data."
+        )
     try:
         return RunConfig.model_validate(dict(values))
     except ValidationError as error:

@@ -10,7 +10,7 @@ from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from scdh.codes import Codes
-from scdh.data.arrays.given import IN_MEMORY
+from scdh.data.arrays.loose import IN_MEMORY
 from scdh.data.labels import encode_lists, holds_lists, is_multi_hot, labels_like, number_classes, plain_labels
 from scdh.label_arrays import is_labelled, no_labels
 

@@ -5,14 +5,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from scdh.codes import Codes
+from scdh.codes import HAMMING, Codes
 from scdh.codes.checks import check_hamming_codes
 from scdh.errors import CodesError, ConfigError, DataError, unknown_name
 from scdh.index.byte_tables import table_distances
 from scdh.index.kernels.distances import word_columns
 from scdh.index.weights import NAME as WEIGHTED
 from scdh.index.weights import check_weights, weight_tables
-from scdh.metrics.definition import TIES, describe
 from scdh.metrics.histograms import distance_histograms
 from scdh.metrics.label_names import check_both_labels
 from scdh.metrics.ordered import ordered_average_precision
@@ -22,6 +21,66 @@ from scdh.metrics.relevance import Relevance
 from scdh.metrics.returned import check_radius, precision_within_radius
 from scdh.metrics.scores import RankingScores, ReturnedCurves, ReturnedHistograms, Scores
 from scdh.progress import count_progress
+
+TIES = ("expected", "best", "worst", "order")
+_TIES_TEXT = {
+    "expected": "the mean over all orders of tied items",
+    "best": "the best order of tied items",
+    "worst": "the worst order of tied items",
+    "order": "tied items in the order of the database rows",
+}
+_DENOMINATOR_TEXT = {
+    "hits": "the relevant items in the top k",
+    "relevant": "all relevant items",
+    "min(k, relevant)": "the smaller of k and all relevant items",
+}
+
+
+def describe(
+    *,
+    topk: int | None,
+    denominator: str,
+    ties: str,
+    leave_one_out: bool,
+    labels: tuple[NDArray[Any], NDArray[Any]],
+    distance: str = HAMMING,
+    radius: int | None = None,
+    bits: int | None = None,
+) -> dict[str, Any]:
+    """The definition, ready for JSON; ``labels`` are those of the queries and of the database.
+
+    ``radius`` and ``bits`` are given, and are in the definition, for Hamming distances only.
+    """
+    query_labels, database_labels = labels
+    topk = None if topk is None else int(topk)
+    return {
+        "topk": topk,
+        "denominator": denominator,
+        **({} if radius is None else {"radius": int(radius)}),
+        "ties": ties,
+        "leave_one_out": bool(leave_one_out),
+        "queries": len(query_labels),
+        "database": len(database_labels),
+        **({} if bits is None else {"bits": bits}),
+        "classes": None if database_labels.ndim == 1 else int(database_labels.shape[1]),
+        "words": _text(distance, topk, denominator, ties, leave_one_out, radius),
+    }
+
+
+def _text(distance: str, topk: int | None, denominator: str, ties: str, leave_one_out: bool, radius: int | None) -> str:
+    """What MAP, and the precision within a radius if there is one, mean for these options."""
+    ranking = "the whole ranking" if topk is None else f"the first {topk} items"
+    divisor = "all relevant items" if topk is None else _DENOMINATOR_TEXT[denominator]
+    excluded = ", its own row left out" if leave_one_out else ""
+    text = (
+        f"Items are ranked by {distance} to each query{excluded}, and are relevant if they share a label. "
+        f"MAP is the mean over all queries of the average precision of {ranking}, divided by {divisor}, "
+        f"for {_TIES_TEXT[ties]}; a query without a hit scores 0."
+    )
+    if radius is None:
+        return text
+    return f"{text} Precision within radius {radius} is 0 for a query with no item there."
+
 
 __all__ = ["TIES", "RankingScores", "Scores", "evaluate", "evaluate_distances", "evaluate_outputs"]
 

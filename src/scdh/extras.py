@@ -33,10 +33,6 @@ _PACKAGES = {
 def check_installed(what: str, *modules: str) -> None:
     """Raise if a feature needs packages that are not installed.
 
-    Args:
-        what: what needs them, as the beginning of the sentence: "The report".
-        modules: names of modules of the table above.
-
     Raises:
         ConfigError: if one is missing; it says the pip command that brings them.
     """

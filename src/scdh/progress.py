@@ -44,16 +44,7 @@ def progress_bar(unit: str = "items") -> Any:
 
 
 class ProgressLines:
-    """Lines such as "encoding: 12,800 of 60,000, 240 items/s, 3 min left", in gaps that grow.
-
-    Args:
-        total: units of the whole work; 0: not known.
-        description: what is done.
-        unit: what is counted.
-        is_bound: whether ``total`` is the most that the work can take.
-        clock: gives seconds.
-        write: receives each line.
-    """
+    """Lines such as "encoding: 12,800 of 60,000, 240 items/s, 3 min left", in gaps that grow."""
 
     def __init__(
         self,
@@ -107,15 +98,7 @@ def _duration(seconds: float) -> str:
 def count_progress(
     total: int, description: str, unit: str = "items", *, visible: bool = True, is_bound: bool = False
 ) -> Iterator[Callable[..., None]]:
-    """Yield ``advance(count, total=None)``, as :meth:`ProgressLines.advance`; nothing is shown if not ``visible``.
-
-    Args:
-        total: units of the whole work; 0: not known.
-        description: what is done.
-        unit: what is counted.
-        visible: whether anything is shown.
-        is_bound: whether ``total`` is the most that the work can take.
-    """
+    """Yield ``advance(count, total=None)``, as :meth:`ProgressLines.advance`; nothing is shown if not ``visible``."""
     if not visible or _is_hidden.get():
         yield lambda *_, **__: None
         return

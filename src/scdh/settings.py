@@ -107,7 +107,17 @@ class NetSettings(Settings):
         description="true: train only the heads, on cached features of the trunk; a number: freeze this many early "
         "stages, and train the later ones on their cached outputs (EfficientNets and ResNets)",
     )
-    views: int = Field(4, ge=1, description="augmented copies of each item to cache when the trunk is frozen")
+    views: int = Field(
+        4,
+        ge=0,
+        description="augmented copies of each item to cache when the trunk is frozen; 0: cache nothing, so frozen "
+        "stages run in every step, on new augmentations",
+    )
+
+    @property
+    def caches_frozen(self) -> bool:
+        """Whether outputs of frozen layers are computed once and kept."""
+        return bool(self.freeze) and self.views > 0
 
     def without_layers(self) -> "NetSettings":
         """For a fitted method, which reads the trunk's features or the embeddings: learned layers would stay random."""
@@ -121,8 +131,12 @@ class NetSettings(Settings):
 
     @model_validator(mode="after")
     def _check_frozen_trunk(self) -> "NetSettings":
-        if self.freeze is not True and self.freeze and self.evaluation_size not in (None, self.image_size):
-            raise ConfigError("net.evaluation_size must equal net.image_size if net.freeze is a number of stages.")
+        if self.freeze is True and not self.views:
+            raise ConfigError("net.views=0 needs net.freeze to be a number of stages; set net.views to 1 or more.")
+        if self.freeze is not True and self.caches_frozen and self.evaluation_size not in (None, self.image_size):
+            raise ConfigError(
+                "net.evaluation_size must equal net.image_size if net.freeze is a number of stages; or set net.views=0."
+            )
         for key in ("dropout", "drop_path"):
             if self.freeze is True and getattr(self, key) is not None and not (key == "dropout" and self.hidden):
                 raise ConfigError(
@@ -135,7 +149,7 @@ class TrainSettings(Settings):
     """The loop. The paper: SGD, momentum 0.9, lr 0.001 before fc7's output and 0.01 after, ×0.2 at the steps."""
 
     epochs: int = Field(160, ge=1)
-    batch_size: int = Field(128, ge=1, description="over all processes together")
+    batch_size: int = Field(128, ge=1, description="labelled rows of a batch, over all processes together")
     optimiser: Literal["sgd", "adamw"] = "sgd"
     lr_trunk: float = Field(0.001, ge=0)
     lr_head: float = Field(0.01, gt=0)
@@ -154,7 +168,10 @@ class TrainSettings(Settings):
     augmentation: str = "crop"
     balanced: bool = Field(False, description="draw every class equally often")
     labelled_share: float = Field(
-        0.5, gt=0, lt=1, description="of a batch, where a method also learns from unlabelled rows"
+        0.5,
+        gt=0,
+        lt=1,
+        description="of a batch, where a method also learns from unlabelled rows, which are added to batch_size",
     )
     epoch_steps: int | None = Field(
         None,

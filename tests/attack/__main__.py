@@ -11,7 +11,7 @@ import time
 from itertools import count
 from pathlib import Path
 
-from tests.attack.every import every_attack
+from tests.attack.every import every_attack, prepare
 from tests.attack.full_disk import mounting_is_allowed
 from tests.attack.trials import Tally
 
@@ -25,7 +25,8 @@ def main() -> int:
     parser.add_argument("--only", default="", help="kinds whose name contains this")
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
-        attacks = [attack for attack in every_attack(Path(scratch)) if chosen.only in attack.kind]
+        made = prepare(Path(scratch))
+        attacks = [attack for attack in every_attack(Path(scratch), *made) if chosen.only in attack.kind]
         tallies = {attack.kind: Tally() for attack in attacks}
         started = time.monotonic()
         for number in count():

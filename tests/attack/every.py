@@ -6,15 +6,13 @@ from pathlib import Path
 import torch
 
 from tests.attack import damage, forged, full_disk, hostile, interrupted, samples, threads, works
+from tests.attack.samples import Stored
 from tests.attack.trials import Attack
+from tests.attack.works import Work
 
 
-def every_attack(scratch: Path) -> Iterator[Attack]:
-    """The attacks; ``scratch`` is an empty folder for their files.
-
-    Args:
-        scratch: an empty folder.
-    """
+def prepare(scratch: Path) -> tuple[list[Stored], list[Work]]:
+    """Small files of every kind in an empty folder, and every kind of work on them."""
     # Children have one thread, as threads do not survive a fork, and on some processors (AVX-512 of Zen 4) two threads
     # give other last bits: everything that is compared is computed by one.
     torch.set_num_threads(1)
@@ -23,10 +21,14 @@ def every_attack(scratch: Path) -> Iterator[Attack]:
         folder.mkdir()
     samples.prepare(place)
     samples.prepare_more(more)
-    stored = samples.stored(place, more)
+    return samples.stored(place, more), works.works(place, more)
+
+
+def every_attack(scratch: Path, stored: list[Stored], works: list[Work]) -> Iterator[Attack]:
+    """The attacks on what :func:`prepare` made in ``scratch``."""
     yield from damage.attacks(stored)
     yield from forged.attacks(stored)
-    for work in works.works(place, more):
+    for work in works:
         contents = interrupted.contents_of(work)
         yield from interrupted.attacks(contents)
         yield from full_disk.attacks(contents)

@@ -80,11 +80,18 @@ def attacks(contents: Contents) -> Iterator[Attack]:
 
 
 def _trial_of(contents: Contents, act: Callable[[], None]) -> Callable[[Random], str]:
-    def trial(random: Random) -> str:
-        place = contents.copied()
-        return contents.check(place, _in_child(contents.work, place, random.randrange(contents.calls), act))
+    return lambda random: interrupt(contents, random.randrange(contents.calls), act)
 
-    return trial
+
+def interrupt(contents: Contents, at: int, act: Callable[[], None]) -> str:
+    """How the work ended that was interrupted at call number ``at``."""
+    place = contents.copied()
+    return contents.check(place, _in_child(contents.work, place, at, act))
+
+
+def interrupt_everywhere(contents: Contents) -> set[str]:
+    """How the work ended that was killed, or found the disk full, at each of its calls in turn."""
+    return {interrupt(contents, at, act) for act in (_kill, _no_space) for at in range(contents.calls)}
 
 
 def _count_calls(work: Work, place: Path) -> int:
@@ -101,20 +108,28 @@ def _count_calls(work: Work, place: Path) -> int:
 
 def _in_child(work: Work, place: Path, at: int, act: Callable[[], None]) -> int:
     """Exit code of a child that does the work, where ``act`` happens at every call from number ``at`` on."""
+    done = 0
+
+    def count() -> None:
+        nonlocal done
+        done += 1
+        if done > at:
+            act()
+
+    def act_on_calls() -> int:
+        with _patched(count):
+            return ending_of(work, place)
+
+    return in_child(act_on_calls)
+
+
+def in_child(action: Callable[[], int | None]) -> int:
+    """Exit code of a fork that runs an action: what the action returns, or TRACE."""
     child = os.fork()
     if child == 0:
-        done = 0
-
-        def count() -> None:
-            nonlocal done
-            done += 1
-            if done > at:
-                act()
-
         code = TRACE
         try:
-            with _patched(count):
-                code = ending_of(work, place)
+            code = action() or DONE
         finally:
             os._exit(code)
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])

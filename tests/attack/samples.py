@@ -90,7 +90,6 @@ def read_run(folder: Path) -> str:
 
 def read_choices(path: Path) -> str:
     choices = Choices.load(path)
-    assert choices is not None
     made = [[vars(part) for part in parts] for parts in (choices.made, choices.trials)]
     return digest(choices.resolved().model_dump(mode="json"), choices.to_try, choices.refit, choices.protocol, made)
 

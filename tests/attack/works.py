@@ -36,19 +36,26 @@ def works(d: Path, more: Path) -> list[Work]:
     """Every kind of work that writes over what is there; the folders are those of :mod:`tests.attack.samples`."""
     added, other = Codes.load(d / "more.codes"), RunFolder(d / "other")
     new_model = Hasher.load(d / "other", device="cpu")
+
+    def by_command(kind: str, text: str, read: Callable[[Path], str]) -> Work:
+        return Work(kind, d, lambda place: command(text.format(d=d, place=place)), read)
+
+    def first_id(place: Path) -> int:
+        return int(HammingIndex.load(place / "run.index").ids[0])
+
+    def codes(place: Path) -> str:
+        return read_codes(place / "run.codes")
+
+    def index(place: Path) -> str:
+        return read_index(place / "run.index")
+
+    def plain_index(place: Path) -> str:
+        return read_index(place / "plain.index")
+
+    query, append = "digits --part query", "index {d}/more.codes --out {place}/run.index --append"
     return [
-        Work(
-            "encode --replace",
-            d,
-            lambda place: command(f"encode {d}/other digits --part query --out {place}/run.codes --replace"),
-            lambda place: read_codes(place / "run.codes"),
-        ),
-        Work(
-            "index --replace",
-            d,
-            lambda place: command(f"index {d}/other.codes --out {place}/run.index --replace"),
-            lambda place: read_index(place / "run.index"),
-        ),
+        by_command("encode --replace", f"encode {{d}}/other {query} --out {{place}}/run.codes --replace", codes),
+        by_command("index --replace", "index {d}/other.codes --out {place}/run.index --replace", index),
         Work(
             "Hasher.save",
             d,
@@ -56,63 +63,42 @@ def works(d: Path, more: Path) -> list[Work]:
             lambda place: read_model(place / "run/model"),
         ),
         Work(
+            "Hasher.save into a new folder",
+            d,
+            lambda place: new_model.save(place / "new"),
+            lambda place: read_model(place / "new") if (place / "new/model.safetensors").exists() else "none",
+        ),
+        Work(
             "Codes.save",
             d,
             lambda place: Codes.load(d / "other.codes").save(place / "run.codes"),
             lambda place: digest(Codes.load(place / "run.codes").packed),
         ),
-        Work(
-            "index --append",
-            d,
-            lambda place: command(f"index {d}/more.codes --out {place}/run.index --append --renumber"),
-            lambda place: read_index(place / "run.index"),
-        ),
-        Work(
-            "index --append --on-duplicate replace",
-            d,
-            lambda place: command(f"index {d}/more.codes --out {place}/run.index --append --on-duplicate replace"),
-            lambda place: read_index(place / "run.index"),
-        ),
+        by_command("index --append", f"{append} --renumber", index),
+        by_command("index --append --on-duplicate replace", f"{append} --on-duplicate replace", index),
         Work(
             "index --remove",
             d,
-            lambda place: command(f"index --out {place}/run.index --remove {_first_id(place / 'run.index')}"),
-            lambda place: read_index(place / "run.index"),
+            lambda place: command(f"index --out {place}/run.index --remove {first_id(place)}"),
+            index,
         ),
-        Work(
-            "encode --merge",
-            d,
-            lambda place: command(f"encode --merge {d}/shards --out {place}/run.codes --replace"),
-            lambda place: read_codes(place / "run.codes"),
-        ),
-        Work(
+        by_command("encode --merge", "encode --merge {d}/shards --out {place}/run.codes --replace", codes),
+        by_command(
             "export --replace",
-            d,
-            lambda place: command(f"export {d}/other.codes --to elasticsearch --out {place}/run.ndjson --replace"),
+            "export {d}/other.codes --to elasticsearch --out {place}/run.ndjson --replace",
             lambda place: digest((place / "run.ndjson").read_text()),
         ),
-        Work(
-            "IndexWriter.add",
-            d,
-            lambda place: _append(place / "plain.index", added),
-            lambda place: read_index(place / "plain.index"),
-        ),
-        Work(
-            "HammingIndex.add and save",
-            d,
-            lambda place: _add_and_save(place / "plain.index", added),
-            lambda place: read_index(place / "plain.index"),
-        ),
+        Work("IndexWriter.add", d, lambda place: _append(place / "plain.index", added), plain_index),
+        Work("HammingIndex.add and save", d, lambda place: _add_and_save(place / "plain.index", added), plain_index),
         Work(
             "save_checkpoint",
             d,
             lambda place: _save_checkpoint(Training.restored(other), place / "run/last.safetensors"),
             lambda place: read_checkpoint(RunFolder(place / "run")),
         ),
-        Work(
+        by_command(
             "train --resume",
-            d,
-            lambda place: command(f"train --resume --epochs 2 --out {place}/run"),
+            "train --resume --epochs 2 --out {place}/run",
             lambda place: read_model(place / "run/model"),
         ),
         Work(
@@ -123,10 +109,6 @@ def works(d: Path, more: Path) -> list[Work]:
             lambda place: read_features(RunFolder(place / "run"), "crop"),
         ),
     ]
-
-
-def _first_id(path: Path) -> int:
-    return int(HammingIndex.load(path).ids[0])
 
 
 def _append(path: Path, codes: Codes) -> None:

@@ -31,35 +31,36 @@ def must(command: str | Sequence[str]) -> str:
     return out
 
 
+def fails(command: str | Sequence[str]) -> str:
+    """Standard error of a command that must end with the exit code of a user's mistake."""
+    code, out, err = run(command)
+    assert code == 2, (out, err)
+    return err
+
+
 def run_json(command: str | Sequence[str]) -> Any:
     """The one JSON document that a command prints."""
     return json.loads(must(command))
 
 
-def run_on_two_processes(arguments: Sequence[str]) -> str:
-    """Standard output of a command that must succeed, run as by ``torchrun``: two processes on this machine."""
-    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2", "-m", "scdh"]
-    done = subprocess.run([*launcher, *arguments], capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise RuntimeError(f"scdh {' '.join(arguments)} ended with {done.returncode}: {done.stderr}")
-    return done.stdout
-
-
-def run_on_two_nodes(arguments: Sequence[str]) -> None:
-    """A command that must succeed, run as by ``torchrun`` on two machines, with one process and launcher each."""
+def run_on_two_nodes(arguments: Sequence[str]) -> list[str]:
+    """Standard output of a command that must succeed, run as by ``torchrun`` on two machines, one process each."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     nodes = ["--nnodes", "2", "--nproc_per_node", "1", "--master_addr", "127.0.0.1", "--master_port", str(port)]
     launcher = [sys.executable, "-m", "torch.distributed.run", *nodes, "--node_rank"]
     launched = [
-        subprocess.Popen([*launcher, rank, "-m", "scdh", *arguments], stderr=subprocess.PIPE, text=True)
+        subprocess.Popen(
+            [*launcher, rank, "-m", "scdh", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
         for rank in ("0", "1")
     ]
     try:
-        errors = [process.communicate()[1] for process in launched]
+        printed = [process.communicate() for process in launched]
     finally:
         for process in launched:
             process.kill()
     if any(process.returncode for process in launched):
-        raise RuntimeError(f"scdh {' '.join(arguments)} failed on a node: {errors}")
+        raise RuntimeError(f"scdh {' '.join(arguments)} failed on a node: {printed}")
+    return [out for out, _ in printed]

@@ -97,7 +97,6 @@ def test_hashes_of_other_programs_are_imported(made):
     index = HammingIndex.load("hashes.index")
     assert index.codes.packed[0].tobytes().hex() == "ffd8001122334455"
     names = RowNames.load("hashes.index")
-    assert names is not None
     assert list(names.names) == ["photos/a b.jpg", ""]
 
 

@@ -1,8 +1,6 @@
-"""What `scdh search` and `scdh encode` load and compute, and which codes they reject."""
+"""What `scdh search` and `scdh encode` load and compute, which codes they reject; vectors from encoding to search."""
 
 import html
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -13,10 +11,11 @@ import scdh.runs.encoding
 import scdh.runs.features
 from scdh import Codes, HammingIndex, Hasher
 from scdh.codes import RANKING
+from scdh.config import load_config
 from scdh.data.row_names import RowNames
 from scdh.extras import missing_packages
 from scdh.nets.network import weights_fingerprint
-from tests.cli.commands import must, run, run_json
+from tests.cli.commands import fails, must, run_json
 from tests.data.data_files import write_pictures
 from tests.serve.conftest import save_model, save_own_distance, some_vectors
 
@@ -60,9 +59,7 @@ def test_hits_are_ranked_by_the_query_s_outputs(photos: Path) -> None:
     assert [hit["distance"] for hit in hits] == expected.distances[0].tolist()
     assert f"{hits[-1]['distance']:.4f}" in must(f"{search} --rank outputs")
     for wrong in (f"search {photos}/all.index --row 0 --rank outputs", f"{search} --rank outputs --radius 2"):
-        code, _, message = run(wrong)
-        assert code == 2
-        assert "--rank outputs needs the real outputs" in message
+        assert "--rank outputs needs the real outputs" in fails(wrong)
 
 
 def test_both_rankings_are_scored_side_by_side(photos: Path) -> None:
@@ -84,26 +81,6 @@ def test_encoding_computes_no_loss(photos: Path, monkeypatch: pytest.MonkeyPatch
     assert set(Codes.load(photos / "again.codes").metadata) == {"model"}
 
 
-@pytest.mark.slow
-def test_search_and_encode_load_no_experiments(photos: Path) -> None:
-    commands = [
-        f"search {photos}/all.index --row 0",
-        f"encode {photos}/run {photos}/photos --workers 0 --out {photos}/other.codes",
-        f"search {photos}/all.index --model {photos}/run {photos}/photos/a/3.png",
-    ]
-    script = (
-        f"import sys\nfrom scdh.cli import main\ncommands = {commands!r}\n"
-        "for command in commands:\n"
-        "    try:\n        main(command.split())\n"
-        "    except SystemExit as ending:\n        assert not ending.code, command\n"
-        "    assert command != commands[0] or 'torch' not in sys.modules\n"
-        "    loaded = [name for name in sys.modules if name.startswith(('scdh.experiments', 'scdh.runs.scoring'))]\n"
-        "    assert not loaded, (command, loaded)\n"
-    )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-
-
 @pytest.mark.parametrize(
     "command",
     [
@@ -122,8 +99,7 @@ def test_codes_with_a_ranking_of_their_own_are_rejected(command: str, tmp_path: 
         RowNames(np.arange(6), list("abcdef"), labels, ["x", "y"]).save(tmp_path / f"{name}.codes")
     must(f"index {tmp_path}/plain.codes --out {tmp_path}/plain.index")
     before = (tmp_path / "plain.index").read_bytes()
-    code, _, message = run(command.format(files=tmp_path))
-    assert code == 2
+    message = fails(command.format(files=tmp_path))
     assert "ranked by weighted distance, not by Hamming distance" in message
     assert message.count("\n") == 1
     assert (tmp_path / "plain.index").read_bytes() == before
@@ -174,15 +150,13 @@ def test_a_distance_of_the_methods_own_is_searched_with_the_model(name: str, tmp
         f"--model {tmp_path}/other --row 0": f"which {tmp_path}/other (SCDH) does not compute.",
     }.items():
         searched = f"{tmp_path}/unknown.index" if "other" in given else own
-        code, _, message = run(f"search {searched} {given}")
-        assert code == 2
+        message = fails(f"search {searched} {given}")
         assert message.endswith(f"{sentence}\n")
         assert message.count("\n") == 1
 
 
 def test_a_model_is_no_query_where_bits_rank(photos: Path) -> None:
-    code, _, message = run(f"search {photos}/all.index --model {photos}/run --row 0")
-    assert code == 2
+    message = fails(f"search {photos}/all.index --model {photos}/run --row 0")
     assert message.endswith("rank by themselves; --model is for images, so leave it out.\n")
 
 
@@ -195,17 +169,74 @@ def test_every_engine_gives_the_same_codes(photos: Path) -> None:
         assert Codes.load(photos / f"{engine}.codes").metadata == Codes.load(photos / "all.codes").metadata
     image, search = photos / "photos/a/3.png", f"search {photos}/all.index --model {photos}/run -k 3 --json"
     assert run_json(f"{search} --engine openvino {image}") == run_json(f"{search} --engine torch {image}")
-    code, _, message = run(f"{encode} --engine fast --out {photos}/fast.codes")
-    assert code == 2
-    assert "'fast'" in message
+    assert "'fast'" in fails(f"{encode} --engine fast --out {photos}/fast.codes")
     assert not (photos / "fast.codes").exists()
 
 
-def test_an_engine_that_is_not_installed_is_said_in_one_line(photos: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "openvino", None)
-    encode = f"encode {photos}/run {photos}/photos --workers 0"
-    code, out, message = run(f"{encode} --engine openvino --out {photos}/missing.codes")
-    assert (code, out) == (2, "")
-    assert message == ("Error: The engine openvino needs openvino, which is not installed: pip install 'scdh[fast]'.\n")
-    must(f"{encode} --out {photos}/by_torch.codes")
-    assert Codes.load(photos / "by_torch.codes") == Codes.load(photos / "all.codes")
+OPTIONS = "--workers 0 --batch-size 4"
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("vectors")
+    write_pictures(folder / "photos", [f"{kind}/{n:02}.png" for kind in "ab" for n in range(10)])
+    settings = {"net.backbone": "small_conv", "net.pretrained": False, "net.image_size": 16, "method.bits": 12}
+    Hasher.build(load_config(overrides=settings), ["a", "b"], False, None).save(folder / "model")
+    must(f"encode {folder}/model {folder}/photos {OPTIONS} --out {folder}/plain.codes")
+    must(f"encode {folder}/model {folder}/photos {OPTIONS} --out {folder}/own.codes --vectors")
+    must(f"index {folder}/own.codes --out {folder}/own.index --keep-vectors int8")
+    return folder
+
+
+def test_vectors_are_the_outputs_and_change_nothing_else(place: Path, tmp_path: Path) -> None:
+    _, u = Hasher.load(place / "model").encode(sorted((place / "photos").rglob("*.png")), outputs=True)
+    own = Codes.load(place / "own.codes")
+    assert own == Codes.load(place / "plain.codes")
+    assert own.vectors is not None
+    np.testing.assert_allclose(own.vectors, u / np.linalg.norm(u, axis=1, keepdims=True), atol=2e-3)
+    must(f"index {place}/own.codes --out {tmp_path}/a.index")
+    assert HammingIndex.load(tmp_path / "a.index").vector_kind is None
+    assert HammingIndex.load(place / "own.index").vector_kind == ("int8", 12)
+    must(f"encode {place}/model {place}/photos {OPTIONS} --vectors --shards 3 --out {tmp_path}/shards")
+    must(f"encode --merge {tmp_path}/shards --out {tmp_path}/merged.codes")
+    assert (tmp_path / "merged.codes").read_bytes() == (place / "own.codes").read_bytes()
+
+
+def test_each_kind_of_query_is_ranked_by_vectors(place: Path) -> None:
+    index, codes = HammingIndex.load(place / "own.index"), Codes.load(place / "own.codes")
+    expected = index.search(codes, 5, rescore=4)
+    search = f"search {place}/own.index --rank vectors -k 5 --json"
+    found = run_json(f"{search} --codes {place}/own.codes")["queries"]
+    assert [[hit["id"] for hit in query["hits"]] for query in found] == expected.ids.tolist()
+    (by_row,) = run_json(f"{search} --row 7")["queries"]
+    assert [hit["id"] for hit in by_row["hits"]] == index.search(index.codes_of([7]), 6, rescore=4).ids[0, 1:].tolist()
+    (by_image,) = run_json(f"{search} --model {place}/model {place}/photos/a/07.png")["queries"]
+    assert by_image["hits"][0]["id"] == 7
+    assert by_image["hits"][0]["distance"] < 1e-4
+    assert "distance" in must(f"search {place}/own.index --rank vectors --row 7")
+
+
+def test_an_index_with_vectors_grows(place: Path, tmp_path: Path) -> None:
+    must(f"index {place}/own.codes --out {tmp_path}/a.index --keep-vectors float16")
+    must(f"index {place}/own.codes --out {tmp_path}/a.index --append --renumber --on-duplicate replace")
+    must(f"index --out {tmp_path}/a.index --remove 3")
+    grown, first = HammingIndex.load(tmp_path / "a.index", verify=True), Codes.load(place / "own.codes")
+    assert grown.vector_kind == ("float16", 12)
+    assert np.array_equal(grown.codes.vectors, np.delete(first.vectors, 3, 0))  # type: ignore[arg-type]
+    assert "has no vectors to keep" in fails(f"index {place}/plain.codes --out {tmp_path}/a.index --append --renumber")
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        ("index {}/plain.codes --out {}/x.index --keep-vectors int8", "`scdh encode … --vectors` writes"),
+        ("index {}/own.codes --out {}/own.index --append --keep-vectors float16", "keeps int8 vectors"),
+        ("index {}/own.codes --to milvus:{}/x.db/own --keep-vectors int8", "--keep-vectors is for index files"),
+        ("search {}/own.index --codes {}/plain.codes --rank vectors", "queries carry no vectors"),
+        ("search {}/own.index --row 1 --rank vectors --radius 2", "leave out --radius"),
+    ],
+)
+def test_what_cannot_be_done_is_one_sentence(place: Path, command: str, message: str) -> None:
+    err = fails(command.format(place, place))
+    assert message in err
+    assert err.count("\n") == 1

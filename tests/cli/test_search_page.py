@@ -1,4 +1,4 @@
-"""Ties below a table of hits, and hits as a page with pictures."""
+"""Ties below a table of hits, the order of hits at one distance, and hits as a page with pictures."""
 
 import json
 from pathlib import Path
@@ -6,12 +6,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from scdh import Codes, HammingIndex
 from scdh.cli import search_page
-from scdh.codes import Codes
+from scdh.cli.search_hits import SearchRequest
+from scdh.cli.search_queries import SearchQueries
 from scdh.data.row_names import RowNames
 from tests.cli.commands import must, run, run_json
 from tests.data.data_files import encoded, write_parquet, write_pictures
-from tests.experiments.pages import Checked
+from tests.experiments.comparisons import Checked
 
 SETTINGS = ("net.backbone=small_conv", "net.image_size=16", "train.workers=0", "data.query_per_class=2")
 OPTIONS = ["--bits", "8", "--epochs", "1", *(part for setting in SETTINGS for part in ("--set", setting))]
@@ -140,3 +142,40 @@ def test_options_that_cannot_work_are_rejected_first(tied, tmp_path):
     assert (code, "is a folder" in message) == (2, True)
     assert not list(Path(tmp_path).glob("*.html"))
     assert json.loads(must(f"search {tied}/tied.index --row 0 --json"))["items"] == 12
+
+
+BITS = [[0, 0, 0, 0]] * 4 + [[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]]
+NAMES = RowNames(np.arange(8), [f"{name}.jpg" for name in "abcdefgh"], np.full(8, -1), [])
+
+
+def ids_of(k: int, queries: SearchQueries, **options: object) -> list[int]:
+    index = HammingIndex(Codes.from_bits(BITS))
+    request = SearchRequest(index, k, **{"radius": None, "allowed": None, "left_out": None, **options})
+    return next(ids.tolist() for ids, _ in request.find(queries))
+
+
+@pytest.fixture
+def query() -> Codes:
+    return Codes.from_bits([[0, 0, 0, 0]])
+
+
+def test_the_query_s_own_item_comes_first(query):
+    assert ids_of(2, SearchQueries(query, ["d.jpg"])) == [0, 1]
+    assert ids_of(2, SearchQueries(query, ["d.jpg"], items=NAMES)) == [3, 0]
+    assert ids_of(3, SearchQueries(query, ["c.jpg"], items=NAMES), radius=0) == [2, 0, 1]
+
+
+def test_a_name_alone_does_not_make_an_item_the_query(query):
+    """h.jpg has another code, so it is another picture; a filter leaves out d.jpg; x.jpg is not in the index."""
+    assert ids_of(2, SearchQueries(query, ["h.jpg"], items=NAMES)) == [0, 1]
+    assert ids_of(2, SearchQueries(query, ["d.jpg"], items=NAMES), allowed=np.array([0, 1, 5])) == [0, 1]
+    assert ids_of(2, SearchQueries(query, ["x.jpg"], items=NAMES)) == [0, 1]
+
+
+def test_outputs_order_items_at_the_same_distance_also_at_the_end_of_the_list(query):
+    weights = np.array([[0.9, 0.2, 0.5, 0.1]])
+    queries = SearchQueries(query, ["x.jpg"], tie_weights=weights)
+    assert ids_of(6, queries) == [0, 1, 2, 3, 7, 5]
+    assert ids_of(8, queries) == [0, 1, 2, 3, 7, 5, 6, 4]
+    assert ids_of(6, queries, radius=1) == [0, 1, 2, 3, 7, 5]
+    assert queries.tie_order == "the query's real outputs"

@@ -9,7 +9,6 @@ import pytest
 import torch
 
 from scdh import Codes, HammingIndex, evaluate
-from scdh.codes.advice import advice, describe
 from scdh.errors import CodesError
 
 RNG = np.random.default_rng(0)
@@ -78,14 +77,6 @@ def test_what_no_call_takes_is_rejected_in_one_sentence(given: Any, call: str) -
         assert "Codes.load(path)" in message
     elif call.startswith("from_"):  # not back to where it came from
         assert "Codes.from_" not in message
-
-
-def test_what_was_given_is_described() -> None:
-    assert describe(np.zeros((2, 3))) == "a float64 array of shape [2, 3]"
-    assert describe(np.zeros(2, np.int8)) == "an int8 array of shape [2]"
-    assert describe(torch.zeros(2)) == "a Tensor of torch.float32 of shape [2]"
-    assert (describe([1]), describe(None), describe("x")) == ("a list", "None", "'x'")
-    assert advice(np.array([[np.nan]])) == ""
 
 
 def test_signs_of_bits_are_rejected_but_those_of_zeros_are_not() -> None:

@@ -121,16 +121,6 @@ def test_usual_names_in_any_capitals(tmp_path: Path, image: str, label: str) -> 
     assert (source.label_names, source.item_name(1)) == (["a", "b"], str(tmp_path / "1.png"))
 
 
-def test_messages_name_option_and_setting(tmp_path: Path) -> None:
-    write_pictures(tmp_path, ["0.png"])
-    (tmp_path / "t.csv").write_text("photo,kind\n0.png,a\n")
-    with pytest.raises(DataError, match=r"name it with --image-column \(in Python image_column\)"):
-        open_source(tmp_path / "t.csv")
-    with pytest.raises(DataError, match=r"name it with --label-column \(in Python label_column\) \('none' when"):
-        open_source(tmp_path / "t.csv", image_column="photo")
-    assert open_source(tmp_path / "t.csv", image_column="PHOTO", label_column="Kind").label_names == ["a"]
-
-
 def test_ids_name_the_rows(tmp_path: Path) -> None:
     def opened(columns: dict[str, Any], **options: Any) -> Any:
         return open_source(write_parquet(tmp_path / "i.parquet", {"image": image_cells(3), **columns}), **options)

@@ -1,6 +1,7 @@
 """Batches: the same whatever the number of workers and processes, and no surprise from bad images."""
 
 import multiprocessing
+import os
 import sys
 import warnings
 from itertools import islice
@@ -24,6 +25,7 @@ from scdh.data import (
 )
 from scdh.data.batches import decoding
 from scdh.errors import DataError
+from scdh.index.kernels.threads import usable_cores
 from tests.data.data_files import encoded, write_parquet
 
 P = Preprocess(8)
@@ -259,6 +261,13 @@ def test_rows_outside_and_vectors_with_pictures_settings(pictures: Source, vecto
         evaluation_batches(vectors, ROWS, preprocess=P, batch_size=2)
 
 
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="this system does not limit cores")
+def test_only_cores_that_the_process_may_use_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a container with one core of many, torch warned about too many workers."""
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {3})
+    assert usable_cores() == 1
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="processes are forked on Linux only")
 def test_slow_images_are_decoded_by_one_process_a_core(pictures: Source, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = np.arange(len(pictures))
@@ -267,7 +276,7 @@ def test_slow_images_are_decoded_by_one_process_a_core(pictures: Source, monkeyp
     training = decoding.BatchDecoder(pictures, Preprocess(8), "none", parts, (0, 0), 1)
     few = decoding.BatchDecoder(pictures, Preprocess(8), "none", [(rows[:5], rows[:5])], None, 1)
     monkeypatch.setattr(decoding, "default_workers", lambda: 0)
-    monkeypatch.setattr(decoding.os, "cpu_count", lambda: 2)
+    monkeypatch.setattr(decoding, "CORES", 2)
     monkeypatch.setattr(decoding, "SLOW_BATCH", 3)
     monkeypatch.setattr(decoding, "SLOW_SECONDS", 1e9)
     assert decoding.by_machine(encoding) == (encoding, 0)

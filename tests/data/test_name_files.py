@@ -1,7 +1,6 @@
 """Files with names in them: any name, any damage."""
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -9,20 +8,12 @@ import pytest
 
 from scdh.codes import Codes, write_codes
 from scdh.data import RowNames
-from scdh.data.name_files import (
-    for_new_index,
-    index_names_file,
-    load_named_codes,
-    names_of_index,
-    save_named_codes,
-    save_named_index,
-)
+from scdh.data.name_files import for_new_index, load_named_codes, names_of_index, save_named_codes, save_named_index
 from scdh.data.name_tensors import name_tensors
-from scdh.errors import CodesError, ScdhError
+from scdh.errors import CodesError
 from scdh.index import HammingIndex
-from tests.damage import each_flip, in_child
+from tests.attack.interrupted import in_child
 
-FLIPS = 600
 ODD_NAMES = [
     os.fsdecode(b"caf\xe9.png"),
     os.fsdecode(b"\xff\xfe\x80/\xe2\x28"),
@@ -43,7 +34,6 @@ def named(count: int = 60, *, several: bool = False) -> tuple[Codes, RowNames]:
 
 
 def contents(codes: Codes | HammingIndex, row_names: RowNames | None) -> object:
-    assert row_names is not None
     own = codes.codes if isinstance(codes, HammingIndex) else codes
     rows = row_names.ids.tolist(), list(row_names.names), row_names.labels.tolist(), row_names.label_names
     return own.packed.tolist(), own.bits, own.metadata, *rows
@@ -70,58 +60,6 @@ def test_no_rows(tmp_path: Path) -> None:
     read = RowNames.load(tmp_path / "a")
     assert len(read.names) == len(read.ids) == 0
     assert read.position(3) is None
-
-
-def test_no_flipped_bit_of_a_codes_file_is_accepted(tmp_path: Path) -> None:
-    rejected = 0
-    for several in (False, True):
-        file = tmp_path / "a.codes"
-        save_named_codes(file, *named(several=several))
-        whole = contents(*load_named_codes(file))
-        for _ in each_flip(file, FLIPS // 2):
-            rejected += rejected_or_same(lambda path=file: contents(*load_named_codes(path)), whole, file)
-    assert rejected > 0.98 * FLIPS
-
-
-def test_no_flipped_bit_of_plain_codes_is_accepted(tmp_path: Path) -> None:
-    file, (codes, _) = tmp_path / "a.codes", named()
-    codes.save(file)
-    whole = codes.packed.tolist(), codes.ids.tolist(), codes.bits, codes.metadata
-
-    def read() -> object:
-        found = Codes.load(file)
-        return found.packed.tolist(), found.ids.tolist(), found.bits, found.metadata
-
-    assert sum(rejected_or_same(read, whole, file) for _ in each_flip(file, FLIPS)) > 0.98 * FLIPS
-
-
-def test_no_flipped_bit_of_the_names_of_an_index_is_accepted(tmp_path: Path) -> None:
-    codes, row_names = named()
-    path, index = tmp_path / "a.index", HammingIndex(for_new_index(codes))
-    save_named_index(path, index, row_names)
-    file, whole = index_names_file(path, index.metadata), contents(index, row_names)
-    rejected = sum(
-        rejected_or_same(lambda: contents(index, names_of_index(path, index)), whole, file)
-        for _ in each_flip(file, FLIPS)
-    )
-    assert rejected > 0.98 * FLIPS
-
-
-def rejected_or_same(read: Callable[[], object], whole: object, file: Path) -> bool:
-    """True if it is rejected in one sentence that names the file; False if nothing is different."""
-    message = rejection(read, whole)
-    assert message is None or (str(file) in message and "\n" not in message)
-    return message is not None
-
-
-def rejection(read: Callable[[], object], whole: object = None) -> str | None:
-    """The message with which a file is rejected; None if it is read, and then its contents must be ``whole``."""
-    try:
-        found = read()
-    except ScdhError as error:
-        return str(error)
-    assert whole is None or found == whole
-    return None
 
 
 @pytest.mark.parametrize(

@@ -5,20 +5,22 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from scdh.data import make_protocol, open_source
-from scdh.data.named.cifar10 import NAMES, RECORD
+from scdh.config import load_config
+from scdh.data import ArraySource, open_source
+from scdh.data.named.readers import CIFAR10_LABELS, CIFAR10_RECORD
 from scdh.errors import DataError
+from scdh.runs.protocol import protocol_of
 from tests.data.data_files import class_label, image_cells, write_parquet, write_pictures
 
 
 def write_cifar(folder: Path, per_file: int = 20) -> np.ndarray:
     folder.mkdir(parents=True, exist_ok=True)
     rng = np.random.default_rng(0)
-    records = rng.integers(0, 256, (6, per_file, RECORD), dtype=np.uint8)
+    records = rng.integers(0, 256, (6, per_file, CIFAR10_RECORD), dtype=np.uint8)
     records[:, :, 0] = np.arange(per_file) % 10
     for name, part in zip([*(f"data_batch_{i}.bin" for i in range(1, 6)), "test_batch.bin"], records, strict=True):
         part.tofile(folder / name)
-    (folder / "batches.meta.txt").write_text("\n".join(NAMES) + "\n\n")
+    (folder / "batches.meta.txt").write_text("\n".join(CIFAR10_LABELS) + "\n\n")
     return records
 
 
@@ -26,41 +28,33 @@ def test_cifar_binary(tmp_path: Path) -> None:
     records = write_cifar(tmp_path / "cifar-10-batches-bin")
     source = open_source("cifar10", root=tmp_path)
     assert len(source) == 120
-    assert source.label_names == NAMES
-    assert source.split is not None
+    assert source.label_names == CIFAR10_LABELS
     assert source.split.tolist() == ["train"] * 100 + ["test"] * 20
     pixels = np.asarray(source.image(45))
     for channel in range(3):
         plane = records[2, 5, 1 + 1024 * channel : 1025 + 1024 * channel].reshape(32, 32)
         assert np.array_equal(pixels[:, :, channel], plane)
     assert source.item_name(45) == "data_batch_3.bin record 5"
-    protocol = make_protocol("cifar10-50k10k", source, 0)
+    protocol = protocol_of(load_config(overrides={"data.source": "cifar10", "data.split": "given"}), source)
     assert protocol.query.tolist() == list(range(100, 120))
     with pytest.raises(DataError, match="Class 'airplane' has only 12 rows left for the query part, but 100"):
-        make_protocol("cifar10-59k", source, 0)
+        protocol_of(load_config(preset="cifar10"), source)
 
 
 def test_cifar_paper_sizes() -> None:
-    from scdh.data import ArraySource
-
     source = ArraySource(np.zeros((60000, 1), np.float32), np.arange(60000) % 10)
-    protocol = make_protocol("cifar10-59k", source, 3, validation_per_class=50)
+    protocol = protocol_of(load_config(preset="cifar10", overrides={"data.validation_per_class": 50}), source)
     assert (len(protocol.query), len(protocol.database)) == (1000, 59000)
     assert (len(protocol.train), len(protocol.validation)) == (4500, 500)
     assert np.isin(protocol.train, protocol.database).all()
-    outside = make_protocol("cifar10-54k", source, 3, validation_per_class=50)
-    assert len(outside.database) == 54000
-    assert not np.isin(outside.train, outside.database).any()
-    assert np.array_equal(outside.query, protocol.query)
 
 
 def test_cifar_parquet(tmp_path: Path) -> None:
-    features = {"image": {"_type": "Image"}, "label": class_label(*NAMES)}
+    features = {"image": {"_type": "Image"}, "label": class_label(*CIFAR10_LABELS)}
     write_parquet(tmp_path / "train.parquet", {"image": image_cells(3), "label": [0, 9, 3]}, features)
     write_parquet(tmp_path / "test.parquet", {"image": image_cells(2), "label": [1, 2]}, features)
     source = open_source("cifar10", root=tmp_path)
     assert source.labels.tolist() == [0, 9, 3, 1, 2]
-    assert source.split is not None
     assert source.split.tolist() == ["train"] * 3 + ["test"] * 2
 
 
@@ -132,7 +126,7 @@ def test_imagenet_folders(tmp_path: Path) -> None:
     source = open_source("imagenet1k", root=tmp_path)
     assert source.label_names == ["n01", "n02"]
     assert len(source) == 3
-    protocol = make_protocol("imagenet1k", source, 0)
+    protocol = protocol_of(load_config(preset="imagenet1k"), source)
     assert [len(protocol.train), len(protocol.query), len(protocol.database)] == [2, 1, 2]
 
 

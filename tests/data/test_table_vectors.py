@@ -42,7 +42,6 @@ def test_every_form_of_a_list_of_floats(tmp_path: Path, kind: str) -> None:
     assert source.features.tolist() == slow_vectors(cells.to_pylist())
     assert source.labels.tolist() == [1, 0, -1, 0, 1, 2, 0]
     assert source.label_names == ["a", "b", "c"]
-    assert source.split is not None
     assert source.split.tolist() == ["train"] * 5 + ["test"] * 2
     assert source.item_name(4) == "v.parquet row 4"
 
@@ -182,15 +181,6 @@ def test_one_number_a_column(tmp_path: Path) -> None:
     (tmp_path / "e.csv").write_text("f0,f1\n1,2\n3,\n")
     with pytest.raises(DataError, match=r"Column 'f1' of e.csv, which 'f\*' names, must hold a number in every row"):
         open_source(tmp_path / "e.csv", vector_column="f*")
-
-
-def test_columns_of_numbers_are_answered_with_how_to_join_them(tmp_path: Path) -> None:
     (tmp_path / "wine.csv").write_text("alcohol,ash,kind\n14.2,2.4,a\n13.1,2.1,b\n")
     with pytest.raises(DataError, match=r"its 2 columns of numbers together are the embedding, numpy\.savez"):
         open_source(tmp_path / "wine.csv")
-    vectors, labels = np.array([[14.2, 2.4], [13.1, 2.1]]), np.array(["a", "b"])
-    np.savez(tmp_path / "wine.npz", X=vectors, y=labels)
-    assert open_source(tmp_path / "wine.npz").label_names == ["a", "b"]
-    np.savez(tmp_path / "objects.npz", X=vectors, y=labels.astype(object))
-    with pytest.raises(DataError, match=r"not a plain \.npz archive: .*to_numpy\(str\)"):
-        open_source(tmp_path / "objects.npz")

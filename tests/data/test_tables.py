@@ -1,6 +1,5 @@
 """Parquet, CSV and hub tables."""
 
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -103,7 +102,6 @@ def test_several_files_and_split_of_names(tmp_path: Path) -> None:
         columns = {"image": image_cells(len(labels)), "label": labels}
         write_parquet(tmp_path / f"{name}.parquet", columns, HF_IMAGE | {"label": class_label("a", "b")})
     source = open_source(str(tmp_path / "*.parquet"))
-    assert source.split is not None
     assert source.split.tolist() == ["train"] * 4 + ["val"]
     assert source.item_name(4) == "validation-0.parquet row 0"
     assert source.labels.tolist() == [0, 1, 1, 1, 0]
@@ -119,7 +117,6 @@ def test_files_named_by_part_and_others(tmp_path: Path) -> None:
     for name in ("bugs_TRAIN", "bugs_query", "bugs-gallery1", "extra-0"):
         write_labelled(tmp_path / "four" / f"{name}.parquet", 1)
     source = open_source(str(tmp_path / "four"))
-    assert source.split is not None
     assert source.split.tolist() == ["database", "train", "test", "extra"]
     assert source.split_origin == "names of the 4 files"
     for name in ("index", "photos"):
@@ -128,7 +125,6 @@ def test_files_named_by_part_and_others(tmp_path: Path) -> None:
     for name in ("train", "test"):
         write_labelled(tmp_path / "columns" / f"{name}.parquet", 2, split=["val", "query"])
     source = open_source(str(tmp_path / "columns"))
-    assert source.split is not None
     assert source.split.tolist() == ["val", "test"] * 2  # a column says more than a file's name
 
 
@@ -167,7 +163,6 @@ def test_columns_that_may_be_a_split(tmp_path: Path) -> None:
         note = f"--set data.split_column=is_test --set data.train={train} --set data.query={query} follows it"
         assert open_source(file).split_note == f"column 'is_test' is not followed; {note}"
         source = open_source(file, split_column="is_test")
-        assert source.split is not None
         assert source.split.tolist() == [str(cell) for cell in cells]
     assert open_source(write_labelled(tmp_path / "none.parquet", 3, is_red=[True, False, True])).split_note == ""
 
@@ -175,7 +170,6 @@ def test_columns_that_may_be_a_split(tmp_path: Path) -> None:
 def test_a_split_column_of_another_name(tmp_path: Path) -> None:
     file = str(write_labelled(tmp_path / "t.parquet", 3, kind=["train", "test", "x"], more=[["a"]] * 3))
     source = open_source(file, split_column="kind")
-    assert source.split is not None
     assert source.split.tolist() == ["train", "test", "x"]
     with pytest.raises(DataError, match="no column 'kinds'; its columns are image, label, kind, more"):
         open_source(file, split_column="kinds")
@@ -184,7 +178,6 @@ def test_a_split_column_of_another_name(tmp_path: Path) -> None:
     named = class_label("train", "test")
     columns = {"image": image_cells(2), "label": [0, 1], "split": [1, 0]}
     source = open_source(str(write_parquet(tmp_path / "h.parquet", columns, HF_IMAGE | {"split": named})))
-    assert source.split is not None
     assert source.split.tolist() == ["test", "train"]
 
 
@@ -275,7 +268,6 @@ def test_hub_name(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(datasets, "load_dataset", load)
     source = open_source("hf:someone/birds")
-    assert source.split is not None
     assert source.split.tolist() == ["train"] * 3 + ["val"]
     assert source.item_name(3) == "someone/birds validation row 0"
     assert source.label_names == ["x", "y"]
@@ -302,7 +294,6 @@ def test_csv_single_label(tmp_path: Path) -> None:
     source = open_source(write_csv(tmp_path, "path,label,split\n0.png,dog,train\n1.png,,train\n2.png,ant,valid\n"))
     assert source.label_names == ["ant", "dog"]
     assert source.labels.tolist() == [1, -1, 0]
-    assert source.split is not None
     assert source.split.tolist() == ["train", "train", "val"]
     assert source.item_name(2) == str(tmp_path / "2.png")
     assert np.array_equal(np.asarray(source.image(2)), np.asarray(picture(2)))
@@ -313,7 +304,6 @@ def test_csv_as_spreadsheets_write_it(tmp_path: Path, mark: str) -> None:
     lines = [("filename", "tags", "split"), ("0.png", '"sea; sky"', "train"), ("1.png", "tree, old", "test")]
     source = open_source(write_csv(tmp_path, "".join(mark.join(line) + "\n" for line in lines)))
     assert source.label_names == ["sea", "sky", "tree, old"]
-    assert source.split is not None
     assert source.split.tolist() == ["train", "test"]
 
 
@@ -334,7 +324,6 @@ def test_csv_numbers_sort_by_size_and_leading_zeros_stay(tmp_path: Path) -> None
 def test_csv_titles_lose_blanks(tmp_path: Path) -> None:
     source = open_source(write_csv(tmp_path, "path, label, split\n0.png, b,train\n1.png,a, test\n"))
     assert source.label_names == ["a", "b"]
-    assert source.split is not None
     assert source.split.tolist() == ["train", "test"]
     assert open_source(write_csv(tmp_path, "path,label\n0.png,10;9\n1.png,9\n")).label_names == ["9", "10"]
 
@@ -367,12 +356,3 @@ def test_labels_follow_names_not_numbers(tmp_path: Path) -> None:
     many = open_source(write_csv(tmp_path, "path,label\n0.png,dog;ant\n1.png,\n2.png,ant\n"))
     rows = RowNames.from_source(many, np.arange(3))
     assert rows.labels_among(["x", "ant", "dog"], multi=True).tolist() == [[0, 1, 1], [0, 0, 0], [0, 1, 0]]
-
-
-def test_listing_needs_no_torch() -> None:
-    """`scdh datasets` and reading labels must not wait for torch."""
-    code = (
-        "import sys, scdh.data as d; d.DATASETS, d.PROTOCOLS, d.open_source, d.Protocol; "
-        "sys.exit('torch' in sys.modules)"
-    )
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,8 +1,11 @@
-"""Comparisons end to end on digits: numbers, second calls, failures, equal steps, features computed once."""
+"""Comparisons end to end on digits: numbers, second calls, failures, equal steps, features computed once, kills."""
 
 import csv
 import json
+import signal
 import statistics
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,19 +15,30 @@ import pytest
 from scdh import Codes, Hasher, config
 from scdh.data.open import open_source
 from scdh.experiments.compare import grid
+from scdh.experiments.compare.cell import CellRunner
 from scdh.runs import features as trunk_features
 from scdh.runs import folder, protocol
 from scdh.training import plan as training
 from scdh.training.collapse import CollapseWatch
 from tests.cli.commands import must, run
 from tests.data.data_files import write_pictures
-from tests.experiments.comparisons import CELLS, SEEDS, SMALL, TWO_LENGTHS, modification_times, read_json
+from tests.experiments.comparisons import (
+    CELLS,
+    EIGHT_BITS,
+    SEEDS,
+    SMALL,
+    TWO_LENGTHS,
+    modification_times,
+    read_json,
+    scores_by_file,
+)
+
+pytestmark = pytest.mark.slow
 
 pytest.importorskip("matplotlib")
 pytest.importorskip("jinja2")
 
 
-@pytest.mark.slow
 def test_numbers_are_those_of_the_cells(compared: Path) -> None:
     results = read_json(compared / "compare.json")
     assert {path.name for path in (compared / "cells").iterdir()} == set(CELLS)
@@ -47,7 +61,6 @@ def test_numbers_are_those_of_the_cells(compared: Path) -> None:
     assert len(splits) == len(SEEDS)  # all methods and lengths of a seed have one split
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("cell", ["scdh-16-0", "mt_scdh-8-1", "itq-16-1"])
 def test_evaluate_agrees_with_the_table(compared: Path, cell: str) -> None:
     entries = [entry for entry in read_json(compared / "compare.json")["cells"] if entry["cell"] == cell]
@@ -59,7 +72,6 @@ def test_evaluate_agrees_with_the_table(compared: Path, cell: str) -> None:
             assert network[key] == entry[key]
 
 
-@pytest.mark.slow
 def test_a_method_with_codes_of_its_own_length_has_it_in_the_table_once(tmp_path: Path) -> None:
     out = must(f"compare cls_onehot lsh {SMALL} --bits 8,10 --seeds 0 --no-trials --out {tmp_path}/c")
     results = read_json(tmp_path / "c/compare.json")
@@ -76,7 +88,6 @@ def test_a_method_with_codes_of_its_own_length_has_it_in_the_table_once(tmp_path
         assert "(10 bits) (10 bits)" not in text
 
 
-@pytest.mark.slow
 def test_settings_split_and_network_are_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Parsed: what the cells of a seed share, and each cell. Built: each network, and once more when it is read."""
     calls = {"parse_config": 0, "protocol_of": 0, "train_build": 0}
@@ -108,7 +119,6 @@ def test_a_second_call_does_nothing(compared: Path) -> None:
     assert modification_times(compared / "cells") == before
 
 
-@pytest.mark.slow
 def test_other_scores_in_a_cell_do_not_get_into_the_table(compared: Path) -> None:
     results, log = read_json(compared / "compare.json"), (compared / "cells/scdh-8-0/log.csv").stat().st_mtime_ns
     must(f"evaluate {compared}/cells/scdh-8-0 --topk 10")
@@ -122,19 +132,6 @@ def test_other_scores_in_a_cell_do_not_get_into_the_table(compared: Path) -> Non
     assert (compared / "cells/scdh-8-0/log.csv").stat().st_mtime_ns == log  # scored again, not trained again
 
 
-@pytest.mark.slow
-def test_a_folder_of_another_comparison_is_rejected(compared: Path) -> None:
-    before = modification_times(compared)
-    code, _, message = run(f"compare {TWO_LENGTHS} --set train.lr_head=0.5 --out {compared}")
-    assert code == 2
-    assert "train.lr_head" in message
-    assert message.count("\n") == 1
-    code, _, message = run(f"compare {TWO_LENGTHS} --out {compared} --set method.lam=0.1")  # not all methods have it
-    assert (code, message.count("\n")) == (2, 1)
-    assert modification_times(compared) == before
-
-
-@pytest.mark.slow
 def test_a_run_that_fails_leaves_the_others(tmp_path: Path) -> None:
     """SCDH diverges; ITQ cannot give more bits than there are features."""
     diverges = "--set scdh:train.lr_head=1e30 --set scdh:train.lr_trunk=1e30"
@@ -155,7 +152,6 @@ def test_a_run_that_fails_leaves_the_others(tmp_path: Path) -> None:
     assert modification_times(tmp_path / "c/cells") == before  # what failed would fail again
 
 
-@pytest.mark.slow
 def test_every_trained_run_has_as_many_steps(tmp_path: Path) -> None:
     few = "--preset demo-digits --epochs 3 --set train.batch_size=16 --set data.labelled_per_class=5"
     must(f"compare scdh mt_scdh dsh {few} --bits 8 --seeds 0,1 --out {tmp_path}/c")
@@ -169,16 +165,6 @@ def test_every_trained_run_has_as_many_steps(tmp_path: Path) -> None:
     assert results["data"]["unlabelled"] == 1497 - 50
 
 
-@pytest.mark.slow
-def test_a_finished_cell_can_be_resumed_as_a_run(compared: Path) -> None:
-    run_folder = compared / "cells" / "scdh-8-0"
-    logged, fingerprint = (run_folder / "log.csv").read_bytes(), Hasher.load(run_folder).fingerprint()
-    must(f"train --resume --out {run_folder}")
-    assert Hasher.load(run_folder).fingerprint() == fingerprint
-    assert (run_folder / "log.csv").read_bytes() == logged
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("cell", ["itq-8-0", "lsh-16-1"])
 def test_a_fitted_cell_is_a_run_with_a_model_and_no_log(compared: Path, cell: str) -> None:
     folder = compared / "cells" / cell
@@ -193,7 +179,6 @@ def test_a_fitted_cell_is_a_run_with_a_model_and_no_log(compared: Path, cell: st
     assert entry["validation"] == []
 
 
-@pytest.mark.slow
 def test_warnings_name_their_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each run shows its own warning, also where another one has shown the same text."""
     monkeypatch.setattr(CollapseWatch, "_centre_problem", lambda *_: "The centres are collapsing")
@@ -204,7 +189,6 @@ def test_warnings_name_their_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert all("The centres are collapsing; " in line for line in lines)
 
 
-@pytest.mark.slow
 def test_warnings_of_the_data_name_the_run(tmp_path: Path) -> None:
     np.savez(tmp_path / "one.npz", features=np.random.default_rng(0).normal(size=(40, 6)), labels=np.zeros(40, int))
     command = f"lsh dsh --data {tmp_path}/one.npz --bits 8 --seeds 0 --epochs 1 --set data.query_per_class=5"
@@ -225,7 +209,6 @@ def test_warnings_of_the_data_name_the_run(tmp_path: Path) -> None:
     assert all(line.startswith("Warning: dsh-8-0: ") for line in bad)
 
 
-@pytest.mark.slow
 def test_a_frozen_network_sees_each_image_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Once a seed here: without pretrained weights each seed has a trunk of its own, which must not be mixed up."""
     write_pictures(tmp_path, [f"photos/{kind}/{n}.png" for kind in "ab" for n in range(10)])
@@ -249,3 +232,80 @@ def test_a_frozen_network_sees_each_image_once(tmp_path: Path, monkeypatch: pyte
         after = json.loads(must(f"evaluate {tmp_path}/c/cells/{cell} --json"))  # through the compared network
         assert after["map"] == pytest.approx(before["map"])
         assert after["l_q"] == pytest.approx(before["l_q"], abs=2e-6)
+
+
+HANGS_IN_THE_SECOND_CELL = """
+import sys, time
+import scdh.training.loop as loop
+from scdh.cli import main
+
+save, saved = loop.save_checkpoint, []
+def save_and_hang(*arguments):
+    save(*arguments)
+    saved.append(1)
+    if len(saved) == 3:
+        print("hangs", flush=True)
+        time.sleep(600)
+loop.save_checkpoint = save_and_hang
+main(sys.argv[1:])
+"""
+WAITS_IN_ITS_FIRST_CELL = """
+import sys, time
+from pathlib import Path
+from scdh.cli import main
+from scdh.experiments.compare.cell import CellRunner
+
+train = CellRunner._train
+def wait(self, cell, folder):
+    print(cell.name, flush=True)
+    while not Path(sys.argv[1]).exists():
+        time.sleep(0.02)
+    train(self, cell, folder)
+CellRunner._train = wait
+main(sys.argv[2:])
+"""
+
+
+def test_killed_resumed_and_shared_it_comes_out_the_same(compared, tmp_path, monkeypatch):
+    out, command = tmp_path / "shared", ["compare", *EIGHT_BITS.split(), "--out", str(tmp_path / "shared")]
+    with subprocess.Popen(
+        [sys.executable, "-c", HANGS_IN_THE_SECOND_CELL, *command], stdout=subprocess.PIPE, text=True
+    ) as killed:
+        assert "hangs\n" in iter(killed.stdout.readline, "")  # after the counts of the split
+        killed.send_signal(signal.SIGKILL)
+    names = [name for name in CELLS if "-8-" in name]
+    done = [name for name in names if (out / "cells" / name / "model").exists()]
+    assert done == ["scdh-8-0"]
+    assert not list(out.glob("cells/*/scores*.json"))  # queries are scored when all is trained
+    assert (out / "cells/mt_scdh-8-0/last.safetensors").exists()  # half way
+
+    run_here: list[str] = []
+    train = CellRunner._train
+
+    def record(self: Any, cell: Any, folder: Path) -> None:
+        run_here.append(cell.name)
+        train(self, cell, folder)
+
+    monkeypatch.setattr(CellRunner, "_train", record)
+    go = tmp_path / "go"
+    with subprocess.Popen(
+        [sys.executable, "-c", WAITS_IN_ITS_FIRST_CELL, str(go), *command], stdout=subprocess.PIPE, text=True
+    ) as other:
+        lines = (line.strip() for line in iter(other.stdout.readline, ""))
+        waiting_cell = next(line for line in lines if line in names)  # after the counts of the split
+        code, text, notes = run(command)  # does all the rest meanwhile
+        assert code == 0
+        assert "Not done yet: " in text
+        assert f"Another process is still at {waiting_cell}; queries are scored when all runs are trained" in notes
+        assert set(read_json(out / "compare.json")["missing"]) == set(names)  # none is scored before all are trained
+        assert not list(out.glob("cells/*/scores*.json"))
+        assert waiting_cell in (out / "compare.html").read_text("utf-8")
+        assert waiting_cell.replace("_", "\\_") in (out / "compare.md").read_text("utf-8").split("**Not done yet.**")[1]
+        go.touch()
+        rest = other.stdout.read()
+        assert other.wait() == 0
+    assert waiting_cell == "mt_scdh-8-0"
+    assert sorted([*done, waiting_cell, *run_here]) == sorted(names)  # each once
+    assert not any(line in names for line in rest.splitlines())
+    assert scores_by_file(out) == {name: scores for name, scores in scores_by_file(compared).items() if "-8-" in name}
+    assert read_json(out / "compare.json")["missing"] == []  # by the other process, which ended last

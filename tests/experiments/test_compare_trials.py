@@ -1,27 +1,32 @@
-"""Trials of methods that are fitted, and of learning rates of networks that learn as a whole."""
+"""Trials of methods that are fitted, and of learning rates; warnings that name what they are about."""
 
+import warnings
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
-from scdh import progress
+from scdh.config import load_config
+from scdh.data import ArraySource
 from scdh.data.open import open_source
 from scdh.errors import ConfigError
-from scdh.experiments.compare import tuning
+from scdh.evaluation import evaluate_distances
+from scdh.experiments.compare import rates, tuning
 from scdh.experiments.compare.grid import Grid
-from scdh.experiments.compare.rates import FACTORS, own_rates, rates_of_whole_networks
+from scdh.experiments.compare.rates import RATES
 from scdh.experiments.compare.run import compare_methods
 from scdh.experiments.compare.tables import conditions_table
+from scdh.metrics.cosine import cosine_distances
 from scdh.runs import scoring
-from tests.experiments.comparisons import modification_times
+from scdh.runs.folder import RunFolder
+from scdh.training import trials
+from scdh.training.plan import plan_run
+from scdh.training.search import FULL_LENGTH_TRIALS
+from tests.cli.commands import fails, must, run
+from tests.experiments.comparisons import modification_times, read_json
 
 VALIDATION = {"data.validation_per_class": 8, "data.train_per_class": 20}
-WHOLE = {
-    **{"data.source": "digits-images", "net.backbone": "small_conv", "net.image_size": 8, "net.freeze": False},
-    **{"train.epochs": 6, "train.epoch_steps": 2, "train.batch_size": 50, "train.workers": 0},
-    **{"train.optimiser": "adamw", "train.lr_head": 0.01, "train.lr_trunk": 0.001, "train.validate_every": 3},
-}
 
 
 def quiet(_: str) -> None:
@@ -34,9 +39,7 @@ def times_of_models_and_scores(folder: Path) -> dict[str, int]:
 
 
 @pytest.mark.slow
-def test_a_fitted_method_with_settings_to_tune_gets_as_many_trials(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_fitted_method_with_settings_to_tune_gets_as_many_trials(tmp_path, monkeypatch):
     settings = {**VALIDATION, "train.epochs": 1, "net.hidden": [16]}
     grid, source = Grid(("scdh", "sdh", "itq"), (8,), (0,), "demo-digits", settings=settings), open_source("digits")
     to_try = tuning.values_to_try("grid", grid)
@@ -55,7 +58,6 @@ def test_a_fitted_method_with_settings_to_tune_gets_as_many_trials(
     tried = {tuple(trial.values.values()): trial.validation_map or 0.0 for trial in results["sdh"].tried}
     assert len(set(tried.values())) > 1
     best = max(tried, key=tried.__getitem__)
-    assert tuned.method_settings is not None
     assert tuple(tuned.method_settings["sdh"].values()) == best
     before = times_of_models_and_scores(tmp_path / "tuning")
     assert tuning.tune(grid, source, tmp_path, to_try, tmp_path / "features", quiet)[1] == results
@@ -80,51 +82,113 @@ def test_values_for_all_reach_a_fitted_method_that_has_the_setting() -> None:
         tuning.values_to_try({"train.lr_head": [0.1, 1.0]}, Grid(("sdh",), (8,), (0,), "demo-digits"))
 
 
-@pytest.mark.slow
-def test_whole_networks_get_short_trials_of_both_rates_and_of_the_heads_alone(tmp_path: Path) -> None:
-    given = {**VALIDATION, **WHOLE}
-    rates = {key: given.pop(key) for key in ("train.lr_head", "train.lr_trunk")}
-    grid = Grid(("scdh", "dsh", "lsh"), (8,), (0,), settings=given)
-    source = open_source("digits-images")
-    usual = grid.cell(source, "scdh", 8, 0).config.train
-    results = compare_methods(grid, source, tmp_path / "out", tuned="rates")
-    assert set(results.tuned) == {"scdh", "dsh"}
-    for method, tuned in results.tuned.items():
-        tried = [(t.values["train.lr_head"], t.values["train.lr_trunk"]) for t in tuned.tried]
-        assert tried[:3] == [pytest.approx((usual.lr_head * f, usual.lr_trunk * f)) for f in FACTORS]
-        scores = dict(zip(tried, [trial.validation_map or 0.0 for trial in tuned.tried], strict=True))
-        head, trunk = max(tried[:3], key=scores.__getitem__)
-        assert tried[3:] == [pytest.approx((head * f, trunk), rel=0.01) for f in FACTORS[1:]]
-        assert {trial.values["train.epochs"] for trial in tuned.tried} == {2}
-        assert all(trial.validation_map is not None for trial in tuned.tried)  # validated though every third is usual
-        config = results.configs[f"{method}-8-0"]["train"]
-        assert (config["epochs"], config["validate_every"]) == (6, 3)
-        assert {key: config[key.removeprefix("train.")] for key in rates} == {key: tuned.chosen[key] for key in rates}
-        assert scores[tuned.chosen["train.lr_head"], tuned.chosen["train.lr_trunk"]] == max(scores.values())
-    before = times_of_models_and_scores(tmp_path / "out")
-    again = compare_methods(grid, source, tmp_path / "out", tuned="rates")
-    assert again.tuned == results.tuned
-    assert again.changed_after_scoring == []
-    assert times_of_models_and_scores(tmp_path / "out") == before
+@pytest.fixture
+def source() -> ArraySource:
+    """More classes than codes of 3 bits, so that CSQ says that some share a centre."""
+    labels = np.arange(240) % 12
+    return ArraySource(np.random.default_rng(0).normal(size=(240, 8)), labels, name="made-up")
 
 
-def test_rates_that_are_given_are_kept(tmp_path: Path) -> None:
-    grid = Grid(("scdh",), (8,), (0,), settings={**VALIDATION, **WHOLE})
-    with pytest.raises(ConfigError, match="each is given"):
-        rates_of_whole_networks(grid, open_source("digits-images"), tmp_path, tmp_path, quiet)
+GRID = Grid(("csq",), (3,), (0,), settings={"data.source": "made-up", "net.hidden": [8], "train.epochs": 1})
+
+
+def test_warnings_of_trials_name_their_method(source: ArraySource, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(trials, "LEAST_VALIDATION_ROWS", 12)
+    monkeypatch.setattr(rates, "RATES", (0.001, 0.01))
+    with warnings.catch_warnings(record=True) as shown:
+        warnings.simplefilter("always")
+        rates.own_rates(GRID, source, tmp_path, tmp_path, lambda _: None)
+    assert shown
+    assert all(str(warning.message).startswith("trials of csq-3-0: ") for warning in shown)
+
+
+pytest.importorskip("matplotlib")
+pytest.importorskip("jinja2")
+SMALL = "compare scdh dpsh itq --data digits --bits 16 --seeds 0 --epochs 2 --set net.hidden=[16]"
+
+
+@pytest.fixture(scope="module")
+def compared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("fair") / "out"
+    must(f"{SMALL} --out {out}")
+    return out
 
 
 @pytest.mark.slow
-def test_a_log_file_tells_of_features_and_trials_before_the_first_method_is_done(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(progress, "FIRST_LINE", 0.0)
-    monkeypatch.setattr(progress, "FIRST_GAP", 0.0)
-    settings = {**WHOLE, **VALIDATION, "net.freeze": True, "train.epochs": 1}
-    settings = {key: value for key, value in settings.items() if not key.startswith("train.lr_")}
-    grid, source = Grid(("scdh",), (8,), (0,), settings=settings), open_source("digits-images")
-    own_rates(grid, source, tmp_path, tmp_path / "features", quiet)
-    lines = capsys.readouterr().err.splitlines()
-    assert any(line.startswith("features of the frozen trunk 1/") and "images/s" in line for line in lines)
-    assert any(line.startswith("trying settings: 1 of at most ") for line in lines)
-    assert not any(line.startswith("epoch ") for line in lines)
+def test_each_trained_method_has_the_rate_that_its_own_trials_found(compared: Path) -> None:
+    results = read_json(compared / "compare.json")
+    assert set(results["tuned"]) == {"scdh", "dpsh"}
+    assert {len(tuned["tried"]) for tuned in results["tuned"].values()} == {len(RATES) + FULL_LENGTH_TRIALS}
+    for method, tuned in results["tuned"].items():
+        assert set(RATES) <= {trial["values"]["train.lr_head"] for trial in tuned["tried"]}
+        rate = tuned["chosen"]["train.lr_head"]
+        assert rate in {trial["values"]["train.lr_head"] for trial in tuned["tried"]}
+        config = results["configs"][f"{method}-16-0"]
+        assert config["train"]["lr_head"] == config["train"]["lr_trunk"] == rate
+        assert config["train"]["epochs"] == 2
+        assert config["method"].get("alpha") in (None, 0.5)  # only the rate is tried: all methods get equal trials
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("other", "said"),
+    [
+        ("--set train.momentum=0.5", "train.momentum (0.9, not 0.5)"),
+        ("--set dpsh:train.lr_head=0.05", "dpsh-16-0' has another train.lr_head"),
+        ("--set scdh:method.mu=0.3", "scdh-16-0' has another method.mu"),
+    ],
+)
+def test_other_settings_are_rejected_before_any_trial(compared: Path, other: str, said: str) -> None:
+    before = modification_times(compared)
+    message = fails(f"{SMALL} {other} --out {compared}")
+    assert said in message
+    assert "give the same settings, or choose another folder" in message
+    assert modification_times(compared) == before
+
+
+@pytest.mark.slow
+def test_the_floats_are_a_line_of_every_table_of_map(compared: Path) -> None:
+    source = open_source("digits")
+    protocol = RunFolder(compared / "cells" / "scdh-16-0").protocol(source)
+    queries, database = source.features[protocol.query], source.features[protocol.database]
+    expected = evaluate_distances(
+        cosine_distances(queries, database), source.labels[protocol.query], source.labels[protocol.database]
+    )
+    floats = read_json(compared / "compare.json")["floats"]
+    assert floats["map"] == pytest.approx(expected.map)
+    assert (floats["width"], floats["bytes"], floats["seeds"]) == (64, 256, [0])
+    line = f"| 64 floats, cosine (256 bytes) | {expected.map:.3f} |"
+    assert line in (compared / "compare.md").read_text("utf-8")
+    assert "64 floats, cosine" in (compared / "compare.html").read_text("utf-8")
+
+
+@pytest.mark.slow
+def test_rates_that_are_given_or_not_wanted_are_not_tried(tmp_path: Path) -> None:
+    must(f"{SMALL} --set train.lr_head=0.01 --set dpsh:train.lr_trunk=0.01 --out {tmp_path}/a")
+    assert read_json(tmp_path / "a/compare.json")["tuned"] == {}
+    (tmp_path / "rate.toml").write_text("train.lr_head = 0.01\ntrain.lr_trunk = 0.01\n")
+    must(f"{SMALL} --config {tmp_path}/rate.toml --out {tmp_path}/c --set net.backbone=features")
+    assert read_json(tmp_path / "c/compare.json")["tuned"] == {}
+    code, out, _ = run(f"{SMALL} --no-trials --out {tmp_path}/b")
+    assert code == 0
+    assert not (tmp_path / "b/rates").exists()
+    assert "SCDH" in out
+    assert "first 10" in out
+    assert "`scdh train` also finds" in out
+    assert "method.alpha for SCDH" in " ".join(out.split())
+
+
+def test_settings_are_those_that_training_takes_without_trials() -> None:
+    rng = np.random.default_rng(0)
+    hot = (rng.random((300, 5)) < 0.4).astype(np.uint8)
+    source = ArraySource(rng.normal(size=(300, 4)), hot, name="made-up")
+    given = {"data.source": "made-up", "method.bits": 8}
+    trained = plan_run(load_config(overrides=given), trials=False, source=source).config.with_method_defaults()
+    compared = Grid(("scdh",), (8,), (0,), settings={"data.source": "made-up"}).cell(source, "scdh", 8, 0).config
+    assert compared.method == trained.method
+    assert compared.method.own["form"] != "softmax"  # the labels of these rows combine
+    steps = {"epoch_steps": compared.train.epoch_steps}  # written out, so that equal epochs are equal steps
+    assert (
+        compared.model_dump()
+        == trained.model_copy(update={"train": trained.train.model_copy(update=steps)}).model_dump()
+    )

@@ -5,7 +5,7 @@ import json
 import re
 import runpy
 import sys
-from contextlib import redirect_stderr, redirect_stdout
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +13,16 @@ import numpy as np
 import pytest
 
 import scdh
-from research.seeds import run_seeds, to_markdown
+from research.seeds import to_markdown
 from scdh.codes import Codes
 from scdh.data.arrays.memory import ArraySource
 from scdh.data.open import open_source
 from scdh.data.row_names import RowNames
 from scdh.errors import ConfigError
-from scdh.experiments.demo.run import run_demo
+from scdh.experiments.compare.results import ComparisonResults, SummaryRow
+from scdh.experiments.demo import compare_demo, run_demo
 from scdh.runs.folder import RunFolder
-from scdh.runs.scored_labels import scored_labels
+from scdh.runs.score_options import scored_labels
 from scdh.runs.scoring import ScoreOptions
 from tests.experiments.comparisons import modification_times
 
@@ -34,14 +35,10 @@ PER_CLASS = {"train": 3, "test": 1}
 @pytest.fixture(scope="module")
 def digits(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("demo")
-    printed = io.StringIO()
-    with redirect_stderr(printed):
-        report, results = run_demo("digits", out, (16, 32), 0, overrides={"train.epochs": 15})
-    lines = [line for line in printed.getvalue().splitlines() if " MAP " in line]
-    assert len(lines) == 7
-    assert "\\x" not in printed.getvalue()  # line breaks are breaks, not escapes
-    assert report == out / "report.html"
-    assert results.model_dump(mode="json") == read(out)[1]
+    done = run_demo("digits", out, (16, 32), 0, overrides={"train.epochs": 15})
+    assert (done.report, done.comparison) == (out / "report.html", out / "compare.html")
+    assert done.results == ComparisonResults.read(out)
+    assert done.next[0].startswith(f"scdh search {out}/database-32.index --row ")
     return out
 
 
@@ -70,82 +67,45 @@ def groceries(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-def read(out: Path) -> tuple[str, dict[str, Any]]:
-    return (out / "report.html").read_text("utf-8"), json.loads((out / "scores.json").read_text("utf-8"))
-
-
-def cells(page: str) -> list[list[str]]:
-    """Texts of the table of scores."""
-    body = re.search(r'<table id="scores">.*?<tbody>(.*?)</tbody>', page, re.DOTALL)
-    assert body is not None
-    rows = re.findall(r"<tr.*?</tr>", body[1], re.DOTALL)
-    return [[re.sub(r"<.*?>", "", cell) for cell in re.findall(r"<td>(.*?)</td>", row, re.DOTALL)] for row in rows]
+def scores(out: Path) -> dict[tuple[str, int], SummaryRow]:
+    return {(row.method, row.bits): row for row in ComparisonResults.read(out).rows}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("data", ["digits", "groceries"])
-def test_table_shows_the_scores_that_were_saved(data: str, request: pytest.FixtureRequest) -> None:
-    page, results = read(request.getfixturevalue(data))
-    table = cells(page)
-    assert len(table) == len(results["scores"]) == 7
-    for texts, row in zip(table, results["scores"], strict=True):
-        assert texts[0] == row["method"]
-        assert texts[1] == str(row["bits"] or "–")
-        assert texts[2] == f"{row['bytes']:,}"
-        assert texts[3] == f"{row['map']:.3f}"
-        assert texts[6] == f"{row['precision_at_10']:.3f}"
-        if row["bits"] is not None:
-            assert texts[4] == f"{row['map_worst']:.3f} – {row['map_best']:.3f}"
-            assert texts[5] == f"{row['precision_at_radius']:.3f}"
-            assert row["map_worst"] <= row["map"] <= row["map_best"]
-    assert results["protocol"]["fingerprint"] in page
-    assert results["definition"]["codes"]["words"] in page
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("data", ["digits", "groceries"])
-def test_page_is_whole_in_itself(data: str, request: pytest.FixtureRequest) -> None:
-    page, _ = read(request.getfixturevalue(data))
-    assert not re.findall(r"(?:https?:)?//[a-z]|@import|<script|<link|<iframe", re.sub(r"data:[^\"]*", "", page))
-    targets = re.findall(r'(?:src|href)="([^"]*)"', page)
-    assert all(target.startswith(("data:image/", "#")) for target in targets)
-    pictures = sum(target.startswith("data:image/") for target in targets)
-    queries = page.count('class="query"')
-    assert queries == 8
-    assert pictures == queries * 17
-    assert page.count("<svg") == 4
-    assert len(page) < 4e6
-    assert "#010203" not in page
-    assert "nan" not in re.sub(r"data:[^\"]*", "", page).lower().split()
-    assert page.count("✗") - 1 == page.count('class="hit no"')
+def test_pages_are_whole_in_themselves(data: str, request: pytest.FixtureRequest) -> None:
+    out: Path = request.getfixturevalue(data)
+    for name in ("report.html", "compare.html"):
+        page = (out / name).read_text("utf-8")
+        assert not re.findall(r"(?:https?:)?//[a-z]|@import|<script|<link|<iframe", re.sub(r"data:[^\"]*", "", page))
+        targets = re.findall(r'(?:src|href)="([^"]*)"', page)
+        assert all(target.startswith(("data:image/", "#")) for target in targets)
+        assert len(page) < 4e6
+    longest = max(bits for _, bits in scores(out))
+    assert f"{scores(out)['scdh', longest].map:.3f}" in (out / "report.html").read_text("utf-8")
 
 
 @pytest.mark.slow
 def test_digits_are_learned(digits: Path) -> None:
-    _, results = read(digits)
-    maps = {(row["method"], row["bits"]): row["map"] for row in results["scores"]}
-    assert maps["SCDH", 32] > 0.9
-    assert maps["SCDH", 32] > maps["LSH", 32] + 0.25
+    rows = scores(digits)
+    assert len(rows) == 6
+    assert rows["scdh", 32].map > 0.9
+    assert rows["scdh", 32].map > rows["lsh", 32].map + 0.25
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("data", "bits"), [("digits", 32), ("groceries", 16)])
 def test_what_is_left_behind_can_be_searched(data: str, bits: int, request: pytest.FixtureRequest) -> None:
     out = request.getfixturevalue(data)
-    _, results = read(out)
     model = scdh.Hasher.load(out / f"model-{bits}")
     index = scdh.HammingIndex.load(out / f"database-{bits}.index")
     assert model.bits == index.bits == bits
-    assert len(index) == results["counts"]["database"]
+    assert len(index) == ComparisonResults.read(out).data.database
     names = RowNames.load(out / f"database-{bits}.index")
     assert names.ids.tolist() == index.ids.tolist()
     if data == "groceries":
         assert len(list((out / "queries").glob("*.jpg"))) == 8
         assert len(model.encode(sorted((out / "queries").glob("*.jpg"))[:2], workers=0)) == 2
-    per_query = np.load(out / "per_query.npz")
-    for row in results["scores"]:
-        name = row["method"] if row["bits"] is None else f"{row['method']} {row['bits']} bits"
-        assert per_query[name].mean() == pytest.approx(row["map"])
 
 
 @pytest.mark.slow
@@ -156,15 +116,18 @@ def test_index_holds_the_codes_of_the_model(digits: Path) -> None:
 
 
 @pytest.mark.slow
-def test_seeds_give_mean_and_deviation() -> None:
-    table = run_seeds("digits", 2, (8,), overrides={"train.epochs": 1})
-    assert list(table) == ["SCDH 8 bits", "ITQ 8 bits", "LSH 8 bits", "64 floats"]
-    assert len(table["LSH 8 bits"]["map"]) == 2
-    maps = np.array(table["ITQ 8 bits"]["map"], float)
-    lines = to_markdown(table).splitlines()
-    assert f"{maps.mean():.3f} ± {maps.std(ddof=1):.3f}" in lines[3]
-    assert lines[5].startswith("| 64 floats |")
-    assert lines[5].count("–") == 4  # floats have no ties, no radius and no l_q
+def test_seeds_give_mean_and_deviation(tmp_path: Path) -> None:
+    results = compare_demo("digits", tmp_path, (8,), (0, 1), overrides={"train.epochs": 1})
+    lines = to_markdown(results, tmp_path).splitlines()
+    assert sorted(line.split("|")[1].strip() for line in lines[2:]) == [
+        "64 floats, cosine (256 bytes)",
+        "ITQ 8 bits",
+        "LSH 8 bits",
+        "SCDH 8 bits",
+    ]
+    maps = np.array([cell.map for cell in results.cells if cell.method == "itq"])
+    assert any(line.startswith(f"| ITQ 8 bits | {maps.mean():.3f} ± {maps.std(ddof=1):.3f}") for line in lines)
+    assert lines[-1].count("–") == 4  # floats have no ties, no radius and no l_q
 
 
 def test_seeds_can_be_run_as_documented(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -176,28 +139,23 @@ def test_seeds_can_be_run_as_documented(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("data", "bits", "column"), [("digits", 16, None), ("groceries", 8, "finegrained_cat")])
-def test_the_demo_is_a_comparison(data: str, bits: int, column: str | None, request: pytest.FixtureRequest) -> None:
-    """Its runs are a comparison's, with the scores and the labels of the demo."""
-    out, rows = request.getfixturevalue(data), read(request.getfixturevalue(data))[1]["scores"]
-    for method, row in zip(("scdh", "itq", "lsh"), [row for row in rows if row["bits"] == bits], strict=True):
+@pytest.mark.parametrize(("data", "bits", "column"), [("digits", 32, None), ("groceries", 16, "finegrained_cat")])
+def test_both_pages_count_the_same_labels(data: str, bits: int, column: str | None, request: Any) -> None:
+    out: Path = request.getfixturevalue(data)
+    for method in ("scdh", "itq", "lsh"):
         cell = json.loads((out / f"cells/{method}-{bits}-0/scores.json").read_text("utf-8"))
         assert cell["definition"].get("label_column") == column
-        for name in ("map", "map_best", "map_worst", "precision_at_radius", "empty_balls"):
-            assert cell[name] == row[name]
-        assert cell["precision_at_k"]["10"] == row["precision_at_10"]
+        assert cell["map"] == scores(out)[method, bits].map
     model, cell_model = (scdh.Hasher.load(out / name) for name in (f"model-{bits}", f"cells/scdh-{bits}-0"))
     assert model.fingerprint() == cell_model.fingerprint()
 
 
 @pytest.mark.slow
 def test_a_second_demo_trains_nothing_again(digits: Path) -> None:
-    before, (page, results) = modification_times(digits / "cells/scdh-32-0/model"), read(digits)
+    before, rows = modification_times(digits / "cells/scdh-32-0/model"), scores(digits)
     run_demo("digits", digits, (16, 32), 0, overrides={"train.epochs": 15})
     assert modification_times(digits / "cells/scdh-32-0/model") == before
-    again, same = read(digits)[1], ("scores", "statistics", "counts", "protocol", "definition", "config", "next")
-    assert {key: again[key] for key in same} == {key: results[key] for key in same}
-    assert cells(read(digits)[0]) == cells(page)
+    assert scores(digits) == rows
 
 
 @pytest.mark.slow

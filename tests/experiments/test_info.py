@@ -1,9 +1,8 @@
-"""`scdh info` describes every kind of file without torch, and rejects others in one sentence."""
+"""`scdh info` describes and `scdh check` verifies every kind of file; damage is named with what to do."""
 
 import json
+import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +13,7 @@ from scdh.experiments.info.find import describe
 from scdh.model.hasher import Hasher
 from scdh.runs.choices import Choices, Trial
 from scdh.runs.folder import RunFolder
-from tests.cli.commands import must, run, run_json
+from tests.cli.commands import fails, must, run, run_json
 from tests.data.data_files import write_pictures
 from tests.methods.harness import digits
 from tests.training.settled import train
@@ -61,8 +60,7 @@ def test_a_run_that_was_stopped_in_its_trials(tmp_path):
     assert facts["next"] == [f"scdh train --resume --out '{folder}'"]
     assert describe(f"{folder}/choices.json").to_dict() == facts
     for command in (["evaluate"], ["report"], ["encode", "digits", "--out", f"{tmp_path}/x.codes"]):
-        code, _, message = run([command[0], str(folder), *command[1:]])
-        assert code == 2
+        message = fails([command[0], str(folder), *command[1:]])
         assert f"finish it with `scdh train --resume --out '{folder}'`" in message
 
 
@@ -161,18 +159,96 @@ def test_unknown_things_are_one_sentence(name, tmp_path):
 def test_a_misspelt_path_in_a_folder_is_not_looked_for_on_the_hub(tmp_path, monkeypatch):
     (tmp_path / "runs").mkdir()
     monkeypatch.chdir(tmp_path)
-    code, _, message = run("info runs/digist")
-    assert code == 2
-    assert "hub" not in message
+    assert "hub" not in fails("info runs/digist")
 
 
-@pytest.mark.slow
-def test_no_description_waits_for_torch(made):
-    things = [str(made / name) for name in ("run", "run/model", "all.codes", "all.index", "run/protocol.json")]
-    script = (
-        "import sys\nfrom scdh.experiments.info.find import describe\n"
-        f"for thing in {[*things, 'digits']!r}:\n    describe(thing)\n"
-        "    assert 'torch' not in sys.modules and 'matplotlib' not in sys.modules, thing\n"
-    )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+@pytest.fixture(scope="module")
+def to_check(tmp_path_factory):
+    d = tmp_path_factory.mktemp("check")
+    must(f"train --preset demo-digits --epochs 1 --bits 16 --out {d}/run")
+    must(f"evaluate {d}/run")
+    must(f"encode {d}/run digits --part query --out {d}/some.codes")
+    must(f"index {d}/some.codes --out {d}/some.index")
+    return d
+
+
+def _damage(path):
+    data = bytearray(path.read_bytes())
+    data[-3] ^= 4
+    path.write_bytes(bytes(data))
+
+
+def test_whole_things_pass(to_check):
+    for name, kinds in (
+        ("run", {"settings", "split", "model", "checkpoint", "codes", "scores"}),
+        ("run/model", {"model"}),
+        ("some.codes", {"codes"}),
+        ("some.index", {"index"}),
+    ):
+        checked = run_json(f"check {to_check}/{name} --json")
+        assert checked["ok"]
+        assert {part["kind"] for part in checked["parts"]} == kinds
+    assert "0 damaged" in must(f"check {to_check}/run")
+
+
+@pytest.mark.parametrize(
+    ("file", "kind", "remedy"),
+    [
+        ("some.codes", "codes", "scdh encode"),
+        ("some.index", "index", "scdh index"),
+        ("run/model/model.safetensors", "model", "scdh train --resume"),
+        ("run/last.safetensors", "checkpoint", "Delete it"),
+        ("run/codes/query.codes", "codes", "scdh evaluate"),
+        ("run/config.json", "settings", "Train again"),
+    ],
+)
+def test_damage_is_named_with_what_to_do(to_check, tmp_path, file, kind, remedy):
+    shutil.copytree(to_check, tmp_path / "copy")
+    _damage(tmp_path / "copy" / file)
+    thing = tmp_path / "copy" / ("run" if file.startswith("run") else file)
+    code, out, err = run(f"check {thing}")
+    assert code == 1
+    assert err == ""
+    line = next(line for line in out.splitlines() if line.startswith("DAMAGED"))
+    assert f"DAMAGED  {kind}: " in line
+    assert remedy in line
+    assert run(f"check {thing} --json")[0] == 1
+
+
+def test_a_comparison_and_kept_features(to_check, tmp_path):
+    must(f"compare lsh scdh --preset demo-digits --epochs 1 --bits 8 --seeds 0 --out {tmp_path}/compared --no-trials")
+    checked = run_json(f"check {tmp_path}/compared --json")
+    assert {part["kind"] for part in checked["parts"]} >= {"results of a comparison", "settings", "model"}
+    _damage(tmp_path / "compared/compare.json")
+    assert run(f"check {tmp_path}/compared")[0] == 1
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "check p.codes",
+        "index p.codes --out x.index",
+        "check model",
+        "encode model digits",
+        "evaluate run",
+        "train --config p.toml",
+        "search p.index --row 0",
+    ],
+)
+def test_pipes_are_rejected_not_waited_for(tmp_path, monkeypatch, command):
+    monkeypatch.chdir(tmp_path)
+    for name in ("p.codes", "p.index", "p.toml", "model/model.safetensors", "model/config.json", "run/config.json"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        os.mkfifo(tmp_path / name)
+    err = fails(f"{command}{' --out x.codes' if command.startswith('encode') else ''}")
+    assert len(err.strip().splitlines()) == 1
+
+
+def test_an_index_whose_names_file_is_gone_is_noticed(to_check, tmp_path):
+    for file in to_check.glob("some.index*"):
+        shutil.copy(file, tmp_path)
+    for names in tmp_path.glob("some.index.items-*"):
+        names.unlink()
+    code, out, _ = run(f"check {tmp_path}/some.index")
+    assert code == 1
+    assert "was written with names, but their file some.index.items-" in out

@@ -14,11 +14,11 @@ from scdh.runs.choices import Choice, Choices
 from scdh.runs.folder import RunFolder
 from tests.cli.commands import must, run, run_json
 from tests.data.data_files import encoded, write_parquet, write_pictures
-from tests.experiments.pages import Checked
+from tests.experiments.comparisons import Checked
 from tests.methods.harness import digits
 from tests.methods.toys import use_as_toy
-from tests.runs.test_own_ranking import WeightedDsh
-from tests.training.settled import train
+from tests.runs.test_scoring import WeightedDsh
+from tests.training.settled import as_settings, train
 
 HOSTILE = "<b>bad</b> & 'label'"
 
@@ -214,14 +214,6 @@ def test_a_method_with_its_own_distance_is_ranked_by_it(tmp_path, monkeypatch):
     assert "precision within radius" not in page.text
 
 
-@pytest.mark.slow
-def test_cells_of_a_comparison_have_pages_too(compared):
-    cell = sorted((compared / "cells").iterdir())[0]
-    page, _ = page_of(cell)
-    assert "scores" in page.ids
-    (cell / "report.html").unlink()
-
-
 def test_what_is_no_finished_run_is_one_sentence(tmp_path, runs):
     code, _, message = run(f"report {tmp_path}")
     assert (code, message.count("\n")) == (2, 1)
@@ -237,15 +229,9 @@ def test_what_is_no_finished_run_is_one_sentence(tmp_path, runs):
 def test_a_page_to_share_has_no_absolute_paths_and_whole_names(tmp_path):
     name = "a rather long name of a label indeed"
     write_pictures(tmp_path / "photos", [f"{label}/{i}.png" for label in (name, "short") for i in range(9)])
-    settings = {
-        "data.source": str(tmp_path / "photos"),
-        "data.query_per_class": 3,
-        "net.backbone": "small_conv",
-        "net.image_size": 16,
-        "train.workers": 0,
-        "train.epochs": 1,
-        "method.bits": 8,
-    }
+    settings = as_settings(
+        "data.query_per_class=3 net.backbone=small_conv net.image_size=16 train.workers=0 train.epochs=1 method.bits=8"
+    ) | {"data.source": str(tmp_path / "photos")}
     train(load_config(overrides=settings), tmp_path / "run", quiet=True)
     path, _ = write_report(tmp_path / "run")
     text = path.read_text("utf-8")

@@ -12,7 +12,7 @@ from numba import config
 
 import scdh
 from scdh.index.kernels import compiled, sources
-from scdh.index.kernels.sources import _imports, _source_files, source_digest
+from scdh.index.kernels.sources import _imports
 
 PACKAGE = Path(scdh.__file__).parent
 
@@ -164,24 +164,6 @@ def test_a_folder_below_a_sticky_one_is_used(tmp_path, run_kernel):
     assert (tmp_path / "cache" / "scdh").stat().st_mode & 0o777 == 0o700
 
 
-@pytest.mark.parametrize(
-    ("module", "imported"),
-    [
-        ("index.kernels.scanning", {"index.kernels.vectors", "index.kernels.compiled", "index.kernels.sources"}),
-        ("index.kernels.counting", {"index.kernels.scanning", "index.kernels.sliced", "index.kernels.vectors"}),
-        ("metrics.level_kernels", {"metrics.harmonic", "index.kernels.compiled"}),
-    ],
-)
-def test_the_files_of_kernels_are_found_where_they_are(module, imported):
-    name = f"scdh.{module}"
-    file = Path(importlib.import_module(name).__file__)
-    files = _source_files(name, file)
-    assert {f"scdh.{one}" for one in imported} | {name} <= set(files)
-    assert all(path.is_file() and path.is_relative_to(PACKAGE) for path in files.values())
-    assert len(files) < 20  # the whole package has over 200
-    assert source_digest(name, file) == source_digest(name, file)
-
-
 @pytest.mark.slow
 def test_imports_are_read_as_the_parser_reads_them():
     for file in PACKAGE.rglob("*.py"):
@@ -189,18 +171,3 @@ def test_imports_are_read_as_the_parser_reads_them():
         modules = {(node.module or "", node.level) for node in nodes if isinstance(node, ast.ImportFrom)}
         modules |= {(alias.name, 0) for node in nodes if isinstance(node, ast.Import) for alias in node.names}
         assert modules <= set(_imports(file.read_bytes())), file
-
-
-@pytest.mark.parametrize(
-    ("text", "imports"),
-    [
-        ("import a.b", {("a", 0), ("a.b", 0)}),
-        ("from . import a", {("", 1), ("a", 1)}),
-        ("if x:\n    from ..a import (  # why\n        b,\n        c as d,\n    )", {("a", 2), ("a.b", 2), ("a.c", 2)}),
-        ("from a import (b,  # (why)\n c)", {("a", 0), ("a.b", 0), ("a.c", 0)}),
-        ("from a import \\\n    b", {("a", 0), ("a.b", 0)}),
-        ('"""Text\nfrom a book."""\nimport c', {("c", 0)}),
-    ],
-)
-def test_import_statements_of_all_forms_are_read(text, imports):
-    assert set(_imports(text.encode())) == imports

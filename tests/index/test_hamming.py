@@ -41,27 +41,35 @@ def loops(request, monkeypatch):
     """Both ways of looking at everything, and several threads."""
     monkeypatch.setattr(scan, "WORTH_LOADING", 0 if request.param != "numpy" else 10**15)
     monkeypatch.setattr(threads, "_chosen", 3 if request.param == "three threads" else 1)
+    if request.param == "three threads":
+        monkeypatch.setattr(scan, "WORDS_FOR_A_THREAD", 1)
 
 
-@pytest.mark.parametrize("bits", LENGTHS)
+# Threads share rows whatever the length, so a few lengths will do for them.
+WAYS = [(bits, way) for bits in LENGTHS for way in ("numpy", "kernels")]
+WAYS += [(bits, "three threads") for bits in (12, 64, 257)]
+every_way = pytest.mark.parametrize(("bits", "loops"), WAYS, indirect=["loops"])
+
+
+@every_way
 def test_search_equals_sorting_everything(bits, loops):
     base, asked, ids = random_bits(260, bits, 1), random_bits(7, bits, 2), random_ids(260, 3)
-    index = HammingIndex(Codes.from_signs(base), ids=ids)
+    index, expected = HammingIndex(Codes.from_signs(base), ids=ids), slow_search.search(asked, base, ids, 260)
     for k in (1, 2, 259, 260, 261, 10**6):
         hits = index.search(Codes.from_signs(asked), k=k)
         assert hits.ids.dtype == np.int64
         assert hits.distances.dtype == np.int32
         assert hits.ids.shape == (7, min(k, 260))
-        assert_same(hits, slow_search.search(asked, base, ids, k))
+        assert_same(hits, [answer[:k] for answer in expected])
 
 
-@pytest.mark.parametrize("bits", LENGTHS)
+@every_way
 def test_within_equals_looking_at_everything(bits, loops):
     base, asked, ids = random_bits(260, bits, 4), random_bits(7, bits, 5), random_ids(260, 6)
-    index = HammingIndex(Codes.from_signs(base), ids=ids)
+    index, everything = HammingIndex(Codes.from_signs(base), ids=ids), slow_search.search(asked, base, ids, 260)
     for radius in (0, 2, bits // 3, bits, bits + 5):
         hits = index.within(Codes.from_signs(asked), radius=radius)
-        expected = slow_search.within(asked, base, ids, radius)
+        expected = [[pair for pair in answer if pair[0] <= radius] for answer in everything]
         assert hits.counts.tolist() == [len(answer) for answer in expected]
         assert hits.ids.tolist() == [i for answer in expected for _, i in answer]
         assert hits.distances.tolist() == [d for answer in expected for d, _ in answer]
@@ -212,6 +220,7 @@ def test_tables_are_built_when_they_pay_and_left_when_they_do_not(crowded, monke
         base[:, 40:] = rng.random((20_000, 24)) < 0.02
     index, queries = HammingIndex(Codes.from_signs(base)), Codes.from_signs(base[:300] ^ (rng.random((300, 64)) < 0.01))
     scanned = index.within(queries, 1, by="scan"), index.search(queries, 1, by="scan")
+    tables.load_now(index._segments[0].words)
     (state,) = index._planner._states.values()
     assert state.tables is None
     for _ in range(2):
@@ -236,18 +245,6 @@ def test_prepared_tables_survive_removals(monkeypatch):
     assert index.within(codes[:1], 0, by="tables").ids.tolist() == index.within(codes[:1], 0, by="scan").ids.tolist()
     (state,) = index._planner._states.values()
     assert state.tables is not None
-
-
-def test_many_rows_against_one_stable_sort():
-    rng = np.random.default_rng(0)
-    base, asked = rng.random((30_000, 20)) < 0.5, rng.random((40, 20)) < 0.5
-    ids = rng.permutation(30_000) * 3 - 5
-    hits = HammingIndex(Codes.from_signs(base), ids=ids).search(Codes.from_signs(asked), k=50)
-    for i, query in enumerate(asked):
-        distance = (base != query).sum(axis=1)
-        order = np.lexsort((ids, distance))[:50]
-        assert np.array_equal(hits.ids[i], ids[order])
-        assert np.array_equal(hits.distances[i], distance[order])
 
 
 @pytest.mark.parametrize("bits", [8, 48, 64, 128, 256])
@@ -344,39 +341,13 @@ def test_all_codes_equal_gives_the_smallest_ids():
 
 def test_nothing_in_nothing_out():
     some, none = Codes.from_signs(random_bits(5, 13, 0)), Codes.from_signs(np.zeros((0, 13)))
-    for index, queries in (
-        (HammingIndex(some), none),
-        (HammingIndex(none), some),
-        (HammingIndex(none), none),
-    ):
+    for index, queries in ((HammingIndex(some), none), (HammingIndex(none), some), (HammingIndex(none), none)):
         hits = index.search(queries, k=3)
         assert hits.ids.shape == hits.distances.shape == (len(queries), min(3, len(index)))
         near = index.within(queries, radius=1)
         assert near.counts.tolist() == [0] * len(queries)
         assert len(near.ids) == len(near.distances) == 0
         assert len(hits) == len(near) == len(queries)
-
-
-@settings(max_examples=40, deadline=None)
-@given(data=st.data(), bits=st.sampled_from([1, 12, 13, 64, 128]))
-def test_adding_and_removing_equals_building_again(data, bits):
-    seed = data.draw(st.integers(0, 10**6))
-    bits_of, ids = random_bits(40, bits, seed), random_ids(40, seed)
-    cut = data.draw(st.integers(0, 40))
-    gone = ids[np.array(data.draw(st.lists(st.integers(0, 39), unique=True)), dtype=int)]
-    codes = Codes.from_signs(bits_of)
-    index = HammingIndex(codes[:cut], ids=ids[:cut])
-    index.search(codes[:1])
-    index.add(codes[cut:], ids=ids[cut:])
-    index.search(codes[:1])
-    index.remove(gone)
-    kept = ~np.isin(ids, gone)
-    rebuilt = HammingIndex(codes[kept], ids=ids[kept])
-    assert len(index) == kept.sum()
-    assert index.codes == rebuilt.codes
-    ours, theirs = index.search(codes, k=7), rebuilt.search(codes, k=7)
-    assert np.array_equal(ours.ids, theirs.ids)
-    assert np.array_equal(ours.distances, theirs.distances)
 
 
 def test_ids_come_from_the_argument_the_codes_or_the_count():
@@ -502,22 +473,10 @@ def test_rot_is_not_given_a_new_checksum(tmp_path):
 
 def test_distances_at_the_edges_of_their_types():
     for bits in (254, 255, 256):
-        a, b = (
-            Codes.from_signs(np.zeros((1, bits), dtype=bool)),
-            Codes.from_signs(np.ones((1, bits), dtype=bool)),
-        )
+        a, b = (Codes.from_signs(np.zeros((1, bits), dtype=bool)), Codes.from_signs(np.ones((1, bits), dtype=bool)))
         found = distances.hamming(distances.word_columns(a), distances.word_columns(b), bits)
         assert found.tolist() == [[bits]]
         assert np.iinfo(found.dtype).max > bits
-
-
-def test_searching_never_waits_for_torch():
-    program = (
-        "import sys, numpy, scdh; c = scdh.Codes.from_signs(numpy.ones((2, 9)));"
-        "scdh.HammingIndex(c).search(c); scdh.evaluate(c, [0, 1], c, [0, 1]);"
-        "assert not {'torch', 'rich', 'numba'} & set(sys.modules)"
-    )
-    subprocess.run([sys.executable, "-c", program], check=True)
 
 
 @pytest.mark.parametrize("bits", [1, 13, 64, 65, 257])

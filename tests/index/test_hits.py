@@ -1,8 +1,11 @@
+"""Hits of queries, and how many items share the last distance of a list."""
+
 import numpy as np
 import pytest
 
 from scdh.codes import Codes
 from scdh.index import HammingIndex, Hits, QueryHits, RaggedHits
+from scdh.index.ties import items_at, tie_note
 
 IDS = np.array([[5, 7, 2], [1, 3, 9]])
 DISTANCES = np.array([[0, 1, 1], [2, 2, 4]], dtype=np.int32)
@@ -65,12 +68,28 @@ def test_queries_without_hits():
         RaggedHits(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int32))[-1]
 
 
-def test_a_search_gives_hits_of_each_query():
-    codes = Codes.from_bits([[0, 0, 0], [1, 1, 1], [0, 0, 1]])
-    index = HammingIndex(codes, ids=[30, 10, 20])
-    assert list(index.search(codes, k=2)[0]) == [(30, 0), (20, 1)]
-    assert [list(one) for one in index.within(codes, radius=1)] == [
-        [(30, 0), (20, 1)],
-        [(10, 0)],
-        [(20, 0), (30, 1)],
-    ]
+def test_counts_agree_with_a_loop():
+    rng = np.random.default_rng(0)
+    bits, queries = rng.integers(0, 2, (60, 5)), rng.integers(0, 2, (4, 5))
+    index = HammingIndex(Codes.from_bits(bits))
+    index.remove([3, 4])
+    distances, only = [0, 1, 3, 5], np.arange(0, 60, 2)
+    for allowed in (None, only):
+        counted = [n for n in range(60) if n not in (3, 4) and (allowed is None or n in allowed)]
+        expected = [
+            sum(int(np.abs(bits[n] - query).sum()) == distance for n in counted)
+            for query, distance in zip(queries, distances, strict=True)
+        ]
+        assert items_at(index, Codes.from_bits(queries), distances, allowed).tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("shown", "at_distance", "note"),
+    [
+        (3, 3, ""),
+        (3, 4, "4 items are at distance 2, shown by id; 1 more at the same distance is not shown."),
+        (1, 1500, "1,500 items are at distance 2, shown by id; 1,499 more at the same distance are not shown."),
+    ],
+)
+def test_a_note_says_what_is_not_shown(shown, at_distance, note):
+    assert tie_note(2, shown, at_distance) == note

@@ -15,7 +15,7 @@ from scdh.codes import Codes
 from scdh.errors import CodesError
 from scdh.index import HammingIndex
 from scdh.index.segments import Segment
-from scdh.index.store import IndexWriter, repeated_ids, write_index
+from scdh.index.store import IndexWriter, arrays, write_index
 from scdh.index.store import arrays as store_arrays
 from scdh.index.store.format import BLOCK_BYTES, SLOTS_AT, Slot
 from tests.index.forged import all_set, forge, search_in_all_ways, some_codes
@@ -114,7 +114,7 @@ def test_an_id_in_two_segments_is_rejected(tmp_path, first, second):
 
 @pytest.mark.parametrize("at_once", [1, 7, 50, 1 << 22])
 def test_repeated_ids_are_found_as_by_counting(monkeypatch, at_once):
-    monkeypatch.setattr(repeated_ids, "_AT_ONCE", at_once)
+    monkeypatch.setattr(arrays, "_AT_ONCE", at_once)
     rng = np.random.default_rng(0)
     found = 0
     for _ in range(150):
@@ -126,7 +126,7 @@ def test_repeated_ids_are_found_as_by_counting(monkeypatch, at_once):
             segments.append(Segment(np.zeros((1, rows), np.uint8), ids, alive))
         everything = np.concatenate([segment.alive_ids() for segment in segments])
         values, counts = np.unique(everything, return_counts=True)
-        repeated = repeated_ids.repeated_id(segments)
+        repeated = arrays.repeated_id(segments)
         assert (repeated is None) == (len(values) == len(everything))
         assert repeated is None or repeated in values[counts > 1]
         found += repeated is not None

@@ -13,7 +13,7 @@ import pytest
 import scdh
 from scdh.codes import Codes
 from scdh.index import HammingIndex
-from scdh.index.search import loading, scan
+from scdh.index.search import loading, scan, tables, warming
 from scdh.index.search.tables import FEWEST_ROWS
 from tests.index.test_hamming import random_bits
 
@@ -99,6 +99,36 @@ def test_numpy_answers_while_the_kernel_is_compiled(monkeypatch, compiler):
     assert not scan.is_loaded("nearest", index._segments[0].words)
 
 
+def test_no_search_waits_for_the_loops_of_tables(monkeypatch, compiler):
+    """The search after which tables pay compiled them: a stall of seconds, also in a service that was warm."""
+    monkeypatch.setattr(tables, "FEWEST_ROWS", 1000)
+    monkeypatch.setattr(scan, "WORTH_LOADING", 1 << 20)
+    monkeypatch.setattr(tables, "_rehearse", lambda words: compiler())
+    monkeypatch.setattr(scan, "choose_kernel", lambda *_: False)
+    codes = Codes.from_signs(np.repeat(random_bits(50, 32, 1), 2000, axis=0))
+    index = HammingIndex(codes)
+    planner, (segment,) = index._planner, index._segments
+    for _ in range(20):
+        index.search(codes[:100], 3)
+        index.within(codes[:100], 0)
+    assert compiler.calls == 1
+    assert not planner.has_tables(segment.words)
+    compiler.go_on.set()
+    loading.wait_for_loads()
+    index.search(codes[:1], 3)
+    assert planner.has_tables(segment.words)
+
+
+def test_warming_up_loads_every_loop_without_a_search(monkeypatch):
+    """Searches for it took two gigabytes and three times the processor time of the compiler."""
+    loaded = []
+    monkeypatch.setattr(loading, "load", lambda kernel, rehearse, patience: bool(loaded.append((*kernel, patience))))
+    monkeypatch.setattr(scan, "choose_kernel", None)  # to search would fail
+    warming.load_loops(24, by_tables=False, rows=FEWEST_ROWS)
+    assert loaded == [(name, "I", None) for name in ("nearest", "slices", "within", "weighted", "tables")]
+    assert all(scan._counted_pairs[name, "I"] >= scan.WORTH_LOADING for name, _, _ in loaded[:-1])
+
+
 def test_the_kernel_takes_over_in_the_middle_of_a_search(monkeypatch):
     base, asked = random_bits(20_000, 64, 1), random_bits(100, 64, 2)
     index, queries = HammingIndex(Codes.from_signs(base), ids=np.arange(20_000)[::-1].copy()), Codes.from_signs(asked)
@@ -137,31 +167,10 @@ def test_kernels_load_without_scipy_and_leave_blas_to_others():
     assert done.returncode == 0, done.stderr
 
 
-def test_the_work_of_a_whole_call_decides_whether_kernels_are_loaded(monkeypatch):
-    """Not that of its first queries, which numpy would answer while the others wait."""
-    rows = FEWEST_ROWS
-    index = HammingIndex(Codes(np.zeros((rows, 1), np.uint8), 8))
-    counted = []
-    monkeypatch.setattr(scan, "choose_kernel", lambda _kernel, _array, pairs, _rehearse: bool(counted.append(pairs)))
-    index.search(Codes(np.zeros((40, 1), np.uint8), 8), 1)
-    assert counted[0] == 40 * rows
-
-
-@pytest.mark.parametrize(("counted", "patience"), [(100, 100 / 3e8), (1590, 1.0), (10_000, None)])
-def test_a_search_waits_as_long_as_numpy_would_take_but_at_most_a_second(monkeypatch, counted, patience):
-    asked = []
-    monkeypatch.setattr(scan, "WORTH_LOADING", 100)
-    if patience == 1.0:
-        monkeypatch.setattr(scan, "_NUMPY_PAIRS_A_SECOND", 1.0)
-    monkeypatch.setattr(loading, "load", lambda kernel, rehearse, patience: bool(asked.append(patience)))
-    scan.choose_kernel("nearest", np.zeros((1, 1), np.uint64), counted, lambda: None)
-    assert asked == [patience]
-
-
 @pytest.mark.parametrize("bits", [5, 12, 24, 64, 130])
 def test_a_rehearsal_compiles_for_the_types_of_a_search(monkeypatch, bits):
     """Otherwise a search would compile once more, and wait for that."""
-    from scdh.index.kernels import scanning, weighing
+    from scdh.index.kernels import probing, scanning, weighing
 
     monkeypatch.setattr(scan, "WORTH_LOADING", 0)
     codes = Codes.from_signs(random_bits(300, bits, 1))
@@ -172,11 +181,14 @@ def test_a_rehearsal_compiles_for_the_types_of_a_search(monkeypatch, bits):
         index.search(codes[:1], 3, **options)
         index.search(codes[:5], 3, weights=np.ones((5, bits)), **options)
         index.within(codes[:5], 1, by="scan", **options)
+        index.search(codes[:5], 3, by="tables", **options)
+        index.within(codes[:1], 1, by="tables", **options)
 
     words = scan.few_rows(index._segments[0].words)
     scan._rehearse_nearest(words)
     scan._rehearse_within(words)
-    kernels = (scanning.nearest, scanning.within)
+    tables._rehearse(words)
+    kernels = (scanning.nearest, scanning.within, probing.nearest_by_tables, probing.within_by_tables)
     compiled = [len(kernel.signatures) for kernel in kernels]
     for options in ({}, {"only": half}, {"only": [3, 5, 8]}):
         search(**options)

@@ -1,12 +1,9 @@
 """The Milvus index against the exact one, in a local file of milvus-lite; no server and no network."""
 
-import os
 import re
-import signal
 import socket
 import subprocess
 import sys
-import textwrap
 from concurrent import futures
 from importlib import metadata
 
@@ -146,36 +143,6 @@ def test_a_level_beyond_the_largest_answer_is_completed(uri):
             index.search(codes[:1], only=np.arange(100_001))
 
 
-def test_an_empty_index_and_no_queries(uri):
-    with MilvusIndex.create(uri, 12) as index:
-        asked = random_codes(3, 12, 0)
-        assert len(index) == 0
-        for other in (index, HammingIndex(asked[:0])):
-            assert other.search(asked, 4).ids.shape == (3, 0)
-            assert other.within(asked, 4).counts.tolist() == [0, 0, 0]
-        index.add(asked[:0])
-        assert index.load(asked) == 3
-        assert index.search(asked[:0], 2).ids.shape == (0, 2)
-        assert index.search(asked, 2, only=[77]).ids.shape == (3, 0)
-        assert index.within(asked, 12, only=[77]).counts.tolist() == [0, 0, 0]
-        assert len(index.within(asked[:0], 2)) == 0
-
-
-def test_what_is_stored_comes_back_after_closing(uri):
-    codes = random_codes(30, 13, 5, random_ids(30, 6))
-    with MilvusIndex.create(uri, 13, {"model": 'a "b" é'}) as index:
-        index.upsert(codes)
-    with MilvusIndex.open(uri) as index:
-        assert (index.bits, index.metadata, len(index)) == (13, {"model": 'a "b" é'}, 30)
-        assert repr(index) == f"MilvusIndex({uri}, 13 bits)"
-        assert index.codes_of(codes.ids[::-1]) == codes[::-1]
-        assert index.codes_of([int(codes.ids[3])] * 2).packed.tolist() == codes.packed[[3, 3]].tolist()
-        assert index.contains([*codes.ids[:2], 5000]).tolist() == [True, True, False]
-        assert index.codes_of([]).bits == 13
-    with MilvusIndex.create_or_open(uri, 13, {"model": "other"}) as index:
-        assert index.metadata == {"model": 'a "b" é'}
-
-
 def test_codes_are_read_row_by_row_where_pymilvus_keeps_them_differently(uri, monkeypatch):
     codes = random_codes(20, 13, 5)
     with MilvusIndex.create(uri, 13) as index:
@@ -183,40 +150,6 @@ def test_codes_are_read_row_by_row_where_pymilvus_keeps_them_differently(uri, mo
         whole = milvus_contents._packed
         monkeypatch.setattr(milvus_contents, "_packed", lambda rows, width: whole(list(rows), width))
         assert index.codes_of(np.arange(20)).packed.tolist() == codes.packed.tolist()
-
-
-def test_adding_and_removing_reject_what_the_exact_index_rejects(uri):
-    codes = random_codes(10, 12, 7)
-    exact = HammingIndex(codes)
-    with MilvusIndex.create(uri, 12) as index:
-        index.add(codes)
-        for wrong in (
-            lambda it: it.add(codes, np.arange(5, 15)),
-            lambda it: it.add(codes[:2], [50, 50]),
-            lambda it: it.add(codes[:2], [50]),
-            lambda it: it.add(codes[:2], ["a", "b"]),
-            lambda it: it.add(random_codes(2, 13, 0)),
-            lambda it: it.remove([3, 99, 98]),
-            lambda it: it.remove([3, 3]),
-            lambda it: it.search(random_codes(2, 13, 0)),
-            lambda it: it.search(codes, 0),
-            lambda it: it.within(codes, -1),
-            lambda it: it.search(codes.packed),
-        ):
-            with pytest.raises(CodesError) as expected:
-                wrong(exact)
-            with pytest.raises(CodesError) as found:
-                wrong(index)
-            assert str(found.value) == str(expected.value)
-        with pytest.raises(CodesError, match=r"The index does not contain the id 77; it contains 10 other ids\."):
-            index.codes_of([1, 77])
-        with pytest.raises(CodesError, match="cannot look for the id -9223372036854775808"):
-            index.upsert(codes[:1], [-(2**63)])
-        assert len(index) == 10
-        for it in (index, exact):
-            it.remove([3, 0])
-            it.add(codes[:3])
-        assert index.codes_of(exact.ids) == exact.codes
 
 
 @pytest.mark.parametrize("largest", [-5, 0, 9, 10**6, 2**40 + 3, 2**63 - 3])
@@ -311,50 +244,6 @@ def test_lasting_trouble_is_one_sentence(uri, error, kind, words, calls):
         assert "\n" not in str(found.value)
         assert index._store.server.client.calls == calls
         index._store.server.client = client
-
-
-def test_loading_sends_only_what_is_missing_or_different(uri):
-    codes = random_codes(100, 13, 10, random_ids(100, 11))
-    other = random_codes(100, 13, 12, codes.ids, flip=0.5)
-    with MilvusIndex.create(uri, 13) as index:
-        index.upsert(other[:20])
-        same = int((codes.packed[:20] == other.packed[:20]).all(axis=1).sum())
-        assert index.load(codes) == 100 - same
-        assert index.load(codes) == 0
-        assert index.upsert(codes) == 100
-        assert len(index) == 100
-        assert index.codes_of(codes.ids) == codes
-
-
-@pytest.mark.slow
-def test_a_killed_load_is_continued(tmp_path):
-    address = f"milvus:{tmp_path}/killed.db/photos"
-    script = f"""
-        import numpy as np
-        from scdh.codes import Codes
-        from scdh.index import milvus
-        milvus.MilvusIndex.BATCH_ROWS = 100
-        codes = Codes(np.random.default_rng(0).integers(0, 256, (20_000, 8), dtype=np.uint8), 64)
-        index = milvus.MilvusIndex.create({address!r}, 64)
-        index.upsert(codes[:300])
-        print("going", flush=True)
-        index.load(codes)
-        print("done", flush=True)
-    """
-    child = subprocess.Popen([sys.executable, "-c", textwrap.dedent(script)], stdout=subprocess.PIPE, text=True)
-    assert child.stdout.readline() == "going\n"
-    with pytest.raises(subprocess.TimeoutExpired):
-        child.wait(0.2)
-    os.kill(child.pid, signal.SIGKILL)
-    assert child.wait() == -signal.SIGKILL
-    codes = Codes(np.random.default_rng(0).integers(0, 256, (20_000, 8), dtype=np.uint8), 64)
-    with MilvusIndex.open(address) as index:
-        before = len(index)
-        assert 300 <= before < 20_000
-        assert index.load(codes) == 20_000 - before
-        assert len(index) == 20_000
-        assert index.codes_of(np.arange(20_000)).packed.tolist() == codes.packed.tolist()
-        assert_same(index.search(codes[:5], 3), HammingIndex(codes).search(codes[:5], 3))
 
 
 def test_collections_of_others_and_wrong_lengths_are_rejected(uri, file):
@@ -521,9 +410,3 @@ def test_missing_and_wrong_packages(uri, monkeypatch):
         MilvusIndex.open(uri)
     monkeypatch.undo()
     MilvusIndex.create(uri, 8).close()
-
-
-def test_nothing_heavy_is_imported_before_it_is_needed():
-    heavy = ("pymilvus", "grpc", "torch", "rich")
-    code = f"import sys, scdh.index.milvus; print([name for name in {heavy} if name in sys.modules])"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"

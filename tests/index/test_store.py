@@ -370,64 +370,6 @@ def test_damage_is_not_carried_into_a_new_file(tmp_path, monkeypatch):
     assert [p.name for p in tmp_path.iterdir()] == ["index"]
 
 
-class Crash(BaseException):
-    """Not an Exception: like a kill, it is not for the code to handle."""
-
-
-def crash_at(patch, call):
-    """From this call on, nothing reaches the disk; a write that is hit gets half of its bytes there."""
-    count = [0]
-    for name in ("write", "fsync", "replace", "ftruncate"):
-        real = getattr(os, name)
-
-        def step(*args, real=real, name=name):
-            count[0] += 1
-            if count[0] == call and name == "write":
-                real(args[0], args[1][: len(args[1]) // 2])
-            if count[0] >= call:
-                raise Crash
-            return real(*args)
-
-        patch.setattr(os, name, step)
-    return count
-
-
-@pytest.mark.parametrize("unused", [0, 1 << 24])
-@pytest.mark.parametrize("new", [False, True])
-def test_a_crash_at_any_step_leaves_the_old_or_the_new_state(tmp_path, unused, new):
-    path = tmp_path / "index"
-    outcomes = []
-    for call in range(1, 100):
-        before = {} if new else filled(path)
-        gone, codes = np.array(sorted(before)[10:], dtype=np.int64), some_codes(9, 13, 99)
-        after = {i: c for i, c in before.items() if i not in gone.tolist()} | as_dict(codes, np.arange(9) + 9000)
-        finished = False
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(store_writer, "UNUSED_BYTES", unused)
-            count = crash_at(patch, call)
-            try:
-                with IndexWriter(path, bits=13) as writer:
-                    segments = remove_ids(writer.segments, gone)
-                    writer.commit(add_segment(segments, make_segment(codes, np.arange(9) + 9000)))
-                    finished = True
-            except Crash:
-                pass
-        if path.exists() or not new:
-            found = content(read_index(path, verify=True))
-            assert found == after or (found == before and not finished)
-            outcomes.append(found == after)
-            with IndexWriter(path) as writer:
-                writer.add(codes, np.arange(9) + 20_000)
-            assert content(read_index(path, verify=True)) == found | as_dict(codes, np.arange(9) + 20_000)
-            assert [p.name for p in tmp_path.iterdir()] == ["index"]
-            path.unlink()
-        if finished and count[0] < call:
-            break
-    assert finished
-    assert True in outcomes
-    assert False in outcomes
-
-
 @pytest.mark.slow
 def test_power_cuts_with_lost_and_torn_writes(tmp_path, monkeypatch):
     """What was not synced may be on disk or not, in any order and in part; each next writer starts from that."""

@@ -4,14 +4,22 @@ import pytest
 import torch
 
 from scdh import losses
-from scdh.errors import ConfigError
+from tests.reference.slow_losses import quantization
 
 
-def test_quantization_loss_is_zero_only_for_equal_magnitudes_and_scale_free():
-    signs = torch.randn(5, 20).sign()
-    assert losses.quantization_loss(signs * 7).item() == pytest.approx(0, abs=1e-6)
-    u = torch.randn(5, 20)
-    assert losses.quantization_loss(u).item() > 0.01
-    assert losses.quantization_loss(u * 1e6).item() == pytest.approx(losses.quantization_loss(u).item(), rel=1e-5)
-    with pytest.raises(ConfigError, match="p > 1"):
-        losses.quantization_loss(u, p=1.0)
+@pytest.mark.parametrize("bits", [1, 12, 13, 64, 128])
+def test_the_mean_over_prefixes_equals_the_slow_twin(bits):
+    lengths = sorted({1, (bits + 1) // 2, bits})
+    u = torch.randn(6, bits, dtype=torch.float64, generator=torch.Generator().manual_seed(bits))
+    parts = [quantization(u[:, :b].tolist(), 3.0) for b in lengths]
+    assert losses.quantization_loss(u, 3.0, lengths).item() == pytest.approx(
+        sum(parts) / len(parts), rel=1e-9, abs=1e-12
+    )
+
+
+def test_a_prefix_of_zeros_counts_0_and_has_a_finite_gradient():
+    u = torch.tensor([[0.0, 0.0, 3.0, 1.0]], requires_grad=True)
+    value = losses.quantization_loss(u, 3.0, [2, 4])
+    assert value.item() == pytest.approx(losses.quantization_loss(u).item() / 2)
+    value.backward()
+    assert torch.isfinite(u.grad).all()

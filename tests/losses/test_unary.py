@@ -1,8 +1,10 @@
-"""The unary losses against slow twins, their gradients against the formulas of the paper, and degenerate inputs."""
+"""The unary losses and their bounds against slow twins and the paper's gradients, and degenerate inputs."""
 
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from scdh import losses
 from scdh.errors import ConfigError, DataError
@@ -42,10 +44,7 @@ def test_one_label_gives_the_same_number_either_way():
     u, centres, _, _ = draw(3)
     y = torch.arange(6) % 4
     hot = torch.nn.functional.one_hot(y, 4)
-    for loss in (
-        lambda y: losses.scul(u, y, centres, 0.01),
-        lambda y: losses.scul_hinge(u, y, centres, 0.01, 1.0),
-    ):
+    for loss in (lambda y: losses.scul(u, y, centres, 0.01), lambda y: losses.scul_hinge(u, y, centres, 0.01, 1.0)):
         assert loss(y).item() == loss(hot).item()
     own = losses.scul_own(u, y, centres, 0.01).item()
     assert own == losses.scul(u, y, centres, 0.01).item()
@@ -178,3 +177,54 @@ def test_wrong_labels_are_rejected_in_one_sentence():
         losses.triplet_ranking_loss(u, torch.tensor([0, 1]), g="cube")
     with pytest.raises(ConfigError, match="Unknown form"):
         losses.SemanticClusterUnaryLoss(3, 4, form="hing")
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 10**6), st.integers(2, 4), st.integers(1, 4), st.sampled_from(["hinge", "softmax"]))
+def test_unary_bound_is_above_the_triplet_loss_on_balanced_data(seed, classes, per_class, g):
+    rng = np.random.default_rng(seed)
+    y = rng.permutation(np.repeat(np.arange(classes), per_class))
+    h = rng.normal(size=(len(y), 6)) * rng.uniform(0.1, 3)
+    centres = rng.normal(size=(classes, 6)) * rng.uniform(0.1, 3)
+    triplet = losses.triplet_ranking_loss(h, y, g=g, margin=1.0)
+    bound = losses.unary_upper_bound(h, y, centres, g=g, margin=1.0)
+    kernel = {"hinge": slow.g_hinge, "softmax": slow.g_softmax}[g]
+    assert triplet == pytest.approx(slow.triplet(h.tolist(), y.tolist(), kernel, 1.0))
+    assert bound == pytest.approx(slow.upper_bound(h.tolist(), y.tolist(), centres.tolist(), kernel, 1.0))
+    assert bound >= triplet - 1e-9
+
+
+@pytest.mark.parametrize("p", [0.15, 0.4])
+def test_proposition_1_holds_on_average(p):
+    rng = np.random.default_rng(0)
+    centres = rng.normal(size=(6, 8))
+    triplets, bounds = [], []
+    for _ in range(60):
+        y = (rng.random((14, 6)) < p).astype(int)
+        h = y @ centres + rng.normal(size=(14, 8)) * 0.5
+        triplets.append(losses.triplet_ranking_loss(h, y))
+        bounds.append(losses.multilabel_upper_bound(h, y, centres, p=p))
+    assert min(triplets) > 0
+    assert np.mean(bounds) >= np.mean(triplets)
+
+
+def test_multilabel_bound_equals_its_slow_twin():
+    rng = np.random.default_rng(1)
+    y = (rng.random((9, 5)) < 0.4).astype(int)
+    h, centres = rng.normal(size=(9, 7)), rng.normal(size=(5, 7))
+    fast = losses.multilabel_upper_bound(h, y, centres, p=0.4)
+    expected = slow.multilabel_upper_bound(h.tolist(), y.tolist(), centres.tolist(), 0.4, slow.g_hinge, 1.0)
+    assert fast == pytest.approx(expected)
+    assert losses.triplet_ranking_loss(h, y) == pytest.approx(slow.triplet(h.tolist(), y.tolist(), slow.g_hinge, 1.0))
+
+
+@pytest.mark.parametrize("bits", BITS)
+@pytest.mark.parametrize("form", ["softmax", "hinge", "own"])
+def test_the_mean_over_prefixes_equals_the_slow_twin(bits, form):
+    u, _, _, y = draw(bits, bits=bits)
+    lengths = sorted({1, (bits + 1) // 2, bits})
+    module = losses.SemanticClusterUnaryLoss(4, bits, lam=0.1, form=form).double()
+    slow_loss = {"softmax": slow.scul, "own": slow.scul_own, "hinge": lambda *rest: slow.scul_hinge(*rest, 1.0)}[form]
+    parts = [slow_loss(u[:, :b].tolist(), y.tolist(), module.centres[:, :b].tolist(), 0.1) for b in lengths]
+    assert module(u, y, lengths).item() == pytest.approx(sum(parts) / len(parts), rel=1e-9)
+    assert module(u, y, [bits]) == module(u, y)

@@ -132,7 +132,7 @@ def prepare(net, method, batch):
 
 def moment_for(net, method, epoch=2):
     """A time within training, with a teacher that differs from ``net`` where the method has one."""
-    if not method.teacher_decay:
+    if not method.teacher_decay(100):
         return Moment(epoch, 1, 4, 30)
     teacher = copy.deepcopy(net).requires_grad_(False)
     generator = torch.Generator().manual_seed(7)

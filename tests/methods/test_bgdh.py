@@ -1,22 +1,18 @@
 """BGDH against plain loops, its graph by hand, and what unlabelled rows bring."""
 
-import csv
 import math
 
 import numpy as np
 import pytest
 import torch
-from safetensors import safe_open
 
-from scdh.config import load_config
 from scdh.errors import TrainingError
 from scdh.estimator import HashTransformer
 from scdh.methods.base import MethodData
 from scdh.model.hasher import Hasher
 from scdh.nets.bipartite import BipartiteGraph, find_landmarks
 from scdh.runs.protocol import protocol_of, source_of
-from tests.cli.commands import run_on_two_processes
-from tests.methods.harness import WIDTH, build, digits, draw_batch, query_map
+from tests.methods.harness import WIDTH, build, digits, draw_batch
 from tests.methods.test_dpsh import slow_pairs
 from tests.reference.slow_methods import corners, dot, linear, mean, sigmoid
 
@@ -131,28 +127,3 @@ def test_an_estimator_joins_its_unlabelled_rows_too():
     vectors = rng.normal(size=(60, 5)) + 4 * (np.arange(60) % 2)[:, None]
     model = HashTransformer("bgdh", bits=8, epochs=2, batch_size=20).fit(vectors, labels)
     assert model.hasher_.method.graph.rows.tolist() == list(range(60))
-
-
-@pytest.mark.slow
-def test_two_processes_have_the_same_graph(tmp_path):
-    options = ["net.dropout=0.0", "method.name=bgdh", "train.epochs=1", "train.epoch_steps=2", "train.batch_size=40"]
-    options.append("data.train_per_class=40")
-    Hasher.train(load_config("demo-digits", overrides=options), tmp_path / "one", quiet=True)
-    settings = [argument for option in options for argument in ("--set", option)]
-    run_on_two_processes(["train", "--preset", "demo-digits", *settings, "--out", str(tmp_path / "two")])
-    tables, losses = [], []
-    for name in ("one", "two"):
-        with safe_open(tmp_path / name / "last.safetensors", framework="pt") as file:
-            tables.append({key: file.get_tensor(f"method.graph.{key}") for key in ("nearest", "weights", "walks")})
-        with open(tmp_path / name / "steps.csv", newline="") as handle:
-            losses.append([float(row["graph"]) for row in csv.DictReader(handle)])
-    for key, table in tables[0].items():
-        torch.testing.assert_close(table, tables[1][key])
-    # Before the first update the mean over all rows is the same; later pairs of half a batch give other weights.
-    assert losses[0][0] == pytest.approx(losses[1][0], rel=1e-4)
-
-
-@pytest.mark.slow
-def test_it_learns_digits():
-    settings = {"method.name": "bgdh", "train.lr_head": 0.005}
-    assert query_map(Hasher.train(load_config("demo-digits", overrides=settings), quiet=True)) > 0.9

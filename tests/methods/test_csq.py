@@ -4,11 +4,9 @@ import math
 
 import pytest
 import torch
-from safetensors import safe_open
 
-from scdh.model.hasher import Hasher
 from scdh.nets.hash_centres import hash_centres, voted_targets
-from tests.methods.harness import build, digits, draw_batch
+from tests.methods.harness import build, draw_batch
 from tests.reference.slow_losses import label_set
 from tests.reference.slow_methods import batch_likelihood, corners, labelled_rows, mean
 
@@ -95,9 +93,3 @@ def test_many_labels_vote_and_ties_are_broken_the_same_way():
     y = torch.tensor([[1, 0, 0], [1, 1, 0], [1, 1, 1]], dtype=torch.uint8)
     assert voted_targets(y, centres, ties).tolist() == [[1, 1, -1, -1], [1, 1, -1, 1], [1, 1, -1, -1]]
     assert torch.equal(voted_targets(torch.tensor([2, 0]), centres, ties), centres[[2, 0]])
-
-
-def test_checkpoints_hold_the_targets(tmp_path):
-    Hasher.train(digits("csq", 1), tmp_path, quiet=True)
-    with safe_open(tmp_path / "last.safetensors", framework="pt") as file:
-        assert {"method.hash_centres", "method.ties"} <= set(file.keys())

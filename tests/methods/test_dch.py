@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from scdh import losses
-from tests.methods.learning import learned_map
 from tests.reference.slow_methods import cosine, labelled_rows, mean, share_a_label
 
 SCALE_FREE = True
@@ -44,8 +43,3 @@ def test_equal_rows_have_a_finite_loss():
     assert similar.item() == pytest.approx(0, abs=1e-5)
     assert dissimilar.item() > 10
     assert torch.isfinite(u.grad).all()
-
-
-@pytest.mark.slow
-def test_it_learns_digits():
-    assert learned_map("dch") > 0.9

@@ -1,13 +1,9 @@
 """DPN against plain loops, and its targets."""
 
-import pytest
 import torch
-from safetensors import safe_open
 
-from scdh.model.hasher import Hasher
 from scdh.nets.hash_centres import nearest_distance, random_codes
-from tests.methods.harness import build, digits
-from tests.methods.learning import learned_map
+from tests.methods.harness import build
 from tests.reference.slow_losses import label_set
 from tests.reference.slow_methods import labelled_rows, mean
 
@@ -30,14 +26,3 @@ def test_targets_are_random_and_no_two_are_equal_where_bits_suffice():
     assert random_codes(1, 3).shape == (1, 3)
     _, method = build("dpn", 16, settings={"targets": "far"})
     assert nearest_distance(method.targets) == 8
-
-
-def test_checkpoints_hold_the_targets(tmp_path):
-    Hasher.train(digits("dpn", 1), tmp_path, quiet=True)
-    with safe_open(tmp_path / "last.safetensors", framework="pt") as file:
-        assert "method.targets" in set(file.keys())
-
-
-@pytest.mark.slow
-def test_it_learns_digits():
-    assert learned_map("dpn") > 0.9

@@ -1,21 +1,16 @@
 """DPSH against plain loops, and its table of stored outputs: in one process, in two, and after a resume."""
 
-import csv
 import math
 
 import numpy as np
 import pytest
 import torch
 import torch.distributed as dist
-from safetensors import safe_open
 
-from scdh.config import load_config
 from scdh.errors import TrainingError
-from scdh.methods.base import MethodData, Moment
-from scdh.model.hasher import Hasher
+from scdh.methods.base import Moment
 from scdh.nets.stored import StoredOutputs
-from tests.cli.commands import run_on_two_processes
-from tests.methods.harness import build, digits, draw_batch, has_label, prepare, select_rows
+from tests.methods.harness import build, draw_batch, prepare
 from tests.reference.slow_losses import label_set
 from tests.reference.slow_methods import corners, dot, labelled_rows, mean, share_a_label, sigmoid
 
@@ -58,25 +53,6 @@ def test_it_starts_on_batches_and_stores_only_training_rows():
         fresh.step(net, batch)
 
 
-@pytest.mark.parametrize("multi_label", [False, True])
-def test_rows_without_a_label_do_not_count_in_either_phase(multi_label):
-    net, method = build("dpsh", 13, multi_label)
-    batch = draw_batch("mixed", multi_label)
-    labelled = select_rows(batch, has_label(batch))
-    method.prepare(net, MethodData(labelled.labels.numpy(), labelled.rows.numpy()))
-    method.double()
-    for moment in (Moment(), Moment(99)):
-        losses = [method.step(net, rows, moment)["loss"].item() for rows in (labelled, batch)]
-        assert losses[0] == pytest.approx(losses[1], rel=1e-12)
-
-
-def test_a_checkpoint_holds_the_table(tmp_path):
-    Hasher.train(digits("dpsh", 1, **{"method.batch_epochs": 0}), tmp_path, quiet=True)
-    with safe_open(tmp_path / "last.safetensors", framework="pt") as file:
-        assert file.get_tensor("method.stored.outputs").any(1).float().mean() > 0.9
-        assert "method.stored.rows" not in file.keys()  # noqa: SIM118 (not a dictionary)
-
-
 def test_a_table_keeps_the_last_output_of_each_row():
     table = StoredOutputs(np.array([40, 7, 12]), 2)
     table.update(torch.tensor([12, 5, 40, 99]), torch.arange(8).reshape(4, 2).half() + 1)
@@ -87,20 +63,6 @@ def test_a_table_keeps_the_last_output_of_each_row():
     assert not table.outputs.requires_grad
     assert list(table.state_dict()) == ["outputs"]
     StoredOutputs(np.empty(0, np.int64), 2).update(torch.tensor([1]), torch.ones(1, 2))
-
-
-@pytest.mark.slow
-def test_two_processes_give_the_same_losses(tmp_path):
-    options = ["net.dropout=0.0", "method.batch_epochs=0", "method.name=dpsh", "train.epochs=1", "train.batch_size=40"]
-    Hasher.train(load_config("demo-digits", overrides=options), tmp_path / "one", quiet=True)
-    settings = [argument for option in options for argument in ("--set", option)]
-    run_on_two_processes(["train", "--preset", "demo-digits", *settings, "--out", str(tmp_path / "two")])
-    curves = []
-    for name in ("one", "two"):
-        with open(tmp_path / name / "steps.csv", newline="") as handle:
-            curves.append([[float(row[k]) for k in ("loss", "pairs", "corners")] for row in csv.DictReader(handle)])
-    assert len(curves[0]) > 30
-    np.testing.assert_allclose(*curves, rtol=2e-4, atol=2e-5)
 
 
 def test_processes_with_batches_of_unequal_length_store_the_rows_of_all(monkeypatch):

@@ -1,10 +1,8 @@
 """GreedyHash against plain loops, and the gradient that passes through its sign."""
 
-import pytest
 import torch
 
 from scdh.methods.greedyhash import sign_straight_through
-from tests.methods.learning import learned_map
 from tests.reference.slow_methods import corners, inner_products
 
 
@@ -22,8 +20,3 @@ def test_the_sign_is_exact_and_its_gradient_passes_unchanged():
     weights = torch.tensor([[1.0, 2, 3, 4, 5]])
     (codes * weights).sum().backward()
     assert torch.equal(u.grad, weights)
-
-
-@pytest.mark.slow
-def test_it_learns_digits():
-    assert learned_map("greedyhash") > 0.9

@@ -8,7 +8,6 @@ import torch
 from scdh.methods.base import Moment
 from scdh.methods.hashnet import hardness
 from tests.methods.harness import build, draw_batch
-from tests.methods.learning import learned_map
 from tests.reference.slow_methods import batch_likelihood, mean
 
 
@@ -33,8 +32,3 @@ def test_codes_harden_in_stages_as_in_the_release():
     parts = [method.step(net, batch, Moment(epoch, 0, 4, 30)) for epoch in (0, 29)]
     assert [part["beta"].item() for part in parts] == pytest.approx([1, hardness(29 / 30, 50)])
     assert not torch.equal(parts[0]["loss"], parts[1]["loss"])
-
-
-@pytest.mark.slow
-def test_it_learns_digits():
-    assert learned_map("hashnet") > 0.9

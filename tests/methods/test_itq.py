@@ -1,9 +1,7 @@
 """ITQ against loops that find its rotation in another way, and what it cannot do."""
 
 import numpy as np
-import pytest
 
-from scdh.errors import ConfigError
 from tests.methods.harness import build
 from tests.reference.slow_methods import mean
 
@@ -30,12 +28,6 @@ def slow_fit(features, labels, bits, settings, seed):
     return (projected @ rotation).tolist()
 
 
-def test_more_bits_than_features_are_rejected():
-    net, method = build("itq", 7, width=6)
-    with pytest.raises(ConfigError, match="ITQ gives at most 6 bits for features of that width, not 7"):
-        method.fit(net, np.zeros((10, 6), np.float32), np.zeros(10), seed=0)
-
-
 def test_the_rotation_of_many_rows_is_fitted_to_some_of_them():
     features = np.random.default_rng(0).normal(size=(4000, 8)).astype(np.float32) * np.arange(1, 9, dtype=np.float32)
 
@@ -49,15 +41,3 @@ def test_the_rotation_of_many_rows_is_fitted_to_some_of_them():
     (some, error), (_, least) = fitted(1000), fitted(4000)
     np.testing.assert_array_equal(some, fitted(1000)[0])
     assert least < error < 1.01 * least
-
-
-def test_the_rotation_brings_outputs_nearer_to_their_signs():
-    features = np.random.default_rng(0).normal(size=(200, 8)).astype(np.float32) * np.arange(1, 9, dtype=np.float32)
-
-    def error(iterations):
-        net, method = build("itq", 4, settings={"iterations": iterations}, width=8)
-        method.fit(net, features, np.zeros(200), seed=0)
-        u = (features - net.head.mean.numpy()) @ net.head.projection.numpy()
-        return float(((u - np.where(u >= 0, 1, -1)) ** 2).mean())
-
-    assert error(50) < error(1) < error(0)

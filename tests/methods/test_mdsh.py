@@ -6,13 +6,10 @@ import pytest
 import torch
 from safetensors import safe_open
 
-from scdh.config import load_config
 from scdh.errors import TrainingError
 from scdh.model.hasher import Hasher
 from scdh.nets.hash_centres import nearest_distance, separated_centres, separating_distance
-from tests.cli.commands import run_on_two_processes
 from tests.methods.harness import build, digits, draw_batch
-from tests.methods.learning import learned_map
 from tests.reference.slow_losses import label_set
 from tests.reference.slow_methods import corners, cosine, labelled_rows, mean, share_a_label
 
@@ -74,22 +71,3 @@ def test_pairs_begin_later_and_need_stored_outputs(tmp_path):
     with safe_open(tmp_path / "last.safetensors", framework="pt") as file:
         assert {"method.hash_centres", "method.stored.outputs"} <= set(file.keys())
     assert hasher.method.stored.seen.any()
-
-
-@pytest.mark.slow
-def test_two_processes_share_centres_and_stored_outputs(tmp_path):
-    """Losses are not those of one process: each normalises its own share of a batch."""
-    options = ["method.name=mdsh", "method.pair_epoch=0", "method.bits=12", "train.epochs=1", "train.batch_size=200"]
-    settings = [argument for option in options for argument in ("--set", option)]
-    run_on_two_processes(["train", "--preset", "demo-digits", *settings, "--out", str(tmp_path)])
-    with safe_open(tmp_path / "last.safetensors", framework="pt") as file:
-        stored, centres = file.get_tensor("method.stored.outputs"), file.get_tensor("method.hash_centres")
-    assert stored.abs().sum(1).gt(0).float().mean() > 0.9  # a process alone would see half of the rows in an epoch
-    torch.manual_seed(0)
-    method = Hasher.build(load_config("demo-digits", overrides=options), [str(k) for k in range(10)], False, 64).method
-    assert torch.equal(centres, method.hash_centres)
-
-
-@pytest.mark.slow
-def test_it_learns_digits():
-    assert learned_map("mdsh") > 0.9

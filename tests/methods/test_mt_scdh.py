@@ -10,6 +10,7 @@ import torch
 
 from scdh.config import load_config
 from scdh.data.arrays.memory import ArraySource
+from scdh.data.batches.batch import Batch
 from scdh.losses import NearestLabels, consistency_loss, target_loss, teacher_targets
 from scdh.methods.base import MethodData, Moment
 from scdh.methods.mt_scdh import ramp_up
@@ -29,30 +30,39 @@ TRAINING = {"method.decay": 0.99, "train.epochs": 20}
 
 
 def slow_loss(net, method, batch, moment):
+    """The mean of SCDH's and R's losses over the lengths; fc8's parts are equal for all."""
+    losses = [slow_loss_at(b, net, method, batch, moment) for b in {*method.settings.nested, method.bits}]
+    return sum(losses) / len(losses)
+
+
+def slow_loss_at(b, net, method, batch, moment):
     s, ys, teacher = method.settings, batch.labels.tolist(), moment.teacher
     outputs, teacher_outputs = net(batch.inputs), teacher(batch.other_views[0])
-    us, logits = outputs.u.tolist(), net.head.fc8(outputs.hidden).tolist()
+    us, logits = outputs.u[:, :b].tolist(), net.head.fc8(outputs.hidden).tolist()
     teacher_logits = teacher.head.fc8(teacher_outputs.hidden).tolist()
-    nearness = [[-distance(u, c) for c in net.head.centres.tolist()] for u in us]
-    teacher_nearness = [[-distance(u, c) for c in teacher.head.centres.tolist()] for u in teacher_outputs.u.tolist()]
-    loss = scul(us, ys, net.head.centres.tolist(), s.lam) + s.mu * softmax_loss(logits, ys)
+    centres = net.head.centres[:, :b].tolist()
+    taught_bits = b if s.consistency == "softmax" else method.bits  # the teacher assigns by the whole code
+    taught_us, taught_centres = teacher_outputs.u[:, :taught_bits], teacher.head.centres[:, :taught_bits]
+    nearness = [[-distance(u, c) for c in centres] for u in us]
+    teacher_nearness = [[-distance(u, c) for c in taught_centres.tolist()] for u in taught_us.tolist()]
+    loss = scul(us, ys, centres, s.lam) + s.mu * softmax_loss(logits, ys)
     loss += s.alpha * quantization(us, s.p)  # over all rows: labelled and not
     done = (moment.epoch + moment.step / moment.steps_per_epoch) / moment.epochs
     weight = s.weight * (math.exp(-5 * (1 - done / s.ramp_up) ** 2) if done < s.ramp_up else 1.0)
     if s.consistency == "softmax":
         return loss + weight * (s.mu * consistency(logits, teacher_logits) + consistency(nearness, teacher_nearness))
     if method.multi_label:
-        return loss + weight * slow_labels_loss(method, net, ys, us, teacher_nearness, logits)
+        return loss + weight * slow_labels_loss(method, centres, ys, us, teacher_nearness, logits)
     return loss + weight * slow_targets_loss(method, ys, nearness, teacher_nearness, logits)
 
 
-def slow_labels_loss(method, net, ys, us, teacher_nearness, logits):
+def slow_labels_loss(method, centres, ys, us, teacher_nearness, logits):
     """SCDH's loss of unlabelled rows, with the labels whose centres are nearer than the thresholds."""
     s, thresholds = method.settings, method.targets.threshold.tolist()
     rows = [i for i, y in enumerate(ys) if not any(y)]
     labels = [[int(-near < limit) for near, limit in zip(teacher_nearness[i], thresholds, strict=True)] for i in rows]
     u, scores = [us[i] for i in rows], [logits[i] for i in rows]
-    return scul(u, labels, net.head.centres.tolist(), s.lam) + s.mu * softmax_loss(scores, labels)
+    return scul(u, labels, centres, s.lam) + s.mu * softmax_loss(scores, labels)
 
 
 def slow_targets_loss(method, ys, nearness, teacher_nearness, logits):
@@ -79,9 +89,10 @@ def softmax(values):
 
 
 @pytest.mark.parametrize("settings", [TWIN_SETTINGS, PAPER], ids=["targets", "softmax"])
+@pytest.mark.parametrize("nested", [[], [4, 2]])
 @pytest.mark.parametrize("multi_label", [False, True])
-def test_both_losses_of_unlabelled_rows_equal_their_twins(settings, multi_label):
-    net, method = build("mt_scdh", 6, multi_label, settings=settings)
+def test_both_losses_of_unlabelled_rows_equal_their_twins(settings, multi_label, nested):
+    net, method = build("mt_scdh", 6, multi_label, settings={**settings, "nested": nested})
     batch, moment = draw_batch("mixed", multi_label), moment_for(net, method)
     prepare(net, method, batch)
     if multi_label:  # thresholds of this network's distances, so that some labels are near and others are not
@@ -160,6 +171,13 @@ def test_ramp_up_by_hand():
     assert ramp_up(0.3, 0.3) == ramp_up(1, 0.3) == ramp_up(0, 0) == 1.0
 
 
+def test_the_teacher_averages_over_a_twentieth_of_a_short_run():
+    _, method = build("mt_scdh", 6)
+    assert [method.teacher_decay(steps) for steps in (1, 100, 400, 2000, 100_000)] == [0.5, 0.8, 0.95, 0.99, 0.99]
+    _, method = build("mt_scdh", 6, settings={"decay": 0.999})
+    assert method.teacher_decay(10) == 0.999
+
+
 def test_consistency_and_its_gradient_by_hand():
     # softmax (0, ln 3) = (1/4, 3/4) against (1/2, 1/2): both differ by 1/4, so the mean square is 1/16;
     # ∂/∂x_k = 2/C Σ_j (p_j − q_j) p_j (δ_jk − p_k) = ∓ 2/2 · (1/4 · 1/4 · 3/4 + 1/4 · 3/4 · 1/4) = ∓ 3/32.
@@ -184,15 +202,6 @@ def test_the_student_learns_everywhere_and_the_teacher_nowhere(multi_label):
     assert all(torch.equal(before[name], value) for name, value in teacher.state_dict().items())
 
 
-def test_only_unlabelled_rows_still_give_a_finite_step():
-    net, method = build("mt_scdh", 6)
-    teacher = MovingAverage(net, 0.9, own_passes=True).net
-    losses = method.step(net.train(), draw_batch("no label", False), Moment(9, teacher=teacher))
-    losses["loss"].backward()
-    assert losses["scul"].item() == losses["l_1"].item() == 0.0
-    assert all(torch.isfinite(weight.grad).all() for weight in net.parameters() if weight.grad is not None)
-
-
 def test_perturbations_are_independent_and_follow_each_features_deviation():
     x = torch.stack([torch.randn(4000), 100 * torch.randn(4000), torch.full((4000,), 7.0)], 1)
     one, two = perturbed(x, 0.5, 0.0) - x, perturbed(x, 0.5, 0.0) - x
@@ -202,8 +211,26 @@ def test_perturbations_are_independent_and_follow_each_features_deviation():
     dropped = perturbed(torch.ones(100, 100), 0.0, 0.25)
     assert (dropped == 0).float().mean().item() == pytest.approx(0.25, abs=0.03)
     assert dropped.mean().item() == pytest.approx(1.0, abs=0.03)
+    some = torch.arange(4000) % 2 == 0
+    changed = perturbed(x, 0.5, 0.25, some) != x
+    assert not changed[~some].any()
+    assert changed[some, 0].all()
     images = torch.zeros(2, 3, 8, 8, dtype=torch.uint8)
     assert perturbed(images, 0.5, 0.25) is images
+
+
+@pytest.mark.parametrize(("form", "student_rows"), [("targets", [False, False, True]), ("softmax", [True] * 3)])
+def test_which_rows_see_noise(form, student_rows):
+    """Targets: the student's unlabelled rows only. The paper's loss: all rows of both networks."""
+    net, method = build("mt_scdh", 6, settings={"consistency": form, "noise": 1.0})
+    teacher, inputs = MovingAverage(net, 0.9, own_passes=True).net, []
+    for network in (net, teacher):
+        network.register_forward_pre_hook(lambda _, given: inputs.append(given[0]))
+    x = torch.randn(3, WIDTH, dtype=torch.float64)
+    method.step(net.train(), Batch(x, torch.tensor([0, 1, -1]), torch.arange(3)), Moment(9, teacher=teacher))
+    student, taught = ((seen != x).any(1).tolist() for seen in inputs)
+    assert student == student_rows
+    assert taught == [form == "softmax"] * 3
 
 
 @pytest.mark.slow
@@ -216,7 +243,7 @@ def test_weight_0_is_scdh_to_the_last_bit():
     # And with unlabelled rows in the batch its step is SCDH's step on that batch.
     net, method = build("mt_scdh", 6, settings={"weight": 0.0, "alpha": 0.7})
     _, plain = build("scdh", 6, settings={"alpha": 0.7})
-    assert method.teacher_decay == 0
+    assert method.teacher_decay(100) == 0
     batch = draw_batch("mixed", False)
     assert method.step(net, batch)["loss"].item() == plain.step(net, batch)["loss"].item()
 

@@ -5,7 +5,6 @@ import torch
 
 from scdh.nets.heads import NormalisedHead
 from tests.methods.harness import build, draw_batch, has_label, select_rows
-from tests.methods.learning import learned_map
 from tests.reference.slow_losses import label_set, softmax_loss
 from tests.reference.slow_methods import cosine
 
@@ -45,8 +44,3 @@ def test_batch_norm_balances_bits_and_takes_one_row():
     one = head(x[:1])
     assert torch.equal(head.hash_layer[1].running_mean, before)
     torch.testing.assert_close(one, head.eval()(x[:1]))
-
-
-@pytest.mark.slow
-def test_it_learns_digits():
-    assert learned_map("orthohash") > 0.9

@@ -3,9 +3,7 @@
 import math
 
 import numpy as np
-import pytest
 
-from scdh.errors import ConfigError
 from tests.methods.harness import build
 from tests.reference.slow_methods import dot, mean
 
@@ -38,12 +36,6 @@ def slow_fit(features, labels, bits, settings, seed):
     covariance = [[sum(x[i] * x[j] for x in centred) for j in range(width)] for i in range(width)]
     axes = [axis if max(axis, key=abs) > 0 else [-a for a in axis] for _, axis in slow_axes(covariance)[:bits]]
     return [[dot(x, axis) for axis in axes] for x in centred]
-
-
-def test_more_bits_than_features_are_rejected():
-    net, method = build("pca", 7, width=6)
-    with pytest.raises(ConfigError, match="PCAH gives at most 6 bits for features of that width, not 7"):
-        method.fit(net, np.zeros((10, 6), np.float32), np.zeros(10), seed=0)
 
 
 def test_the_first_bit_is_the_sign_of_the_longest_axis_whatever_the_seed():

@@ -66,9 +66,7 @@ def test_rows_without_a_label_and_rows_beyond_the_limit_are_left_out():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("bits", [12, 32])
-@pytest.mark.parametrize("seed", [0, 1])
-def test_it_learns_digits(bits, seed):
-    # With bits that start from nothing at every turn it was 0.87 with 12 bits and seed 1.
-    chosen = {"method.name": "sdh", "method.bits": bits, "seed": seed}
+def test_it_learns_digits():
+    # With bits that start from nothing at every turn it was 0.87.
+    chosen = {"method.name": "sdh", "method.bits": 12, "seed": 1}
     assert query_map(Hasher.train(load_config("demo-digits", overrides=chosen), quiet=True)) > 0.95

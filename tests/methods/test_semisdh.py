@@ -5,10 +5,8 @@ import math
 import pytest
 import torch
 
-from scdh.config import load_config
 from scdh.losses import neighbour_loss, pseudo_label_loss
-from scdh.model.hasher import Hasher
-from tests.methods.harness import build, query_map
+from tests.methods.harness import build
 from tests.methods.test_ninh import slow_triplets
 from tests.reference.slow_losses import distance, label_set
 from tests.reference.slow_methods import labelled_rows, linear, mean, sigmoid
@@ -91,9 +89,3 @@ def test_predicted_classes_by_hand():
     y = torch.tensor([[0, 0, 0], [1, 0, 1], [0, 0, 1], [0, 1, 0]])
     assert pseudo_label_loss(h, scores, y, 1.0).item() == pytest.approx((0 + 0.25) / 2)
     assert pseudo_label_loss(h, scores, torch.tensor([-1, 0, 0, 1]), 1.0).item() == 0
-
-
-@pytest.mark.slow
-def test_it_learns_digits():
-    settings = {"method.name": "semisdh", "train.lr_head": 0.005}
-    assert query_map(Hasher.train(load_config("demo-digits", overrides=settings), quiet=True)) > 0.9

@@ -3,10 +3,7 @@
 import pytest
 import torch
 
-from scdh.config import load_config
 from scdh.losses import squared_hinge_loss, unbalanced_bits_loss, undecided_bits_loss
-from scdh.model.hasher import Hasher
-from tests.methods.harness import query_map
 from tests.reference.slow_losses import label_set, softmax_loss
 from tests.reference.slow_methods import labelled_rows, linear, mean, sigmoid
 
@@ -40,11 +37,3 @@ def test_terms_by_hand():
     scores = torch.tensor([[0.5, -2.0, 1.0], [9.0, 9.0, 9.0]])
     assert squared_hinge_loss(scores, y).item() == pytest.approx((0.25 + 4) / 2)
     assert squared_hinge_loss(scores, torch.tensor([[1, 0, 0], [0, 0, 0]])).item() == pytest.approx((0.25 + 4) / 2)
-
-
-@pytest.mark.slow
-def test_it_learns_digits():
-    hasher = Hasher.train(
-        load_config("demo-digits", overrides={"method.name": "ssdh", "train.lr_head": 0.005}), quiet=True
-    )
-    assert query_map(hasher) > 0.9

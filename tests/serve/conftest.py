@@ -74,7 +74,7 @@ def quick_start():
     """Loading the compiled loops of the search takes seconds; the test with a process of its own does load them."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(service_module, "warm_search", lambda snapshot: None)
-        patch.setattr(service_module, "compile_search", lambda bits, by_tables: [])
+        patch.setattr(service_module, "compile_search", lambda bits, kinds: [])
         yield
 
 

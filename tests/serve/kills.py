@@ -196,7 +196,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args(arguments)
     service_module.warm_search = lambda snapshot: None  # type: ignore[assignment]
-    service_module.compile_search = lambda bits, by_tables: []  # type: ignore[assignment]
+    service_module.compile_search = lambda bits, kinds: []  # type: ignore[assignment]
     rng, reported = random.Random(options.seed), Reported()
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)

@@ -12,7 +12,6 @@ from scdh.errors import (
     CodesError,
     ConfigError,
     ExistingIdError,
-    IndexLockedError,
     NoFreeIdError,
     RepeatedIdError,
     ServiceError,
@@ -24,6 +23,7 @@ from scdh.index.store import IndexWriter
 from scdh.model.hasher import Hasher
 from scdh.serve.collection import Addition, Collection, Removal
 from scdh.serve.request_errors import RequestError
+from scdh.serve.settings import Limits
 from scdh.serve.snapshot import Snapshot
 from tests.cli.commands import must
 from tests.serve.conftest import BITS, TOKEN, picture, save_index
@@ -110,27 +110,6 @@ def test_the_class_of_an_error_decides_the_status_and_not_its_words(collection, 
     monkeypatch.setattr(HammingIndex, "add", fail)
     (result,) = collection.change([addition(some_codes(1))])
     assert getattr(result, "status", None) == status
-
-
-def test_reworded_errors_of_reading_and_locking_keep_their_status(collection, monkeypatch):
-    def fail(error):
-        def raise_it(*_):
-            raise error("Reworded.")
-
-        return raise_it
-
-    monkeypatch.setattr(HammingIndex, "codes_of", fail(UnknownIdError))
-    with pytest.raises(RequestError) as unknown:
-        collection.now.code_of(0)
-    assert unknown.value.status == 404
-    monkeypatch.setattr(HammingIndex, "codes_of", fail(CodesError))
-    with pytest.raises(CodesError, match="Reworded") as other:
-        collection.now.code_of(0)
-    assert not isinstance(other.value, RequestError)
-    monkeypatch.setattr("scdh.serve.collection.IndexWriter", fail(IndexLockedError))
-    with pytest.raises(RequestError) as locked:
-        collection.change([Removal(0)])
-    assert (locked.value.status, locked.value.code) == (503, "busy")
 
 
 def test_another_writer_is_reported_as_busy(collection, fresh_index):
@@ -238,12 +217,13 @@ def test_names_are_never_opened_as_files(shop, fresh_index, tmp_path):
     from scdh.serve.pictures import Pictures
 
     (tmp_path / "secret.png").write_bytes(picture(7))
-    pictures = Pictures(str(shop / "photos"))
+    pictures = Pictures(str(shop / "photos"), Limits())
     for name in (str(tmp_path / "secret.png"), "../secret.png", "/etc/passwd", "", "apple/", "//", "\0", "1.png"):
         assert pictures.row_of(name) is None
     row = pictures.row_of("/elsewhere/photos/pear/3.png")
     assert pictures.thumbnail(row)[0][:2] == b"\xff\xd8"
     assert row == pictures.row_of("pear/3.png") == pictures.row_of("C:\\photos\\pear\\3.png")
+    pictures.close()
 
 
 def test_rows_of_a_table_have_their_pictures_by_the_names_that_an_index_keeps(tmp_path):
@@ -254,9 +234,10 @@ def test_rows_of_a_table_have_their_pictures_by_the_names_that_an_index_keeps(tm
 
     cells = [{"bytes": picture(seed), "path": None} for seed in range(3)]
     path = write_parquet(tmp_path / "shop.parquet", {"image": cells, "label": ["a", "b", "a"]})
-    source, pictures = open_source(path), Pictures(str(path))
+    source, pictures = open_source(path), Pictures(str(path), Limits())
     assert [pictures.row_of(source.item_name(row)) for row in range(3)] == [0, 1, 2]
     assert pictures.thumbnail(1)[0] != pictures.thumbnail(2)[0]
+    pictures.close()
 
 
 def test_nothing_is_told_of_a_removed_item(writable):

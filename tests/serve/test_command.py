@@ -170,11 +170,6 @@ def test_mistakes_are_one_sentence(arguments, message, tmp_path, monkeypatch):
     assert len(errors) == 1, err
 
 
-def test_the_help_has_examples():
-    text = must("serve --help")
-    assert "scdh serve runs/shop --index photos.index --images photos/" in text
-
-
 def test_an_occupied_port_is_told():
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))

@@ -4,6 +4,7 @@ import io
 import os
 import signal
 import time
+from functools import partial
 from pathlib import Path
 from threading import Thread
 
@@ -16,6 +17,8 @@ from scdh.data.images.formats import FORMATS
 from scdh.data.images.transforms import Preprocess
 from scdh.data.source import BadImage
 from scdh.serve.decoding import Decoders
+from scdh.serve.pictures import Pictures
+from scdh.serve.settings import Limits
 from tests.serve.conftest import picture
 from tests.serve.hosted import wait_until
 from tests.serve.malformed import BOMBS, many_scans, with_second_picture
@@ -94,6 +97,31 @@ def test_a_process_that_was_killed_is_replaced(decoders):
             process._process.wait()
     for _ in range(3):
         assert decoders.decode(picture(1), "x").shape == (3, 16, 16)
+
+
+def test_thumbnails_of_indexed_photos_have_the_limits_of_uploads(tmp_path, monkeypatch):
+    """A JPEG of 322 KB with 2,600 scans held up all thumbnails for two minutes."""
+    hostile = {
+        "slow": b"P3 1700 1700 255\n" + b"1 " * (3 * 1700 * 1700),
+        "large": picture(1) + bytes(Limits.upload),
+        **{name: BOMBS[name] for name in ("jpeg of many scans", "mpo of many scans", "bmp of one row", "png", "tiff")},
+    }
+    for name, content in {**hostile, "good": picture(1, size=(400, 300))}.items():
+        (tmp_path / f"{name}.png").write_bytes(content)
+    monkeypatch.setattr("scdh.serve.pictures.Decoders", partial(Decoders, seconds=0.3))
+    pictures = Pictures(str(tmp_path), Limits())
+    asked = []
+    monkeypatch.setattr(pictures._decoders, "thumbnail", lambda *given: asked.append(given) or thumbnail(*given))
+    thumbnail = partial(Decoders.thumbnail, pictures._decoders)
+    try:
+        for _ in range(2):  # what could not be read is not tried again
+            for name in hostile:
+                assert pictures.thumbnail(pictures.row_of(f"{name}.png")) is None, name
+        assert len(asked) == len(hostile) - 1
+        content, _ = pictures.thumbnail(pictures.row_of("good.png"))
+        assert Image.open(io.BytesIO(content)).size == (320, 240)
+    finally:
+        pictures.close()
 
 
 def test_closing_ends_what_is_being_decoded():

@@ -4,6 +4,7 @@ import shutil
 import threading
 from dataclasses import replace
 from importlib.util import find_spec
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -99,6 +100,23 @@ def test_a_copy_of_an_index_is_refreshed_alone(fresh_index, shop):
     assert (len(before.index), len(collection.now.index)) == (12, 24)
     assert (len(before.names.ids), len(collection.now.names.ids)) == (12, 24)
     assert before.index.search(some_codes(1), 30).ids.shape == (1, 12)
+
+
+def test_an_index_of_first_bits_is_served_by_the_whole_model(writable, shop, tmp_path):
+    must(["index", f"{shop}/photos.codes", "--bits", "7", "--out", f"{tmp_path}/short.index"])
+    short = HammingIndex.load(tmp_path / "short.index")
+    with (
+        hosted(replace(writable, index=f"{tmp_path}/short.index")) as running,
+        Client(running.url, token=writable.token) as client,
+    ):
+        assert client.info()["model"]["bits"] == client.info()["index"]["bits"] == 7
+        codes, u = Hasher.load(shop / "model").encode([picture(3)], outputs=True, workers=0)
+        for rank, weights in (("bits", None), ("outputs", np.abs(u[:, :7]))):
+            expected = short.search(codes.truncate(7), 5, weights=weights)
+            (found,) = client.search_images(picture(3), k=5, rank=rank)
+            assert [hit.distance for hit in found.hits] == pytest.approx(expected.distances[0].tolist(), abs=1e-5)
+        client.add_images(picture(30), names=["new"])
+        assert client.info()["index"]["items"] == 13
 
 
 def test_questions_asked_together_have_the_answers_they_have_alone():
@@ -225,3 +243,20 @@ def test_names_and_labels_that_an_engine_stores_are_served(shop, tmp_path):
     served.change([Removal(added)])
     assert not served.now.holds(added)
     served.close()
+
+
+def test_an_int8_model_is_served_and_an_index_of_float32_codes_is_rejected(shop: Path, tmp_path: Path) -> None:
+    model, codes, index = tmp_path / "int8", tmp_path / "photos.codes", tmp_path / "photos.index"
+    Hasher.load(shop / "model").quantised([picture(seed) for seed in range(12)], workers=0).save(model)
+    must(["encode", str(model), f"{shop}/photos", "--workers", "0", "--out", str(codes)])
+    must(["index", str(codes), "--out", str(index)])
+    with hosted(Settings(str(model), str(index), f"{shop}/photos", engine="torch")) as site:
+        model_info = site.http.get("/v1/info").json()["model"]
+        assert (model_info["fingerprint"], model_info["precision"]) == (Hasher.load(model).fingerprint(), "int8")
+        answer = site.http.post("/v1/search/image?k=3", files={"image": picture(3)}).json()
+        assert answer["results"][0]["hits"][0]["distance"] == 0
+    with (
+        pytest.raises(ScdhError, match="model"),
+        hosted(Settings(str(model), f"{shop}/photos.index", f"{shop}/photos", engine="torch")),
+    ):
+        pass

@@ -12,6 +12,8 @@ from tests.cli.commands import must
 from tests.serve.conftest import TOKEN, save_index, save_model, some_vectors
 from tests.serve.hosted import hosted
 
+pytestmark = pytest.mark.slow
+
 EXAMPLES = 8  # of each route
 
 
@@ -30,7 +32,6 @@ def running(request, shop, tmp_path_factory):
         yield site
 
 
-@pytest.mark.slow
 def test_answers_are_as_the_document_says(running):
     document = schemathesis.openapi.from_url(f"{running.url}/openapi.json")
     operations = [found.ok() for found in document.get_all_operations()]
@@ -47,7 +48,6 @@ def test_answers_are_as_the_document_says(running):
     assert running.http.get("/health").status_code == 200
 
 
-@pytest.mark.slow
 def test_the_examples_of_the_document_are_answered(running):
     """Those that fit the model: an example that is rejected helps no reader."""
     document = running.http.get("/openapi.json").json()

@@ -14,7 +14,7 @@ from scdh.data.row_names import RowNames
 from scdh.errors import CodesError
 from scdh.index import HammingIndex
 from scdh.serve import overview
-from scdh.serve.layout import _between, place
+from scdh.serve.layout import place
 from scdh.serve.overview import Maps, codes_of, make_map, some_items
 from scdh.serve.request_errors import RequestError
 from scdh.serve.settings import Settings
@@ -46,10 +46,6 @@ def test_places_are_in_the_unit_square_and_the_same_each_time(count, bits):
     np.testing.assert_array_equal(places, place(codes))
 
 
-def test_there_are_places_for_nothing():
-    assert place(Codes(np.zeros((0, 8), np.uint8), 64)).shape == (0, 2)
-
-
 def test_near_codes_lie_near_each_other(monkeypatch):
     monkeypatch.setattr("scdh.serve.layout.LANDMARKS", 100)  # most codes are put between landmarks
     codes, labels = groups_of_codes(6, 600, 64)
@@ -57,16 +53,6 @@ def test_near_codes_lie_near_each_other(monkeypatch):
     distances = ((places[:, None] - places[None]) ** 2).sum(2)
     np.fill_diagonal(distances, np.inf)
     assert (labels[distances.argmin(1)] == labels).mean() > 0.98
-
-
-def test_landmarks_stay_where_they_were_arranged():
-    """Whatever lies around them: a mean with their neighbours would draw all of them to the middle."""
-    codes = Codes.from_bits(np.eye(12, dtype=bool))
-    places = np.random.default_rng(0).normal(size=(12, 2)).astype(np.float32)
-    np.testing.assert_array_equal(_between(codes, codes.signs().astype(np.float32), places), places)
-    other = Codes.from_bits(np.eye(12, dtype=bool)[:1] | np.eye(12, dtype=bool)[1:2])  # between the first two
-    (place_of_other,) = _between(other, codes.signs().astype(np.float32)[:2], places[:2])
-    np.testing.assert_allclose(place_of_other, places[:2].mean(0), rtol=1e-6)
 
 
 def test_items_with_equal_codes_fill_a_disc_and_do_not_cover_each_other():

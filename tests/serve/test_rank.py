@@ -13,7 +13,7 @@ from scdh import Client
 from scdh.codes import Codes
 from scdh.errors import CodesError, ConfigError, ServiceError
 from scdh.index import HammingIndex
-from scdh.index.search import loading, scan, warming
+from scdh.index.search import loading, scan
 from scdh.model.hasher import Hasher
 from scdh.serve import warm
 from scdh.serve.encoder import Encoded
@@ -143,11 +143,31 @@ def test_weighted_questions_asked_together_have_the_answers_they_have_alone(data
             assert own == pytest.approx([hit["distance"] for hit in answer.hits])
 
 
+def test_kept_vectors_rank_as_in_the_index_itself(vectors, tmp_path):
+    _, hasher, plain = vectors
+    rows, queries = some_vectors(30), -some_vectors(3)
+    codes = Codes(plain.codes.packed, BITS, metadata=plain.codes.metadata)
+    index = HammingIndex(codes.with_vectors(hasher.hash_outputs(rows)))
+    index.save(tmp_path / "kept.index")
+    hasher.save(tmp_path / "model")
+    u = hasher.hash_outputs(queries)
+    expected = index.search(hasher.encode(queries).with_vectors(u, "float16"), 3, rescore=4)
+    own = index.search(index.codes_of([4]), 4, rescore=4)[0]
+    with hosted(Settings(f"{tmp_path}/model", f"{tmp_path}/kept.index")) as running, Client(running.url) as client:
+        for answer, hits in zip(client.search_vectors(queries, k=3, rank="vectors"), expected, strict=True):
+            assert_hits(answer, hits)
+        similar = client.similar(4, k=3, rank="vectors")
+        assert [hit.id for hit in similar.hits] == own.ids[own.ids != 4][:3].tolist()
+        with pytest.raises(ServiceError, match="A radius counts bits"):
+            client.similar(4, radius=3, rank="vectors")
+
+
 def test_what_has_no_outputs_is_rejected_in_a_sentence(site, vectors):
     code = site.http.get("/v1/items/3").json()["code"]
     answers = {
         "code": site.http.post("/v1/search/code", json={"codes": [code], "rank": "outputs"}),
         "item": site.http.get("/v1/items/3/similar?rank=outputs"),
+        "kept": site.http.get("/v1/items/3/similar?rank=vectors"),
         "radius": site.http.post("/v1/search/image?rank=outputs&radius=2", files={"image": picture(0)}),
         "word": site.http.post("/v1/search/image?rank=floats", files={"image": picture(0)}),
     }
@@ -156,7 +176,8 @@ def test_what_has_no_outputs_is_rejected_in_a_sentence(site, vectors):
         assert (answer.status_code, answer.json()["error"]["code"]) == (422, "invalid"), answer.text
         messages[name] = answer.json()["error"]["message"]
     assert "only the bits are known" in messages["code"]
-    assert messages["code"] == messages["item"]
+    assert "for items there are 'bits' and 'vectors'" in messages["item"]
+    assert messages["kept"].startswith("This index keeps no outputs")
     assert messages["radius"].startswith("A radius counts bits")
     assert messages["word"].startswith("rank is not accepted")
     assert site.http.post("/v1/search/code", json={"codes": [code], "rank": "bits"}).status_code == 200
@@ -176,7 +197,7 @@ def test_the_document_has_the_parameter(site):
     document = site.http.get("/openapi.json").json()
     parameters = document["paths"]["/v1/search/image"]["post"]["parameters"]
     (rank,) = [one for one in parameters if one["name"] == "rank"]
-    assert rank["schema"]["enum"] == ["bits", "outputs"]
+    assert rank["schema"]["enum"] == ["bits", "outputs", "vectors"]
     content = document["paths"]["/v1/search/vector"]["post"]["requestBody"]["content"]["application/json"]
     assert content["example"]["rank"] == "outputs"
     assert document["components"]["schemas"]["Hit"]["properties"]["distance"]["type"] == "number"
@@ -256,7 +277,6 @@ def test_the_loop_for_tables_is_loaded_before_the_first_request(bits, monkeypatc
     counted: dict[tuple[str, str], int] = {}
     monkeypatch.setattr(scan, "_counted_pairs", counted)
     monkeypatch.setattr(scan, "WORTH_LOADING", 1 << 22)
-    monkeypatch.setattr(warming, "WORTH_LOADING", 1 << 22)
     codes = Codes(np.zeros((3, -(-bits // 8)), np.uint8), bits, metadata={"ranking": "its own"})
     warm.warm_search(Snapshot(HammingIndex(codes), None, lambda outputs: None))
     (kernel,) = {name for name, _ in counted}

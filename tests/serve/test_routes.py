@@ -306,9 +306,7 @@ def test_embeddings(vectors):
     for wrong in ([[1.0]], [[1.0] * 6], [[1e300] * 5], [], [[]]):
         error_of(running.http.post("/v1/search/vector", json={"vectors": wrong}), 422)
     nan = running.http.post(
-        "/v1/search/vector",
-        content=b'{"vectors": [[NaN, 1, 1, 1, 1]]}',
-        headers={"content-type": "application/json"},
+        "/v1/search/vector", content=b'{"vectors": [[NaN, 1, 1, 1, 1]]}', headers={"content-type": "application/json"}
     )
     assert nan.status_code in (400, 422)
     assert error_of(running.http.post("/v1/search/image", files={"image": picture(0)}), 422) == "invalid"

@@ -35,6 +35,7 @@ from scdh.data.name_files import for_new_index, save_named_index
 from scdh.data.row_names import RowNames
 from scdh.index import HammingIndex
 from scdh.serve.encoder import DECODERS
+from scdh.serve.pictures import PAINTERS
 from tests.serve.conftest import picture, save_model
 from tests.serve.malformed import ERRORS, LARGEST, TOKEN, Malformed, some_request, upload
 
@@ -200,6 +201,8 @@ def warm_up(port: int, count: int, seed: int, outcome: Outcome) -> None:
     with ThreadPoolExecutor(2 * DECODERS) as pool:
         for sent, answer in zip(largest, pool.map(partial(send, port), largest), strict=True):
             outcome.add(sent, *answer)
+    for number in range(PAINTERS):  # starts the processes of thumbnails
+        httpx.get(f"http://127.0.0.1:{port}/v1/items/{FIRST_ID + number}/thumbnail", timeout=60)
     bombard(port, (sent for sent in (some_request(rng) for _ in range(count)) if not sent.is_slow), outcome)
 
 

@@ -32,12 +32,7 @@ from tests.storage.make_golden import (
 from tests.training.settled import train
 
 GOLDEN = Path(__file__).parent / "golden"
-TENSOR_FILES = (
-    "photos.codes",
-    f"photos.index.items-{NUMBER}",
-    "run/model/model.safetensors",
-    "run/last.safetensors",
-)
+TENSOR_FILES = ("photos.codes", f"photos.index.items-{NUMBER}", "run/model/model.safetensors", "run/last.safetensors")
 TABLES = ("run/config.json", "run/protocol.json", "run/model/config.json")
 
 
@@ -65,7 +60,6 @@ def test_codes_file() -> None:
     codes, names = load_named_codes(GOLDEN / "photos.codes")
     assert codes == golden_codes()
     assert codes.metadata == {"model": "0011223344556677"}
-    assert names is not None
     assert list(names.names) == NAMES
     assert names.labels.tolist() == [0, 1, -1, 1, 0, 0]
     assert names.label_names == ["cat", "dog"]
@@ -79,7 +73,6 @@ def test_index_file_and_its_names() -> None:
     expected = sorted((d, i) for d, i in zip(slow_distances(codes, codes[1:2]), IDS.tolist(), strict=True) if i != 5)
     assert list(zip(hits.distances[0].tolist(), hits.ids[0].tolist(), strict=True)) == expected
     names = load_names(GOLDEN / "photos.index")
-    assert names is not None
     assert names.ids.tolist() == IDS.tolist()
     assert list(names.names) == NAMES
     assert [names.label(row) for row in range(6)] == ["cat, night", "", "dog", "cat, dog, night", "night", "cat"]
@@ -90,7 +83,6 @@ def test_files_with_vectors() -> None:
     assert codes == golden_codes()[:4]
     for found, ids in ((codes, [3, 5, 8, 13]), (index.codes, [3, 8, 13, 21, 34])):
         expected = golden_codes_with_vectors()[np.isin(IDS, ids)]
-        assert found.vectors is not None
         assert found.vectors.tolist() == expected.vectors.tolist()
 
 

@@ -1,6 +1,7 @@
-"""Poisoned queries change no weight: whatever labels, pixels and vectors query rows have, the model is the same."""
+"""Poisoned queries change no weight and no choice: whatever labels, pixels and vectors query rows have."""
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,14 @@ from PIL import Image
 
 from scdh.config import load_config
 from scdh.data import ArraySource, Source
+from scdh.experiments.compare import rates
+from scdh.experiments.compare.grid import Grid
 from scdh.model.hasher import Hasher
 from scdh.runs.folder import RunFolder
 from scdh.runs.protocol import protocol_of, source_of
+from scdh.training import trials
+from scdh.training.plan import plan_run
+from scdh.training.search import FULL_LENGTH_TRIALS
 from tests.cli.commands import must
 from tests.data.data_files import write_parquet
 from tests.training.settled import train
@@ -139,16 +145,16 @@ def weights(make: Callable[..., dict[str, Any]], root: Path, part: str, **more: 
 @pytest.mark.slow
 @pytest.mark.parametrize("make", SOURCES, ids=lambda make: make.__name__)
 def test_a_marked_query_changes_no_weight(make: Callable[..., dict[str, Any]], tmp_path: Path) -> None:
-    clean = weights(make, tmp_path / "clean", "")
-    assert weights(make, tmp_path / "queries", "test") == clean
-    assert weights(make, tmp_path / "validation", "val", **{"train.keep": "last"}) == weights(
-        make, tmp_path / "last", "", **{"train.keep": "last"}
-    )
-    assert weights(make, tmp_path / "training", "train") != clean  # poison is seen where it may be
+    last = {"train.keep": "last"}  # otherwise validation rows choose the epoch
+    clean, *poisoned = (weights(make, tmp_path / f"of {part}", part, **last) for part in ("", "test", "val", "train"))
+    assert poisoned[:2] == [clean, clean]
+    assert poisoned[2] != clean  # poison is seen where it may be
 
 
-@pytest.mark.parametrize("split", ["auto", "given", "draw", "all"])
-@pytest.mark.parametrize("method", ["scdh", "mt_scdh", "itq"])
+@pytest.mark.parametrize(
+    ("split", "method"),
+    [("auto", "mt_scdh"), ("given", "itq"), ("draw", "scdh"), ("draw", "mt_scdh"), ("all", "itq"), ("all", "scdh")],
+)
 def test_whatever_else_is_set(split: str, method: str, tmp_path: Path) -> None:
     more = {"data.split": split, "method.name": method, "method.bits": 4, "data.labelled_per_class": 4}
     clean = weights(npz, tmp_path / "clean", "", **more)
@@ -244,8 +250,109 @@ def test_a_comparison_sees_no_query(make: Callable[..., dict[str, Any]], tmp_pat
         del settings["method.bits"]
         chosen = [text for key, value in settings.items() for text in ("--set", f"{key}={value}")]
         tried = ["--tune", "train.lr_head=0.01,0.05", "--seeds", "0", "--bits", "4"]
-        must(["compare", "scdh", "mt_scdh", "dsh", "itq", *data, *chosen, *tried, "--out", str(root / "out")])
+        methods = ["scdh", "mt_scdh", "dsh", "itq"] if make is npz else ["mt_scdh", "itq"]
+        must(["compare", *methods, *data, *chosen, *tried, "--out", str(root / "out")])
         cells = sorted((root / "out").glob("**/cells/*"))
         found.append({cell.relative_to(root): RunFolder(cell).load_model().fingerprint() for cell in cells})
-    assert len(found[0]) >= 8
+    assert len(found[0]) >= (8 if make is npz else 4)
     assert found[0] == found[1]
+
+
+GIVEN: dict[str, Any] = {"data.source": "made-up", "net.hidden": [8], "method.bits": 8, "train.epochs": 2}
+
+
+@pytest.fixture(autouse=True)
+def few_rows_are_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trials, "LEAST_VALIDATION_ROWS", 9)
+    monkeypatch.setattr(rates, "RATES", (0.001, 0.03))
+
+
+def source(part: str) -> ArraySource:
+    labels, seeds = poison(part)
+    return ArraySource(vectors(seeds), labels, list(CLASSES), name="made-up", split=PARTS)
+
+
+@pytest.mark.parametrize("method", ["scdh", "mt_scdh"])
+@pytest.mark.parametrize("refit", [False, True])
+def test_trials_and_the_run_that_follows(method: str, refit: bool) -> None:
+    def found(part: str) -> tuple[list[float | None], str]:
+        data = source(part)
+        given = {**GIVEN, "method.name": method, "data.labelled_per_class": 4}
+        plan = plan_run(load_config(overrides=given), source=data, refit=refit)
+        config = plan.finish(None, quiet=True)
+        scores = [trial.validation_map for trial in plan.choices.trials]
+        return scores, train(config, None, source=data, quiet=True).fingerprint()
+
+    clean, validation = found(""), found("val")
+    assert len(clean[0]) >= 5
+    assert found("test") == clean
+    assert validation[0] != clean[0]
+    assert found("train")[1] != clean[1]
+    assert not refit or validation[1] != clean[1]  # these rows train then
+
+
+def test_rates_of_a_comparison(tmp_path: Path) -> None:
+    settings = {key: value for key, value in GIVEN.items() if key != "method.bits"}
+
+    def tried(part: str) -> dict[str, list[float | None]]:
+        grid = Grid(("scdh", "mt_scdh", "dpsh", "itq"), (8,), (0,), settings=settings)
+        found = rates.own_rates(grid, source(part), tmp_path / f"of {part}", tmp_path / "features", lambda _: None)[1]
+        return {name: [trial.validation_map for trial in result.tried] for name, result in found.items()}
+
+    clean = tried("")
+    assert {name: len(scores) for name, scores in clean.items()} == dict.fromkeys(
+        ("scdh", "mt_scdh", "dpsh"), 2 + FULL_LENGTH_TRIALS
+    )
+    assert tried("test") == clean
+    assert tried("val") != clean
+
+
+@pytest.mark.parametrize("form", ["numbers", "tags", "lists"])
+def test_query_labels_of_another_form(form: str, tmp_path: Path) -> None:
+    """The training rows decide what a text column holds (numbers, lists, commas), and so the order of the labels."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(160, 6)).round(3)
+
+    def cell(row: int) -> str:
+        if form == "numbers":
+            return str(row % 12)
+        tags = [f"t{tag}" for tag in rng.choice(9, size=3, replace=False)]
+        return str(tags) if form == "lists" else ", ".join(tags)
+
+    clean = [cell(row) for row in range(160)]
+
+    def weights(poison: list[str], name: str) -> str:
+        labels = clean[:120] + poison
+        rows = zip(x, labels, strict=True)
+        lines = [f'"{v.tolist()}","{label}",{"train" if i < 120 else "test"}' for i, (v, label) in enumerate(rows)]
+        (tmp_path / name).write_text("\n".join(["vector,label,split", *lines]))
+        config = load_config(overrides={"data.source": str(tmp_path / name), **VECTORS})
+        with pytest.warns(UserWarning, match="separated by commas") if form == "tags" else nullcontext():
+            return train(config, None, quiet=True).fingerprint()
+
+    expected = weights(clean[120:], "c.csv")
+    assert weights([f"poison, {i}" for i in range(40)], "p.csv") == expected
+    assert weights([f"poison | {i}" for i in range(40)], "s.csv") == expected
+    assert weights(["-1"] * 40, "n.csv") == weights([""] * 40, "e.csv")
+
+
+@pytest.mark.slow
+def test_splits_of_the_hub(monkeypatch: pytest.MonkeyPatch) -> None:
+    datasets = pytest.importorskip("datasets")
+    features = datasets.Features({"image": datasets.Image(), "label": datasets.ClassLabel(names=list(CLASSES))})
+
+    def weights(part: str) -> str:
+        labels, seeds = poison(part)
+
+        def rows_of(word: str) -> Any:
+            rows = np.flatnonzero(np.isin(PARTS, word))
+            columns = {"image": [picture(seed) for seed in seeds[rows]], "label": labels[rows]}
+            return datasets.Dataset.from_dict(columns, features=features)
+
+        splits = {"train": rows_of("train"), "validation": rows_of("val"), "test": rows_of("test")}
+        monkeypatch.setattr(datasets, "load_dataset", lambda *_, **__: datasets.DatasetDict(splits))
+        return train(load_config(overrides=PHOTOS | {"data.source": "hf:some/bugs"}), None, quiet=True).fingerprint()
+
+    clean = weights("")
+    assert weights("test") == clean
+    assert weights("train") != clean

@@ -1,17 +1,25 @@
-"""Two processes never train in one folder: the second one ends with one sentence, and a kill frees the folder."""
+"""Files of a run: one process per folder, and checkpoints, settings and scores that were damaged."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
 
 import scdh
-from scdh.errors import TrainingError
+from scdh.config import load_config
+from scdh.errors import ModelError, TrainingError
+from scdh.model.folder import tensors_checksum
+from scdh.model.hasher import Hasher
 from scdh.runs.folder import RunFolder
+from tests.attack.samples import read_checkpoint
 from tests.cli.commands import must, run
 
 HOLD = """
@@ -26,7 +34,6 @@ with RunFolder(sys.argv[1]).held():
 @pytest.fixture
 def holder(tmp_path):
     process = subprocess.Popen([sys.executable, "-c", HOLD, str(tmp_path / "run")], stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
     assert process.stdout.readline() == "held\n"
     yield process
     process.kill()
@@ -95,3 +102,40 @@ def test_of_two_runs_that_start_together_in_a_new_folder_one_trains(tmp_path):
     assert "Another process is training in" in error or "already holds a run" in error
     log = (tmp_path / "run/log.csv").read_text().splitlines()
     assert [int(line.split(",")[0]) for line in log[1:]] == list(range(1, 21))
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("trained") / "run"
+    Hasher.train(load_config("demo-digits", overrides={"train.epochs": 1}), folder, quiet=True)
+    assert run(f"evaluate {folder}")[0] == 0
+    return folder
+
+
+@pytest.fixture
+def copied(trained: Path, tmp_path: Path) -> RunFolder:
+    return RunFolder(shutil.copytree(trained, tmp_path / "run"))
+
+
+@pytest.mark.parametrize("state", ["{", "[]", "{}", '{"progress": 3}', "[" * 100_000])
+def test_a_state_that_cannot_be_read_is_one_sentence(state: str, copied: RunFolder) -> None:
+    with safe_open(copied.checkpoint, framework="pt") as file:
+        header = dict(file.metadata())
+    tensors, header = load_file(copied.checkpoint), header | {"state": state}
+    header["checksum"] = tensors_checksum(tensors, header)
+    save_file(tensors, copied.checkpoint, metadata=header)
+    with pytest.raises(ModelError, match=r"last.safetensors' is damaged: .*; restore it from a copy, or start a new"):
+        read_checkpoint(copied)
+
+
+BAD = [b"", b"{", b"[]", b"\xff\xfe\x00", b"[" * 100_000, b'{"config": {"train": 3}, "definition": 3}']
+
+
+@pytest.mark.parametrize("name", ["config.json", "protocol.json", "scores.json", "choices.json", "model/config.json"])
+def test_damaged_files_of_a_run_are_one_sentence(name: str, copied: RunFolder) -> None:
+    for number, content in enumerate(BAD):
+        (copied.path / name).write_bytes(content)
+        command = ("info", "evaluate", "train --resume --out")[number % 3]
+        code, _, err = run(f"{command} {copied}")
+        assert code in (0, 2), (command, err)
+        assert "should not have happened" not in err

@@ -2,6 +2,7 @@
 
 import json
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -11,6 +12,8 @@ from scdh.data.arrays.memory import ArraySource
 from scdh.errors import ConfigError, TrainingError
 from scdh.methods.registry import method_class, method_names
 from scdh.model.hasher import Hasher
+from scdh.nets.build import build_network
+from scdh.nets.unallocated import build_unallocated
 from scdh.runs.choices import Choices
 from scdh.runs.folder import RunFolder
 from scdh.training import defaults
@@ -21,7 +24,7 @@ from scdh.training.plan import Plan, plan_run
 from scdh.training.search import ALPHA, EPOCHS, RATE
 from scdh.training.trials import TRUNK_RATE
 from tests.data.data_files import write_pictures
-from tests.training.settled import train
+from tests.training.settled import shorten_trials, train
 
 GIVEN = {
     "data.source": "made-up",
@@ -42,12 +45,7 @@ def source():
 
 @pytest.fixture(autouse=True)
 def short_trials(monkeypatch):
-    monkeypatch.setattr(trials_module, "FIRST_STEPS", 4)
-    monkeypatch.setattr(trials_module, "LEAST_VALIDATION_ROWS", 12)
-    monkeypatch.setattr("scdh.training.search.RATES", (0.001, 0.01))
-    monkeypatch.setattr("scdh.training.search.FURTHER_RATES", 0)
-    monkeypatch.setattr("scdh.training.search.LONGEST", 2)
-    monkeypatch.setattr("scdh.training.search.ALPHA_TRIALS", 1)
+    shorten_trials(monkeypatch, 12, longest=2)
     monkeypatch.setattr(defaults, "MOST_EPOCHS", 12)  # the usual length is tried too
     monkeypatch.setattr(defaults, "FEWEST_STEPS", 12)
 
@@ -159,17 +157,6 @@ def test_refit_outlives_a_stop_in_the_trials(source, tmp_path):
     assert "validation_map" not in trained.info
 
 
-def test_queries_have_no_part_in_the_choices(source, tmp_path):
-    plan = plan_of(GIVEN, source=source)
-    chosen = plan.finish(tmp_path, quiet=True)
-    features = source.features.copy()
-    features[plan.protocol.query] = 1e6
-    other = ArraySource(features, source.labels, name="made-up")
-    other_plan = plan_of(GIVEN, source=other)
-    assert other_plan.finish(None, quiet=True) == chosen
-    assert [t.validation_map for t in other_plan.choices.trials] == [t.validation_map for t in plan.choices.trials]
-
-
 def test_many_classes_get_a_warm_up_and_many_labels_the_papers_weights():
     rng = np.random.default_rng(0)
     many = ArraySource(rng.normal(size=(5000, 4)).astype(np.float32), np.arange(5000) % 500, name="made-up")
@@ -207,12 +194,7 @@ def test_few_rows_get_enough_steps(rows, unlabelled, epochs, monkeypatch):
 
 @pytest.mark.parametrize(
     ("method", "several"),
-    [
-        (name, several)
-        for name in method_names()
-        for several in ([False, True] if "multi" in method_class(name).about.labels else [False])
-        if method_class(name).learns_by_gradient
-    ],
+    [("scdh", True), *((name, False) for name in method_names() if method_class(name).learns_by_gradient)],
 )
 def test_every_method_is_tried_as_it_is_trained(source, method, several):
     hot = np.eye(3, dtype=np.uint8)[source.labels] | (np.arange(90)[:, None] % 5 == np.arange(3))
@@ -234,13 +216,6 @@ def test_no_hidden_layer_has_no_dropout(tmp_path):
     write_pictures(tmp_path, [f"{label}/{i}.png" for label in "ab" for i in range(6)])
     config = plan_of({"data.source": str(tmp_path), "net.hidden": []}).config
     assert (config.net.hidden, config.net.dropout) == ([], None)
-
-
-def test_a_method_without_alpha_is_tried_too(source):
-    plan = plan_of({**GIVEN, "method.name": "dpsh"}, source=source)
-    assert plan.choices.to_try == [RATE, EPOCHS, TRUNK_RATE]
-    plan.finish(None, quiet=True)
-    assert all(ALPHA not in trial.values for trial in plan.choices.trials)
 
 
 def test_validation_rows_search_the_training_rows_only_where_queries_do(source):
@@ -295,3 +270,17 @@ def test_a_trial_that_is_clearly_worse_halfway_ends_there(source):
     assert stopped.stopped
     assert seen == [3]
     assert stopped.validation_map == stopped.halfway == whole.halfway
+
+
+BACKBONES = ["efficientnet_lite0", "resnet18", "resnet50", "alexnet", "vgg16", "vit_small_patch14_dinov2.lvd142m"]
+
+
+@pytest.mark.parametrize("name", BACKBONES)
+def test_the_settings_that_are_chosen_suit_the_backbone(name, tmp_path):
+    write_pictures(tmp_path, [f"{kind}/{i}.png" for kind in ("apples", "pears") for i in range(8)])
+    given = {"data.source": str(tmp_path), "net.backbone": name}
+    for more in ({}, {"net.dropout": 0.0}, {"net.freeze": False}, {"net.freeze": False, "net.dropout": 0.0}):
+        config = plan_run(load_config(overrides={**given, **more})).config
+        network, preprocess = build_unallocated(partial(build_network, config.net, 32, None, pretrained=False))
+        assert preprocess is not None
+        assert network.width > 0

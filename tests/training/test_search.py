@@ -5,17 +5,7 @@ import math
 import pytest
 
 from scdh.runs.choices import Trial
-from scdh.training.search import (
-    ALPHA,
-    EPOCHS,
-    FULL_LENGTH_TRIALS,
-    L_Q_BAND,
-    LONGEST,
-    RATE,
-    RATES,
-    Search,
-    Start,
-)
+from scdh.training.search import ALPHA, EPOCHS, FULL_LENGTH_TRIALS, L_Q_BAND, RATE, Search, Start
 
 START = Start(rate=0.005, epochs=20, first_epochs=4, alpha=1.0)
 
@@ -67,22 +57,11 @@ def test_given_rates_are_as_many_trials_whatever_is_best(best, usual, epochs):
     assert rate == max(at_full_length, key=lambda rate: peak(best)({RATE: rate}))
 
 
-def test_as_many_trials_where_all_diverge():
-    trials = Trials(lambda values: None)
-    found([RATE], trials, rates=(0.01, 0.1))
-    assert len({(values[RATE], values[EPOCHS]) for values in trials.tried}) == 2 + FULL_LENGTH_TRIALS
-
-
 def test_the_length_is_doubled_while_that_gains_and_no_further():
     trials = Trials(lambda values: 1 - 1 / min(values[EPOCHS], 16) - values[EPOCHS] / 1e6)
     assert found([EPOCHS], trials)[EPOCHS] == 16
     assert max(values[EPOCHS] for values in trials.tried) == 32
     assert {values[RATE] for values in trials.tried} == {START.rate}
-
-
-def test_the_length_ends_somewhere():
-    trials = Trials(lambda values: values[EPOCHS] / 1e3)
-    assert found([EPOCHS], trials)[EPOCHS] == LONGEST * START.first_epochs
 
 
 def test_longer_training_may_have_a_smaller_rate():
@@ -119,12 +98,6 @@ def test_alpha_stays_where_the_band_costs_validation_map():
     assert choice.value == 1
     assert "paper's band" in choice.reason
     assert "0.05" in choice.reason
-
-
-def test_a_method_without_alpha_has_none_tried():
-    trials = Trials(peak(0.01))
-    found([RATE, EPOCHS], trials, Start(0.005, 20, 4, None))
-    assert all(ALPHA not in values for values in trials.tried)
 
 
 def test_the_usual_values_are_kept_unless_others_are_better_by_more_than_the_error():
@@ -166,13 +139,6 @@ def test_trials_that_diverge_lose_and_if_all_do_that_is_said():
     assert {choice.setting for choice in made} == {RATE, EPOCHS, ALPHA}
 
 
-def test_the_same_values_are_asked_for_only_once_per_stage():
-    trials = Trials(peak(0.003))
-    found([RATE, EPOCHS, ALPHA], trials)
-    assert len(trials.tried) == len({tuple(values.items()) for values in trials.tried})
-    assert set(RATES) <= {values[RATE] for values in trials.tried}
-
-
 def test_a_trial_needs_what_the_best_of_its_length_had_halfway_less_two_errors():
     trials = Trials(peak(0.003), error=0.01)
     found([RATE, EPOCHS], trials)
@@ -182,27 +148,3 @@ def test_a_trial_needs_what_the_best_of_its_length_had_halfway_less_two_errors()
         assert least == pytest.approx(max(before) - 0.1 - 0.02 if before else -math.inf)
     assert trials.tried[0][RATE] == 0.003
     assert len(set(lengths)) > 1
-
-
-def test_given_rates_are_tried_to_the_end():
-    trials = Trials(peak(0.003))
-    found([RATE], trials, rates=(0.001, 0.03))
-    assert set(trials.least) == {None}
-
-
-@pytest.mark.parametrize("to_try", [[RATE, EPOCHS, ALPHA], [RATE, ALPHA], [EPOCHS], [ALPHA], [RATE]])
-@pytest.mark.parametrize("rates", [None, (0.001, 0.03)])
-@pytest.mark.parametrize("score", [lambda values: values[EPOCHS] / 1e3, peak(0.2), lambda values: None])
-def test_no_more_epochs_are_left_than_the_bound_says(to_try, rates, score):
-    bounds, trials = [], Trials(score, l_q=lambda values: 0.9)
-
-    def run_trial(values, least_halfway):
-        bounds.append(search.most_epochs)
-        return trials(values, least_halfway)
-
-    search = Search(to_try, START, run_trial, rates)
-    search.run()
-    lengths = [values[EPOCHS] for values in trials.tried]
-    left = [sum(lengths[place + 1 :]) for place in range(len(lengths))]
-    assert all(bound >= rest for bound, rest in zip(bounds, left, strict=True))
-    assert bounds[-1] <= bounds[0]

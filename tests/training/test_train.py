@@ -11,9 +11,9 @@ from scdh.config import RunConfig, load_config
 from scdh.data import ArraySource
 from scdh.errors import ConfigError, DataError, TrainingError
 from scdh.runs import protocol as protocol_module
-from scdh.training import trials as trials_module
-from tests.cli.commands import must
+from tests.cli.commands import fails, must
 from tests.data.data_files import picture, write_pictures
+from tests.training.settled import shorten_trials
 
 RNG = np.random.default_rng(0)
 LABELS = np.arange(90) % 3
@@ -22,12 +22,7 @@ VECTORS = (RNG.normal(size=(3, 8))[LABELS] + 0.5 * RNG.normal(size=(90, 8))).ast
 
 @pytest.fixture(autouse=True)
 def short_trials(monkeypatch):
-    monkeypatch.setattr(trials_module, "FIRST_STEPS", 4)
-    monkeypatch.setattr(trials_module, "LEAST_VALIDATION_ROWS", 6)
-    monkeypatch.setattr("scdh.training.search.RATES", (0.001, 0.01))
-    monkeypatch.setattr("scdh.training.search.FURTHER_RATES", 0)
-    monkeypatch.setattr("scdh.training.search.LONGEST", 1)
-    monkeypatch.setattr("scdh.training.search.ALPHA_TRIALS", 1)
+    shorten_trials(monkeypatch, 6)
 
 
 @pytest.fixture
@@ -179,12 +174,9 @@ def test_the_same_call_resumes(vectors, tmp_path):
 
 
 def test_a_run_on_data_in_memory_says_that_it_cannot_open_them_again(tmp_path):
-    from tests.cli.commands import run
 
     scdh.train(VECTORS, 8, labels=LABELS, out=tmp_path / "run", epochs=1, trials=False, quiet=True)
-    code, _, err = run(f"evaluate {tmp_path}/run")
-    assert code == 2
-    assert "were given in memory" in err
+    assert "were given in memory" in fails(f"evaluate {tmp_path}/run")
 
 
 def test_a_preset_leaves_nothing_to_choose():

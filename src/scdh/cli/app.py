@@ -116,9 +116,6 @@ def program(
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run one command and end the program.
 
-    Args:
-        arguments: of the command line, without the program's name; None takes those of this process.
-
     Raises:
         SystemExit: always; 0 after success, 1 for a bug, 2 for a user's error, 130 after Ctrl-C.
     """

@@ -22,7 +22,7 @@ def check(
 
     Prints a line for every part, with what to do where one is damaged. Ends with 1 where something is damaged.
     """
-    from scdh.experiments.check.find import check_anything
+    from scdh.experiments.check import check_anything
 
     findings = check_anything(thing)
     damaged = [finding for finding in findings if finding.problem]

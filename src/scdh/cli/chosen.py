@@ -94,12 +94,7 @@ def print_alpha_advice(model: "Hasher", choices: "Choices | None") -> None:
 
 
 def to_toml(run: "RunConfig", reasons: Mapping[str, str] | None = None) -> str:
-    """All settings, readable by ``--config`` again; "none" has no form in TOML and becomes a comment.
-
-    Args:
-        run: the settings.
-        reasons: by dotted key, why a setting has its value; they are added as comments.
-    """
+    """All settings, readable by ``--config`` again; "none" has no form in TOML and becomes a comment."""
     values, reasons = run.model_dump(mode="json"), reasons or {}
     lines = [_toml_line(key, value, reasons.get(key)) for key, value in values.items() if not isinstance(value, dict)]
     for group, inner in values.items():

@@ -26,6 +26,7 @@ from scdh.cli.options import (
 )
 from scdh.cli.output import Stopped, print_json, print_line, print_note, print_table
 from scdh.errors import ConfigError
+from scdh.printable import counted
 
 if TYPE_CHECKING:
     from scdh.data.source import Source
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 EXAMPLES = (
     "scdh compare scdh csq dsh itq lsh --preset demo-digits --bits 16,32 --out runs/compared",
     "scdh compare scdh mt_scdh --data photos/ --set data.labelled_per_class=10 --set train.epoch_steps=100",
-    "scdh compare scdh dpsh --data vectors.npz --seconds 30 --set dpsh:train.lr_head=0.01",
+    "scdh compare scdh dpsh --data vectors.npz --epochs 30 --set dpsh:train.lr_head=0.01",
     "scdh compare scdh dsh csq --data vectors.npz --tune grid",
     "scdh compare scdh csq --data vectors.npz --set data.validation_per_class=20 --tune train.lr_head=0.001,0.01",
 )
@@ -65,9 +66,6 @@ def compare(
         int | None,
         typer.Option(help="Epochs of every method; each has the steps of one pass over the labelled rows."),
     ] = None,
-    seconds: Annotated[
-        float | None, typer.Option(help="Equal training time for every method, instead of equal epochs.")
-    ] = None,
     target: Annotated[
         float | None,
         typer.Option(help="Report the time to this validation MAP (default: 95 % of the lowest method's best)."),
@@ -84,9 +82,9 @@ def compare(
     tune: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="grid|rates|KEY=V,V...",
-            help="Tune every method on validation rows: an equal number of trials over its own ranges (grid), five "
-            "short ones of the two learning rates of a whole network (rates), or these values for all (repeatable).",
+            metavar="grid|KEY=V,V...",
+            help="Tune every method on validation rows: an equal number of trials over its own ranges (grid), "
+            "or these values for all (repeatable).",
         ),
     ] = None,
     trials: Annotated[
@@ -127,7 +125,7 @@ def compare(
     use_device(device)
     if preset is None and config is None and data is None:
         raise ConfigError("There is nothing to compare on: give --data, --preset or --config.")
-    _check_ranges(seconds, topk, target)
+    _check_ranges(topk, target)
     common, by_method = split_settings(setting or [])
     options = data_settings(
         data,
@@ -141,7 +139,7 @@ def compare(
     options |= {} if epochs is None else {"train.epochs": epochs}
     settings = merge_settings(options, read_settings(common))
     method_settings = {name: read_settings(texts) for name, texts in by_method.items()}
-    _check_settings(settings, seconds)
+    _check_settings(settings)
     grid = _grid(methods or [], bits, seeds, preset, config, settings, method_settings)
     tuned = _tuned(tune or [])
     source = source_of(grid.config(grid.methods[0], grid.bits[0], grid.seeds[0], settings))
@@ -161,7 +159,6 @@ def compare(
             source,
             out,
             topk=topk,
-            seconds=seconds,
             tuned=tuned,
             target=target,
             cache=feature_cache,
@@ -178,28 +175,22 @@ def compare(
     print_line(f"Written: {', '.join(str(path) for path in written)}.")
 
 
-def _check_ranges(seconds: float | None, topk: int | None, target: float | None) -> None:
-    if seconds is not None and not 0 < seconds < float("inf"):
-        raise ConfigError(f"--seconds must be more than 0, not {seconds}.")
+def _check_ranges(topk: int | None, target: float | None) -> None:
     if topk is not None and topk < 1:
         raise ConfigError(f"--topk must be at least 1, not {topk}.")
     if target is not None and not 0 < target <= 1:
         raise ConfigError(f"--target is a MAP, so more than 0 and at most 1, not {target}.")
 
 
-def _tuned(texts: list[str]) -> "dict[str, list[Any]] | Literal['grid', 'rates']":
-    words: tuple[Literal["grid", "rates"], ...] = ("grid", "rates")
-    for word in words:
-        if word in texts:
-            if len(texts) > 1:
-                raise ConfigError(f"--tune {word} goes by itself: give either it or values of your own.")
-            return word
-    return read_tuned_values(texts)
+def _tuned(texts: list[str]) -> "dict[str, list[Any]] | Literal['grid']":
+    if "grid" not in texts:
+        return read_tuned_values(texts)
+    if len(texts) > 1:
+        raise ConfigError("--tune grid goes by itself: give either it or values of your own.")
+    return "grid"
 
 
-def _check_settings(settings: dict[str, Any], seconds: float | None) -> None:
-    if "train.epochs" in settings and seconds is not None:
-        raise ConfigError("The budget is either epochs or --seconds, not both.")
+def _check_settings(settings: dict[str, Any]) -> None:
     for key in ("method.name", "method.bits", "seed"):
         if key in settings:
             raise ConfigError(f"{key} differs from run to run; give methods, --bits and --seeds instead.")
@@ -258,7 +249,7 @@ def _print_results(results: "ComparisonResults") -> None:
         lines.append((results.floats.title, *[format_floats(results)] * len(results.bits), *rest))
     title = (
         f"MAP on {data.name}: {data.train:,} labelled, {data.unlabelled:,} unlabelled, {data.query:,} queries, "
-        f"{data.database:,} items; mean ± deviation of {len(results.seeds)} seeds"
+        f"{data.database:,} items; mean ± deviation of {counted(len(results.seeds), 'seed')}"
     )
     print_table(columns, lines, title=title, right=columns[1:])
     with_last = "MAP with the last epoch's model instead of the best on validation rows, and precision" if last else ""

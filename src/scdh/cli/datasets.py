@@ -99,13 +99,12 @@ def _check_no_options(**options: Any) -> None:
 def _list(as_json: bool) -> None:
     from dataclasses import asdict
 
-    from scdh.data.named.benchmarks import DATASETS, PROTOCOLS
+    from scdh.data.named.benchmarks import DATASETS
 
     if as_json:
         print_json(
             {
                 "datasets": [asdict(dataset) for dataset in DATASETS.values()],
-                "protocols": {name: asdict(rule) for name, rule in PROTOCOLS.items()},
                 "formats": [{"example": example, "what": what} for example, what in FORMATS],
             }
         )

@@ -1,18 +1,23 @@
-"""``scdh demo``: train, encode, index, search and score once on small data, with a report to look at."""
+"""``scdh demo``: train, encode, index, search and score once on small data, with pages to look at."""
 
 import shlex
 import shutil
 import sys
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from scdh.cli.options import Json
-from scdh.cli.output import print_json, print_line
+from scdh.cli.output import print_json, print_line, print_note, print_table
 from scdh.errors import ConfigError
 
+if TYPE_CHECKING:
+    from scdh.experiments.compare.results import ComparisonResults
+
 EXAMPLES = ("scdh demo", "scdh demo --data digits --out digits-demo", "scdh demo --bits 16 --bits 64 --seed 1")
+
+SHOWN = {"method", "bits", "map", "map_best", "map_worst", "precision_at_radius", "precision_at_10"}
 
 
 def demo(
@@ -26,30 +31,39 @@ def demo(
     seed: Annotated[int, typer.Option(help="Sets the initial weights and the order.")] = 0,
     as_json: Json = False,
 ) -> None:
-    """Train, encode, index, search and score on small data, and write one HTML page about it.
+    """Train, encode, index, search and score on small data, and write two HTML pages about it.
 
     Compares learned codes with LSH, ITQ and the full float features. Needs no download, but some
     packages: pip install 'scdh[demo]'.
     """
     from scdh.cli.inputs import check_folder_writable
-    from scdh.experiments.demo.run import run_demo
+    from scdh.experiments.demo import run_demo
 
     folder = out or Path("runs") / f"demo-{data}"
     lengths = tuple(bits or (16, 32))
     if min(lengths) < 1:
         raise ConfigError(f"--bits must be at least 1, not {min(lengths)}.")
     check_folder_writable(folder)
-    report, results = run_demo(data, folder, lengths, seed)
+    done = run_demo(data, folder, lengths, seed, notify=print_note)
     if as_json:
-        print_json({"report": str(report), "data": data, "bits": list(lengths), "seed": seed})
+        rows = [row.model_dump(include=SHOWN) for row in done.results.rows]
+        print_json({"report": str(done.report), "data": data, "bits": list(lengths), "seed": seed, "scores": rows})
         return
-    print_line(f"The report is {report}; open it in a browser.")
-    *others, last = (_with_program(command) for command in results.next)
+    _print_scores(done.results)
+    print_line(f"{done.report} shows the hits of SCDH, {done.comparison} compares the methods; open them in a browser.")
+    *others, last = (_with_program(command) for command in done.next)
     print_line("Try next:")
     for command in others if data == "groceries" else [*others, last]:
         print_line(f"  {command}")
     if data == "groceries":
         print_line(f"Search these photos on a web page:\n  {last}")
+
+
+def _print_scores(results: "ComparisonResults") -> None:
+    rows = [(row.title, f"{row.bits} bits", f"{row.map:.3f}", f"{row.precision_at_10:.3f}") for row in results.rows]
+    if results.floats is not None:
+        rows.append((results.floats.title, "", f"{results.floats.map:.3f}", ""))
+    print_table(("method", "codes", "MAP", "first 10"), rows, right=("MAP", "first 10"))
 
 
 def _with_program(command: str) -> str:

@@ -8,6 +8,7 @@ import typer
 from scdh.cli.options import Json
 from scdh.cli.output import print_json, print_line, print_table
 from scdh.errors import ConfigError
+from scdh.printable import counted
 
 if TYPE_CHECKING:
     import numpy as np
@@ -74,8 +75,8 @@ def duplicates(
         print_json(about if out is not None else {**about, "rows": list(rows)})
         return
     print_line(
-        f"{source}: {len(groups):,} groups of near-duplicates within {radius} bits hold {items:,} of {len(index):,} "
-        f"items; keeping one of each would remove {about['removable']:,}."
+        f"{source}: {counted(len(groups), 'group')} of near-duplicates within {counted(radius, 'bit')}, with {items:,} "
+        f"of {counted(len(index), 'item')}; keeping one of each group would remove {about['removable']:,}."
     )
     if groups:
         few = range(min(len(groups), PRINTED_GROUPS))

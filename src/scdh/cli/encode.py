@@ -29,6 +29,7 @@ from scdh.cli.options import (
 )
 from scdh.cli.output import print_json, print_line
 from scdh.errors import ConfigError
+from scdh.printable import counted
 from scdh.progress import track
 
 if TYPE_CHECKING:
@@ -214,7 +215,7 @@ def _print_shards(shards: "Shards", done: int, left: int, as_json: bool) -> None
     if as_json:
         print_json({"folder": str(shards.folder), "shards": shards.count, "encoded": done, "skipped": left})
         return
-    print_line(f"{done:,} shards encoded, {left:,} were done before.")
+    print_line(f"{counted(done, 'shard')} encoded; done before: {left:,}.")
     print_line(f"When all {shards.count:,} are done:\n  scdh encode --merge {shards.folder} --out all.codes")
 
 

@@ -19,7 +19,7 @@ EXAMPLES = (
     "scdh evaluate runs/taught --from student",
     "scdh evaluate runs/digits --topk 1000 --denominator relevant --json",
     "scdh evaluate runs/shop --data /mnt/photos --remaining",
-    "scdh evaluate --queries queries.codes --database database.codes --radius 3 --curves curves.png",
+    "scdh evaluate --queries queries.codes --database database.codes --radius 3",
 )
 
 
@@ -62,9 +62,6 @@ def evaluate(
         bool,
         typer.Option("--no-outputs", metavar="", help="Leave out the ranking by the queries' real outputs."),
     ] = False,
-    curves: Annotated[
-        Path | None, typer.Option(help="Draw precision and recall into this .png, .svg or .pdf file.")
-    ] = None,
     device: Device = None,
     as_json: Json = False,
 ) -> None:
@@ -80,12 +77,6 @@ def evaluate(
     The interval of MAP is a bootstrap over queries. It does not cover other seeds, splits or databases.
     """
     use_device(device)
-    if curves is not None:
-        from scdh.cli.inputs import check_file_writable
-        from scdh.runs.curves import check_picture, draw_score_curves
-
-        check_file_writable(curves, "--curves")
-        check_picture(curves)
     options: dict[str, Any] = {"denominator": denominator, "radius": radius, "ties": ties}
     if run is not None:
         if queries is not None or database is not None or leave_one_out:
@@ -131,15 +122,10 @@ def evaluate(
     else:
         options |= {"topk": _read_topk(topk), "leave_one_out": leave_one_out}
         content, scores = _score_files(queries, database, options)
-    if curves is not None:
-        draw_score_curves(scores, curves)
-        content["curves"] = str(curves)
     if as_json:
         print_json(content)
     else:
         _print_scores(content, scores)
-        if curves is not None:
-            print_line(f"Curves: {curves}.")
 
 
 def _score_files(queries: Path, database: Path, options: dict[str, Any]) -> tuple[dict[str, Any], "RankingScores"]:
@@ -237,6 +223,12 @@ def _print_scores(content: dict[str, Any], scores: "RankingScores") -> None:
     bits = f", {definition['bits']} bits" if "bits" in definition else ""
     title = f"{definition['queries']:,} queries, {definition['database']:,} items{bits}"
     print_table(columns, cells, title=title, right=columns[1:])
+    if "nested" in content:
+        every = {**content["nested"], str(definition["bits"]): content}
+        lines = [
+            [bits, f"{one['map']:.4f}", "{:.3f}–{:.3f}".format(*one["map_interval"])] for bits, one in every.items()
+        ]
+        print_table(["first bits", name, "95 % interval"], lines, title="Nested codes", right=[name, "95 % interval"])
     if "caution" in content:
         print_line(content["caution"])
     if "no_floats" in content:

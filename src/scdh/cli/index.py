@@ -15,6 +15,7 @@ EXAMPLES = (
     "scdh index digits.codes --out digits.index --replace",
     "scdh index new.codes --out digits.index --append --renumber",
     "scdh index a.codes b.codes --renumber --out both.index --json",
+    "scdh index digits.codes --bits 12 --out short.index",
     "scdh index vectors.codes --out vectors.index --keep-vectors int8",
     "scdh index digits.codes --to milvus://host:19530/digits",
     "scdh index digits.codes --to postgresql://ann@host/shop/digits",
@@ -63,6 +64,10 @@ def index(
             show_default=False,
         ),
     ] = None,
+    bits: Annotated[
+        int | None,
+        typer.Option(help="Take only so many first bits of the codes, as of nested codes (all).", show_default=False),
+    ] = None,
     remove: Annotated[
         list[str] | None, typer.Option(help="Remove this item from OUT, by id or name; repeatable.")
     ] = None,
@@ -79,7 +84,7 @@ def index(
     with the codes. If the command is killed, the index is unchanged or complete with its names; the same command
     continues a load into an engine. An existing file is replaced only with --replace.
     """
-    adds = codes or append or replace or renumber or on_duplicate or keep_vectors
+    adds = codes or append or replace or renumber or on_duplicate or keep_vectors or bits is not None
     if check is not None:
         if adds or out or to or remove or remove_from:
             raise ConfigError("--check takes no codes and writes nothing; leave the rest out.")
@@ -97,7 +102,7 @@ def index(
     if not codes:
         raise ConfigError("Name at least one file of codes that `scdh encode` wrote.")
     if out is not None:
-        return _write_file(codes, out, append, replace, renumber, on_duplicate, keep_vectors, as_json)
+        return _write_file(codes, out, append, replace, renumber, on_duplicate, keep_vectors, bits, as_json)
     if keep_vectors is not None:
         raise ConfigError("--keep-vectors is for index files; search engines rank by codes alone.")
     if on_duplicate is not None:
@@ -105,7 +110,7 @@ def index(
     if append or replace:
         option = "--append" if append else "--replace"
         raise ConfigError(f"--to always adds to what exists; leave {option} out.")
-    _load_into_engine(codes, to or "", renumber, as_json)
+    _load_into_engine(codes, to or "", renumber, bits, as_json)
 
 
 def _write_file(
@@ -116,6 +121,7 @@ def _write_file(
     renumber: bool,
     on_duplicate: Literal["skip", "replace", "error"] | None,
     keep_vectors: Literal["int8", "float16"] | None,
+    bits: int | None,
     as_json: bool,
 ) -> None:
     from scdh.cli.index_file import write_index
@@ -130,7 +136,7 @@ def _write_file(
     if not append:
         check_not_there(out, replace, ", and --append adds to it")
     written = write_index(
-        paths, out, append=append, renumber=renumber, on_duplicate=on_duplicate, keep_vectors=keep_vectors
+        paths, out, append=append, renumber=renumber, on_duplicate=on_duplicate, keep_vectors=keep_vectors, bits=bits
     )
     built = written.index
     size = out.stat().st_size
@@ -181,7 +187,7 @@ def _remove(out: Path | None, uri: str, items: list[str], file: Path | None, as_
     print_line(f"{name}: {removed:,} item{'' if removed == 1 else 's'} removed, {left:,} left.")
 
 
-def _load_into_engine(paths: list[Path], uri: str, renumber: bool, as_json: bool) -> None:
+def _load_into_engine(paths: list[Path], uri: str, renumber: bool, bits: int | None, as_json: bool) -> None:
     from scdh.cli.engine_names import items_of
     from scdh.cli.index_file import add_codes, load_codes
     from scdh.codes import HAMMING
@@ -190,7 +196,7 @@ def _load_into_engine(paths: list[Path], uri: str, renumber: bool, as_json: bool
     from scdh.index import HammingIndex
     from scdh.index.engines import engine_of
 
-    loaded = load_codes(paths)
+    loaded = load_codes(paths, bits)
     first = loaded[0][1]
     if first.ranking != HAMMING:
         ranked = f"{paths[0]} is ranked by {first.ranking}, not by {HAMMING}"

@@ -30,9 +30,14 @@ CodesFile = tuple[Path, Codes, RowNames | None]
 _NO_IDS = np.empty(0, np.int64)
 
 
-def load_codes(paths: list[Path]) -> list[CodesFile]:
-    """Codes of all files, which must have the same bits and model, and names where they have some."""
-    loaded: list[CodesFile] = [(path, *_load(path)) for path in paths]
+def load_codes(paths: list[Path], bits: int | None = None) -> list[CodesFile]:
+    """Codes of all files, which must have the same bits and model, and names where they have some.
+
+    Args:
+        paths: of files of codes.
+        bits: how many first bits of the codes to take; None: all.
+    """
+    loaded: list[CodesFile] = [(path, *_load(path, bits)) for path in paths]
     first_path, first, _ = loaded[0]
     for path, codes, _ in loaded[1:]:
         if codes.bits != first.bits:
@@ -41,7 +46,12 @@ def load_codes(paths: list[Path]) -> list[CodesFile]:
     return loaded
 
 
-def _load(path: Path) -> tuple[Codes, RowNames | None]:
+def _load(path: Path, bits: int | None) -> tuple[Codes, RowNames | None]:
+    codes, names = _read(path)
+    return codes if bits is None else codes.truncate(bits), names
+
+
+def _read(path: Path) -> tuple[Codes, RowNames | None]:
     """A file of codes; packed rows in .npy; or hexadecimal hashes in .txt, one per line, with a name after a space."""
     if path.suffix == ".npy":
         rows = Codes.from_packed(read_npy(path))
@@ -79,6 +89,7 @@ def write_index(
     renumber: bool,
     on_duplicate: OnDuplicate | None = None,
     keep_vectors: VectorKind | None = None,
+    bits: int | None = None,
 ) -> Written:
     """Write the codes of some files into one index file.
 
@@ -90,11 +101,12 @@ def write_index(
         on_duplicate: what is done with an item that the index holds already, which is one with the same id, or with
             ``renumber`` one with the same name. None: "error" for ids; names may repeat and are counted.
         keep_vectors: what the vectors of the codes are rounded to. None: as in the index that is added to, or none.
+        bits: how many first bits of the codes to write; None: all.
 
     Raises:
         CodesError: if lengths, models or ids do not fit together.
     """
-    loaded = load_codes(paths)
+    loaded = load_codes(paths, bits)
     if append:
         keep_vectors = _kind_to_append(out, keep_vectors)
     loaded = [(path, _with_vectors(path, codes, keep_vectors), names) for path, codes, names in loaded]
@@ -119,10 +131,6 @@ def write_index(
 
 def remove_items(out: Path, items: Sequence[str]) -> tuple[int, int]:
     """Remove items, each given by its id or its name, in one commit.
-
-    Args:
-        out: index file.
-        items: ids or names; a number is taken as an id if the index holds it.
 
     Returns:
         The number of items removed, and of those left.

@@ -50,10 +50,9 @@ def reproduce(
     from scdh.cli.inputs import check_folder_writable
     from scdh.experiments.reproduce.claims import decide_all
     from scdh.experiments.reproduce.items import ITEMS, chosen_items
-    from scdh.experiments.reproduce.made_up import write_clusters
     from scdh.experiments.reproduce.report import write_report
     from scdh.experiments.reproduce.run import plan_lines, plan_work, run_work
-    from scdh.experiments.reproduce.scale import all_studies, load_scale
+    from scdh.experiments.reproduce.scale import all_studies, load_scale, write_clusters
     from scdh.extras import check_installed, missing_packages
 
     use_device(device)

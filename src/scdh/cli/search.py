@@ -101,7 +101,7 @@ def search(
         raise ConfigError("--rank vectors ranks the nearest items; leave out --radius, which counts bits.")
     _check_page(html, data)
     from scdh.cli.engine_names import row_names_of, rows_called
-    from scdh.cli.search_hits import RESCORE, SearchRequest, describe_hits, print_hits
+    from scdh.cli.search_hits import SearchRequest, describe_hits, print_hits
     from scdh.cli.search_queries import (
         encoded_queries,
         id_of_row,
@@ -110,6 +110,7 @@ def search(
         query_of_index,
         ranked_by_model,
     )
+    from scdh.index.rescoring import RESCORE
 
     searched, row_names = _open_index(index_name, names)
     _check_ranking(searched, index_name, model, inputs, radius, rank)

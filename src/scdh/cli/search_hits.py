@@ -1,4 +1,4 @@
-"""Hits of a search: found, described with names and labels, and printed; ties at the end of a list are said."""
+"""Hits of a search: found, described with names and labels, and printed, with a note on ties at the end of a list."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from scdh.cli.search_queries import SearchQueries
 
 DEFAULT_K = 10
-RESCORE = 4  # times as many items are ranked by vectors
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,6 +1,7 @@
 """``scdh search --html``: the hits of a search as a page with pictures."""
 
 import os
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,11 +17,25 @@ from scdh.data.row_names import RowNames
 from scdh.errors import DataError
 from scdh.experiments.pages.labels import label_text
 from scdh.experiments.pages.pictures import ShownHit, picture_of_file, pictures_of_source
-from scdh.experiments.report.hits_page import MOST_HITS, MOST_QUERIES, SearchedQuery, write_hits_page
+from scdh.experiments.pages.template import load_template, save_page
 from scdh.index.weights import NAME as WEIGHTED
 
 if TYPE_CHECKING:
     from scdh.data.source import Source
+
+MOST_QUERIES, MOST_HITS = 200, 100  # on one page; a browser must be able to open it
+
+
+@dataclass(frozen=True)
+class SearchedQuery:
+    """A query with its hits; ``note`` says what ties leave out, ``hidden`` how many hits the page does not show."""
+
+    image: str | None
+    name: str
+    label: str
+    hits: list[ShownHit]
+    note: str
+    hidden: int
 
 
 def write_hits(
@@ -32,17 +47,7 @@ def write_hits(
     row_names: RowNames | None,
     data: str | None,
 ) -> None:
-    """Write the page of the hits.
-
-    Args:
-        path: HTML file.
-        index_name: as the user called it.
-        search: what was searched.
-        queries: the queries.
-        found: ids and distances of the hits of each query.
-        row_names: names and labels of the items, where they are known.
-        data: data whose rows are the items; None: pictures are those of items whose names are image files.
-    """
+    """Write the page of the hits."""
     pictures = ItemPictures(None if data is None else open_inputs([data]), index_name)
     shown = []
     for n, (ids, distances) in enumerate(found[:MOST_QUERIES]):
@@ -69,9 +74,20 @@ def write_hits(
         )
     pictures.print_missing()
     ranking = ranking_of(search.index.metadata) if queries.outputs is None else WEIGHTED
-    write_hits_page(
-        path, index_name, len(search.index), search.index.bits, ranking, queries.tie_order, shown, len(found)
+    all_hits = [hit for query in shown for hit in query.hits]
+    page = load_template("search.html").render(
+        index_name=index_name,
+        items=len(search.index),
+        bits=search.index.bits,
+        ranking=ranking,
+        ties=queries.tie_order,
+        queries=shown,
+        query_count=len(found),
+        without_picture=sum(hit.image is None for hit in all_hits),
+        hit_count=len(all_hits),
+        has_marks=any(hit.right is not None for hit in all_hits),
     )
+    save_page(path, page)
 
 
 class ItemPictures:

@@ -9,7 +9,7 @@ import numpy as np
 
 from scdh.cli.output import print_note
 from scdh.codes import HAMMING, Codes
-from scdh.codes.checks import check_same_model
+from scdh.codes.checks import check_same_model, searched_bits
 from scdh.data.name_files import load_named_codes
 from scdh.data.row_names import RowNames
 from scdh.errors import ConfigError, unknown_name
@@ -104,6 +104,7 @@ def queries_of_file(path: Path, index: "SearchIndex", index_name: str) -> Search
     """All codes of a file."""
     codes, row_names = load_named_codes(path)
     check_same_model(index.metadata, codes.metadata, index_name, str(path))
+    codes = _as_long_as(index, codes)
     ids = range(len(codes)) if codes.ids is None else codes.ids
     return SearchQueries(codes, [f"id {row_id}" for row_id in ids] if row_names is None else row_names.names, row_names)
 
@@ -123,12 +124,18 @@ def encoded_queries(
     batches = hash_outputs_of_rows(hasher, source, rows, workers=0, progress="encoding", engine=engine)
     kept = KeptOutputs(hasher, batches, always=True)
     codes, row_names = named_codes(hasher, source, kept)
+    codes = _as_long_as(index, codes)
     tables = None if kept.u is None or codes.ranking == HAMMING else hasher.distance_tables(kept.u)
-    weights = None if kept.u is None or codes.ranking != HAMMING else np.abs(kept.u)
+    weights = None if kept.u is None or codes.ranking != HAMMING else np.abs(kept.u[:, : codes.bits])
     if rank == "vectors":
         codes = codes.with_vectors(kept.u, "float16")
-    u = kept.u if rank == "outputs" else None
+    u = kept.u[:, : codes.bits] if kept.u is not None and rank == "outputs" else None
     return SearchQueries(codes, row_names.names, row_names, source, u, tables, weights)
+
+
+def _as_long_as(index: "SearchIndex", codes: Codes) -> Codes:
+    """The first bits of the queries, if the index holds first bits of the same model's codes."""
+    return codes.truncate(searched_bits(codes.bits, codes.metadata.get("model"), index.bits, index.metadata))
 
 
 def ranked_by_model(queries: SearchQueries, model: str, index: "SearchIndex", index_name: str) -> SearchQueries:

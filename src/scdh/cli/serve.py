@@ -48,7 +48,9 @@ def serve(
     cors: Annotated[
         list[str] | None, typer.Option(help="Web site, as https://example.org, whose pages may call the service.")
     ] = None,
-    max_upload: Annotated[float, typer.Option(min=0.001, help="Largest upload in megabytes.")] = 20,
+    max_upload: Annotated[
+        float, typer.Option(min=0.001, help="Largest upload, and largest photo with a thumbnail, in megabytes.")
+    ] = 20,
     max_pixels: Annotated[float, typer.Option(min=0.001, help="Largest image in megapixels.")] = 50,
     queue: Annotated[int, typer.Option(min=16, help="Images that may wait; more get 503.")] = 64,
     batch: Annotated[int, typer.Option(min=1, help="Most images in one batch of the network.")] = 32,

@@ -23,6 +23,7 @@ from scdh.cli.options import (
     VectorColumn,
     data_settings,
     merge_settings,
+    read_numbers,
     read_settings,
     use_device,
 )
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 EXAMPLES = (
     "scdh train --preset demo-digits --epochs 5 --out runs/digits",
     "scdh train --data photos/ --bits 32 --out runs/shop",
+    "scdh train --data photos/ --bits 12,24,48",
     "scdh train --data photos/ --set net.freeze=false --set train.batch_size=32",
     "scdh train --data vectors.npz --bits 64 --show-config",
     "scdh train --data items.parquet --vector-column embedding --method itq --bits 64",
@@ -71,7 +73,13 @@ def train(
     method: Annotated[
         str | None, typer.Option(help="Name of `scdh methods` (scdh).", autocompletion=complete_method)
     ] = None,
-    bits: Annotated[int | None, typer.Option(help="Length of the codes (32).")] = None,
+    bits: Annotated[
+        str | None,
+        typer.Option(
+            metavar="N[,N...]",
+            help="Length of the codes (32). Several: nested codes of the largest, whose first bits are good codes too.",
+        ),
+    ] = None,
     seed: Annotated[int | None, typer.Option(help="Sets the split, the initial weights and the order (0).")] = None,
     epochs: Annotated[
         int | None, typer.Option(help="Passes over the data (found by trials, or from the number of rows).")
@@ -115,6 +123,8 @@ def train(
     Settings, split, logs, the last epoch's checkpoint and the model go into the run folder. Several processes:
     `torchrun --nproc_per_node 2 -m scdh train ...`.
     """
+    from scdh.config import length_settings, load_config
+
     use_device(device)
     options = {
         **data_settings(
@@ -129,13 +139,12 @@ def train(
         ),
         "data.on_bad_image": on_bad_image,
         "method.name": method,
-        "method.bits": bits,
+        **({} if bits is None else length_settings(read_numbers(bits, "--bits"))),
         "seed": seed,
         "train.epochs": epochs,
     }
     given = {key: value for key, value in options.items() if value is not None}
     settings = merge_settings(given, read_settings(setting or []))
-    from scdh.config import load_config
     from scdh.runs.folder import RunFolder
     from scdh.training.device import is_first_process
     from scdh.training.plan import plan_run

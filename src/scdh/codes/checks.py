@@ -54,3 +54,16 @@ def check_same_model(first: Mapping[str, str], second: Mapping[str, str], first_
             f"{first_name} and {second_name} come from different models ({first_model} and {second_model}), "
             "so their distances mean nothing."
         )
+
+
+def searched_bits(bits: int, model: str | None, index_bits: int, index_metadata: Mapping[str, str]) -> int:
+    """How many first bits of codes search an index: all, or as many as an index of the same model has, if it has fewer.
+
+    Args:
+        bits: of the codes.
+        model: fingerprint of the model that made them; None if it is not known.
+        index_bits: of the index.
+        index_metadata: of the index, which may name its model.
+    """
+    is_same_model = model is not None and index_metadata.get("model") == model
+    return min(bits, index_bits) if is_same_model else bits

@@ -220,6 +220,30 @@ class Codes:
         rows = None if vectors is None else rounded(vectors, kind)
         return Codes(self._packed, self._bits, self._ids, self._metadata, vectors=rows)
 
+    def truncate(self, bits: int) -> "Codes":
+        """The first bits of every code, such as of nested codes, with the same ids, vectors and metadata.
+
+        Args:
+            bits: how many, from 1 to ``self.bits``.
+
+        Raises:
+            CodesError: if the codes have fewer bits, or rank by another distance than the Hamming distance.
+
+        >>> Codes.from_packed(["ff00", "0f0f"]).truncate(6).unpack().tolist()
+        [[1, 1, 1, 1, 1, 1], [0, 0, 0, 0, 1, 1]]
+        """
+        if isinstance(bits, bool) or not isinstance(bits, int | np.integer) or not 1 <= bits <= self._bits:
+            raise CodesError(f"Codes of {self._bits} bits can be cut to 1 to {self._bits} bits, not to {bits!r}.")
+        if bits == self._bits:
+            return self
+        if self.ranking != HAMMING:
+            raise CodesError(f"Codes that rank by {self.ranking} cannot be cut: their bits have no meaning one by one.")
+        packed = self._packed[:, : -(-int(bits) // 8)]
+        if bits % 8:
+            packed = packed.copy()
+            packed[:, -1] &= np.uint8(0xFF00 >> bits % 8 & 0xFF)
+        return Codes(packed, bits, self._ids, self._metadata, vectors=self._vectors)
+
     @property
     def bits(self) -> int:
         """The number of bits of each code."""

@@ -7,19 +7,22 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from scdh.data.arrays.memory import ArraySource
-    from scdh.data.batches.batch import BadImages, Batch
-    from scdh.data.batches.loaders import evaluation_batches, training_batches
-    from scdh.data.batches.sampling import steps_per_epoch
-    from scdh.data.batches.views import ViewedFeatures
-    from scdh.data.draw import balanced_order
-    from scdh.data.images.augment import AUGMENTATIONS
-    from scdh.data.images.transforms import Preprocess
-    from scdh.data.named.benchmarks import DATASETS, PROTOCOLS, make_protocol
-    from scdh.data.open import open_source
-    from scdh.data.protocol import Protocol
-    from scdh.data.row_names import RowNames
-    from scdh.data.source import BadImage, Source
+    from scdh.data.arrays.memory import ArraySource as ArraySource
+    from scdh.data.batches.batch import BadImages as BadImages
+    from scdh.data.batches.batch import Batch as Batch
+    from scdh.data.batches.loaders import evaluation_batches as evaluation_batches
+    from scdh.data.batches.loaders import training_batches as training_batches
+    from scdh.data.batches.sampling import steps_per_epoch as steps_per_epoch
+    from scdh.data.batches.views import ViewedFeatures as ViewedFeatures
+    from scdh.data.draw import balanced_order as balanced_order
+    from scdh.data.images.augment import AUGMENTATIONS as AUGMENTATIONS
+    from scdh.data.images.transforms import Preprocess as Preprocess
+    from scdh.data.named.benchmarks import DATASETS as DATASETS
+    from scdh.data.open import open_source as open_source
+    from scdh.data.protocol import Protocol as Protocol
+    from scdh.data.row_names import RowNames as RowNames
+    from scdh.data.source import BadImage as BadImage
+    from scdh.data.source import Source as Source
 
 _WHERE = {
     "AUGMENTATIONS": "images.augment",
@@ -28,7 +31,6 @@ _WHERE = {
     "BadImages": "batches.batch",
     "Batch": "batches.batch",
     "DATASETS": "named.benchmarks",
-    "PROTOCOLS": "named.benchmarks",
     "Preprocess": "images.transforms",
     "Protocol": "protocol",
     "RowNames": "row_names",
@@ -36,32 +38,12 @@ _WHERE = {
     "ViewedFeatures": "batches.views",
     "balanced_order": "draw",
     "evaluation_batches": "batches.loaders",
-    "make_protocol": "named.benchmarks",
     "open_source": "open",
     "steps_per_epoch": "batches.sampling",
     "training_batches": "batches.loaders",
 }
 
-__all__ = [
-    "AUGMENTATIONS",
-    "DATASETS",
-    "PROTOCOLS",
-    "ArraySource",
-    "BadImage",
-    "BadImages",
-    "Batch",
-    "Preprocess",
-    "Protocol",
-    "RowNames",
-    "Source",
-    "ViewedFeatures",
-    "balanced_order",
-    "evaluation_batches",
-    "make_protocol",
-    "open_source",
-    "steps_per_epoch",
-    "training_batches",
-]
+__all__ = list(_WHERE)
 
 
 def __getattr__(name: str) -> Any:

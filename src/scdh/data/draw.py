@@ -94,10 +94,6 @@ def balanced_order(labels: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     are left out. Several labels: a row is drawn in proportion to the mean of 1/frequency of its labels, by evenly
     spaced draws, so that no row's share is off by more than one. Unlabelled rows come once each.
 
-    Args:
-        labels: int64 [n] or uint8 multi-hot [n, C].
-        rng: the source of randomness.
-
     Returns:
         int64 [n], positions 0 … n − 1, some repeated.
     """

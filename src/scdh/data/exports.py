@@ -23,12 +23,6 @@ ROWS = 1 << 16  # rows of one batch
 def export_codes(path: str | os.PathLike[str], kind: str, codes: Codes, names: RowNames | None) -> None:
     """Write codes in one of ``FORMATS``, whole or not at all.
 
-    Args:
-        path: file to write; an existing file is replaced.
-        kind: a key of ``FORMATS``.
-        codes: n codes. Without ids they get 0 … n−1.
-        names: names and labels by id; None: there are none. ``npy`` and ``faiss`` have no room for them.
-
     Raises:
         ConfigError: if a library is missing.
     """

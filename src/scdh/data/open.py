@@ -133,20 +133,20 @@ def _unknown_kind(spec: str, file: Path) -> str:
 
 
 def _open_named(name: str, options: Options) -> Source:
-    from scdh.data.named import builtin, cifar10, imagenet, nuswide
+    from scdh.data.named import readers
 
     if name in ("digits", "digits-images"):
         _check_usable(name, options)
-        return builtin.open_digits() if name == "digits" else builtin.open_digits_images()
+        return readers.open_digits() if name == "digits" else readers.open_digits_images()
     if name == "groceries":
         _check_usable(name, options, "label_column")
         label_column = options["label_column"]
-        return builtin.open_groceries(None if label_column is None else str(label_column))
+        return readers.open_groceries(None if label_column is None else str(label_column))
     _check_usable(name, options, "root")
     openers = {
-        "cifar10": cifar10.open_cifar10,
-        "nuswide21": nuswide.open_nuswide,
-        "imagenet1k": imagenet.open_imagenet,
+        "cifar10": readers.open_cifar10,
+        "nuswide21": readers.open_nuswide,
+        "imagenet1k": readers.open_imagenet,
     }
     return openers[name](Path(options["root"] or DEFAULT_ROOT))
 

@@ -7,16 +7,16 @@ Here a split is an object with a fingerprint; only runs with the same fingerprin
 import hashlib
 import json
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from scdh.data.draw import seeded, take_per_class
-from scdh.data.hold_out import hold_out
 from scdh.data.source import Source
 from scdh.errors import DataError
-from scdh.label_arrays import is_labelled
+from scdh.label_arrays import rows_per_class, with_classes
 from scdh.storage.checksums import CHECKSUM, is_intact, with_checksum
 from scdh.storage.files import read_regular, replacing
 
@@ -28,7 +28,7 @@ LABELS_STREAM = 1  # a random stream of its own: which rows keep their label mus
 
 @dataclass(frozen=True, eq=False)
 class Protocol:
-    """The parts of a source; make one with :meth:`draw` or :meth:`from_split`.
+    """The parts of a source; :func:`scdh.runs.protocol.protocol_of` makes one of the settings of a run.
 
     Args:
         name: str, shown in reports; part of the fingerprint.
@@ -146,8 +146,7 @@ class Protocol:
         if in_no_part:
             raise DataError(
                 f"{in_no_part} training rows of protocol {self.name!r} are not in its database, "
-                "so without their label they would be in no part; draw it with train_in_database=True, or name the "
-                "training part in data.database too."
+                "so without their label they would be in no part; name the training part in data.database too."
             )
         about = "; ".join(text for text in (self.about, f"at most {per_class} labels per class") if text)
         return replace(self, name=f"{self.name}, {per_class} labels a class", train=train, about=about)
@@ -184,102 +183,50 @@ class Protocol:
             )
         return protocol
 
-    @classmethod
-    def draw(
-        cls,
-        labels: np.ndarray,
-        *,
-        query_per_class: int | None,
-        train_per_class: int | None = None,
-        validation_per_class: int | None = 0,
-        train_in_database: bool = True,
-        seed: int,
-        name: str,
-        label_names: list[str] | None = None,
-        source_fingerprint: str = "",
-    ) -> "Protocol":
-        """Draw queries, then training rows from the rest; the database is everything but the queries.
 
-        Unlabelled rows are only in the database. For rows with several labels "100 per class" means what
-        :func:`scdh.data.draw.take_per_class` says.
-
-        Args:
-            labels: int64 [n] or uint8 multi-hot [n, C].
-            query_per_class: number of queries of each class; None: what fits (:mod:`scdh.data.hold_out`).
-            train_per_class: number of training rows of each class; None trains on all labelled rows but the queries.
-            validation_per_class: rows of each class taken out of the training rows; they stay in the database. None:
-                what fits.
-            train_in_database: whether training rows are searched too.
-            seed: 0 or more.
-            name: name of the protocol.
-            label_names: list of C str for messages, and so that a class without rows is rejected.
-            source_fingerprint: fingerprint of the source that the labels come from.
-
-        Raises:
-            DataError: a class has too few rows, or no row is left to train on.
-        """
-        labels = np.asarray(labels)
-        order = seeded(seed).permutation(np.flatnonzero(is_labelled(labels)))
-        parts = hold_out(
-            labels,
-            order,
-            query_per_class=query_per_class,
-            train_per_class=train_per_class,
-            validation_per_class=validation_per_class,
-            label_names=label_names,
-        )
-        if not len(parts.train):
-            raise DataError(f"Protocol {name!r} leaves no rows to train on.")
-        in_database = np.isin(np.arange(len(labels)), parts.query, invert=True)
-        if not train_in_database:
-            in_database[parts.train] = in_database[parts.validation] = False
-        database, about = np.flatnonzero(in_database), "; ".join((f"drawn by seed {seed}", *parts.notes))
-        protocol = cls(name, seed, parts.train, parts.query, database, parts.validation, source_fingerprint, about)
-        return protocol.check(len(labels))
-
-    @classmethod
-    def from_split(
-        cls,
-        source: Source,
-        *,
-        train: str | tuple[str, ...] = "train",
-        query: str | tuple[str, ...] = "test",
-        database: str | tuple[str, ...] = "train",
-        validation: str | None = None,
-        validation_per_class: int = 0,
-        seed: int = 0,
-        name: str = "split",
-    ) -> "Protocol":
-        """The split that comes with the data. Unlabelled rows are searched, but are neither queries nor trained on.
-
-        Args:
-            source: a source whose ``split`` is not None.
-            train, query, database: which words of ``source.split`` make each part (capitals and usual spellings such
-                as "validation" for "val" do not matter).
-            validation: the word of ``source.split`` that makes the validation part.
-            validation_per_class: without ``validation``: rows of each class to take out of the training rows.
-            seed: draws the validation rows.
-            name: name of the protocol.
-
-        Raises:
-            DataError: the source has no split or not these parts, or a part has no labelled rows.
-        """
-        train_rows, query_rows = _labelled_rows(source, train), _labelled_rows(source, query)
-        database_rows = source.rows_of_parts(database)
-        validation_rows = np.empty(0, np.int64)
-        if validation is not None:
-            validation_rows = _labelled_rows(source, validation)
-        elif validation_per_class:
-            order, names = seeded(seed).permutation(train_rows), source.label_names
-            validation_rows = take_per_class(source.labels, order, validation_per_class, "validation", names)
-        train_rows = train_rows[~np.isin(train_rows, validation_rows)]
-        for part, rows in (("training", train_rows), ("query", query_rows)):
-            if not len(rows):
-                raise DataError(f"{source.name} has no labelled {part} rows in its own split.")
-        protocol = cls(name, seed, train_rows, query_rows, database_rows, validation_rows, source.fingerprint())
-        return protocol.check(len(source))
+if TYPE_CHECKING:
+    from PIL import Image
 
 
-def _labelled_rows(source: Source, parts: str | tuple[str, ...]) -> np.ndarray:
-    rows = source.rows_of_parts(parts)
-    return rows[source.labelled[rows]]
+def learned_source(source: Source, protocol: Protocol) -> Source:
+    """``source`` without the labels that no training or validation row has; itself where there are none such."""
+    rows = np.concatenate([protocol.train, protocol.validation])
+    is_learned = rows_per_class(source.labels[rows], source.num_classes) > 0
+    return source if is_learned.all() else _LearnedLabels(source, is_learned)
+
+
+class _LearnedLabels(Source):
+    """The same rows; those whose label is not learned have none."""
+
+    def __init__(self, source: Source, is_learned: np.ndarray) -> None:
+        self._source = source
+        self.name, self.kind = source.name, source.kind
+        self.split = source.split
+        self.split_origin = source.split_origin
+        self.split_note = source.split_note
+        self.label_names = [name for name, stays in zip(source.label_names, is_learned, strict=True) if stays]
+        self.labels = with_classes(source.labels, is_learned)
+
+    @property
+    def features(self) -> np.ndarray:
+        return self._source.features
+
+    def feature_view(
+        self, rows: np.ndarray, earlier_uses: np.ndarray, random_key: tuple[int, int], view: int
+    ) -> np.ndarray:
+        return self._source.feature_view(rows, earlier_uses, random_key, view)
+
+    def image(self, row: int, at_least: int | None = None) -> "Image.Image":
+        return self._source.image(row, at_least)
+
+    def item_name(self, row: int) -> str:
+        return self._source.item_name(row)
+
+    def stable_names(self) -> Iterable[str]:
+        return self._source.stable_names()
+
+    def content_samples(self) -> Iterable[bytes]:
+        return self._source.content_samples()
+
+    def fingerprint(self) -> str:  # of the data as they are, by which kept features are found
+        return self._source.fingerprint()

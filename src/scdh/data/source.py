@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from scdh.data.split_words import word_key
 from scdh.errors import DataError
 from scdh.label_arrays import is_labelled as is_labelled  # also imported from here
 from scdh.label_arrays import rows_per_class
 
 if TYPE_CHECKING:
     from PIL import Image
+
+    from scdh.data.images.decode import Encoded
 
 
 SAMPLED_ROWS = 32  # rows whose content is part of the content fingerprint
@@ -89,21 +90,6 @@ class Source(ABC):
         """int64 [C]: how many rows have each label."""
         return rows_per_class(self.labels, self.num_classes)
 
-    def rows_of_parts(self, parts: str | tuple[str, ...]) -> np.ndarray:
-        """int64, the sorted rows whose ``split`` is one of ``parts``, in any usual spelling; a part without rows is
-        rejected.
-        """
-        if self.split is None:
-            raise DataError(f"{self.name} does not come divided into parts; draw a protocol instead.")
-        parts = (parts,) if isinstance(parts, str) else tuple(parts)
-        words, numbers = np.unique(np.asarray(self.split, dtype=str), return_inverse=True)
-        keys = [word_key(word) for word in words]
-        for part in parts:
-            if word_key(part) not in keys:
-                raise DataError(f"{self.name} has no part {part!r}; its parts are {', '.join(words)}.")
-        chosen = {word_key(part) for part in parts}
-        return np.flatnonzero(np.array([key in chosen for key in keys])[numbers.reshape(-1)])
-
     @property
     def features(self) -> np.ndarray:
         """float32 [n, d] of a source of embeddings."""
@@ -137,6 +123,10 @@ class Source(ABC):
             BadImage: the image cannot be read.
         """
         raise DataError(f"{self.name} holds embeddings, not images.")
+
+    def image_file(self, row: int) -> "Path | Encoded | None":
+        """The encoded image of a row, or the path of its file; None if the source has pixels."""
+        return None
 
     @abstractmethod
     def item_name(self, row: int) -> str:

@@ -12,8 +12,7 @@ from scdh.codes.checks import check_hamming_codes
 from scdh.errors import CodesError, UnknownIdError, UnknownLabelError, UnsupportedError
 from scdh.index.arguments import check_all_known, check_all_new, check_distinct, id_row, ids_after, whole_number
 from scdh.index.byte_tables import ByteTables
-from scdh.index.description import describe, read_description
-from scdh.index.engine_store import Condition, Ranking, Store
+from scdh.index.engine_store import Condition, Ranking, Store, describe, read_description
 from scdh.index.hits import Hits, RaggedHits
 from scdh.index.items import Items, WithLabels, check_items, is_storable
 from scdh.index.search.queries import ROUND, query_rounds

@@ -1,12 +1,17 @@
 """What an engine does for an index: a ``Store`` is one collection or table, through an open connection."""
 
+import json
+import re
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from scdh.errors import CodesError
 from scdh.index.items import Items, WithLabels
+from scdh.storage.tensor_files import RESERVED
 
 Ranking = tuple[NDArray[np.int64], NDArray[np.int32]]  # ids and distances of one query, by (distance, id)
 NO_RANKING: Ranking = (np.empty(0, np.int64), np.empty(0, np.int32))
@@ -96,3 +101,36 @@ def differing_rows(
     texts = zip(items.names, items.labels, held.names, held.labels, strict=True)
     other = np.fromiter((a != c or list(b) != list(d) for a, b, c, d in texts), np.bool_, len(ids))
     return np.flatnonzero(differs | other)
+
+
+_FORMAT = {"format": "scdh-index", "version": "1"}
+
+
+def describe(bits: int, metadata: Mapping[str, str]) -> str:
+    """The description of a new index; ASCII."""
+    return json.dumps({**metadata, **_FORMAT, "bits": str(bits)})
+
+
+def read_description(text: str | None, name: str) -> tuple[int, dict[str, str]]:
+    """Bits and metadata of a description; ``name`` is the collection or table in messages.
+
+    Raises:
+        CodesError: if the text is not a description of this version.
+    """
+    try:
+        description = json.loads(text or "")
+    except ValueError:
+        description = None
+    if (
+        not isinstance(description, dict)
+        or not all(isinstance(value, str) for value in description.values())
+        or not all(key in description for key in RESERVED)
+        or description["format"] != _FORMAT["format"]
+        or not re.fullmatch("[0-9]{1,9}", description["bits"])
+    ):
+        raise CodesError(f"{name} is not an index of scdh, by its description.")
+    if description["version"] != _FORMAT["version"]:
+        raise CodesError(
+            f"{name} is an index of version {description['version']!r}, but only {_FORMAT['version']!r} can be read."
+        )
+    return int(description["bits"]), {key: value for key, value in description.items() if key not in RESERVED}

@@ -361,7 +361,7 @@ class HammingIndex:
         """Load the compiled loops now that searches would otherwise load after enough work."""
         from scdh.index.search.warming import load_loops
 
-        load_loops(self.bits, by_tables=self.ranking != HAMMING)
+        load_loops(self.bits, by_tables=self.ranking != HAMMING, rows=len(self))
 
     def close(self) -> None:
         """Do nothing; an index in memory has no connection to release."""

@@ -8,12 +8,7 @@ from scdh.errors import CodesError
 
 @dataclass(frozen=True)
 class Items:
-    """Names and labels of n items.
-
-    Args:
-        names: n str; empty for an item without a name.
-        labels: n sequences of str, the labels of each item.
-    """
+    """Names and labels of n items."""
 
     names: Sequence[str]
     labels: Sequence[Sequence[str]]

@@ -10,6 +10,7 @@ from scdh.errors import CodesError
 from scdh.index.hits import Hits
 from scdh.index.segments import Segment
 
+RESCORE = 4  # times as many items are ranked by vectors, by the command line and the service
 _CELLS = 1 << 22  # numbers of the vectors that are in memory at once
 
 

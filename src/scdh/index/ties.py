@@ -24,12 +24,6 @@ def items_at(
 ) -> NDArray[np.int64]:
     """The number of items at exactly a given distance from each query.
 
-    Args:
-        index: the items.
-        query_codes: q codes of the bits of the index.
-        distances: q whole numbers of at least 0.
-        only: the items that count, as for :meth:`HammingIndex.search`.
-
     Returns:
         int64 [q].
 
@@ -110,12 +104,6 @@ def may_complete(index: SearchIndex, queries: int) -> bool:
 
 def tie_note(distance: float, shown: int, at_distance: int, order: str = "id") -> str:
     """One sentence about the last distance of a list of hits; empty if all items at that distance are shown.
-
-    Args:
-        distance: of the last hit: bits, or a real number.
-        shown: hits at that distance in the list.
-        at_distance: items at that distance in the index.
-        order: what orders items at the same distance; items with the query's own code only have an id to go by.
 
     >>> tie_note(1, 3, 10)
     '10 items are at distance 1, shown by id; 7 more at the same distance are not shown.'

@@ -1,5 +1,6 @@
 """Checks of the hash layer's outputs, and their distances to semantic cluster centres."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -28,15 +29,21 @@ def euclidean_distances(u: Tensor, centres: Tensor) -> Tensor:
     Returns:
         float tensor [B, C], float32 at least.
     """
+    return prefix_distances(u, centres, [u.shape[1]])[0]
+
+
+def prefix_distances(u: Tensor, centres: Tensor, lengths: Sequence[int]) -> Tensor:
+    """As :func:`euclidean_distances`, of the first b numbers for each b of P ``lengths``: [P, B, C]."""
     with torch.autocast(u.device.type, enabled=False):
         u, centres = full_precision(u), full_precision(centres)
         precision = torch.promote_types(u.dtype, centres.dtype)
         u, centres = u.to(precision), centres.to(precision)
         if u.numel() == 0 or centres.numel() == 0:
-            return u.new_zeros(u.shape[0], centres.shape[0])
+            return u.new_zeros(len(lengths), u.shape[0], centres.shape[0])
         scale = torch.maximum(u.detach().abs().max(), centres.detach().abs().max())
         scale = torch.where(scale > 0, scale, torch.ones_like(scale))
-        return scale * torch.cdist(u / scale, centres / scale, compute_mode="donot_use_mm_for_euclid_dist")
+        u, centres, mode = u / scale, centres / scale, "donot_use_mm_for_euclid_dist"
+        return scale * torch.stack([torch.cdist(u[:, :b], centres[:, :b], compute_mode=mode) for b in lengths])
 
 
 def unit_rows(u: Tensor) -> Tensor:

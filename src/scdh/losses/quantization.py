@@ -1,6 +1,8 @@
 """Terms that pull outputs towards bits: the paper's l_q, and those of other methods."""
 
 import math
+from collections.abc import Sequence
+from itertools import pairwise
 
 import torch
 from torch import Tensor
@@ -11,7 +13,7 @@ from scdh.losses.label_masks import has_label, labels_of, mean_over_labelled
 from scdh.losses.outputs import full_precision, outputs
 
 
-def quantization_loss(u: Tensor, p: float = 3.0) -> Tensor:
+def quantization_loss(u: Tensor, p: float = 3.0, lengths: Sequence[int] | None = None) -> Tensor:
     """l_q(u) = 1 − Σ_k|u_k| / (‖1‖_q ‖u‖_p), 1/p + 1/q = 1; batch mean. The paper's p = 3, q = 1.5.
 
     By Hölder's inequality 0 ≤ l_q < 1, and 0 iff all |u_k| are equal. It does not depend on the norm of u, so it pushes
@@ -21,6 +23,7 @@ def quantization_loss(u: Tensor, p: float = 3.0) -> Tensor:
     Args:
         u: float tensor [B, r], outputs of the hash layer; rows with and without label count alike.
         p: the exponent of the norm, above 1.
+        lengths: ascending numbers b; the loss is the mean over them of that of the first b columns. None: r alone.
 
     Returns:
         float tensor [], 0 for an empty batch.
@@ -35,12 +38,20 @@ def quantization_loss(u: Tensor, p: float = 3.0) -> Tensor:
         # The value does not depend on scale, so each row is divided by its largest entry (a constant for autograd):
         # powers of very small or large outputs then neither vanish nor overflow.
         largest = magnitude.detach().amax(1, keepdim=True)
-        zero = largest == 0
-        magnitude = magnitude / torch.where(zero, 1, largest)
-        norm = torch.where(zero.squeeze(1), 1, magnitude.pow(p).sum(1)).pow(1 / p)
-        dual_of_ones = u.shape[1] ** (1 - 1 / p)  # ‖1‖_q = r^{1/q}
-        per_row = 1 - magnitude.sum(1) / (dual_of_ones * norm)
-        return torch.where(zero.squeeze(1), 0, per_row).mean()
+        magnitude = magnitude / torch.where(largest == 0, 1, largest)
+        ends = [u.shape[1]] if lengths is None else list(lengths)
+        powers = _prefix_sums(magnitude.pow(p), ends)
+        zero = powers == 0
+        norm = torch.where(zero, 1, powers).pow(1 / p)
+        dual_of_ones = norm.new_tensor([end ** (1 - 1 / p) for end in ends])  # ‖1‖_q = b^{1/q}
+        return torch.where(zero, 0, 1 - _prefix_sums(magnitude, ends) / (dual_of_ones * norm)).mean()
+
+
+def _prefix_sums(values: Tensor, ends: list[int]) -> Tensor:
+    """Sums [B, P] of the first columns up to each of the ``ends``."""
+    sizes = [end - start for start, end in pairwise([0, *ends])]
+    parts = values[:, : ends[-1]].split(sizes, 1)
+    return torch.stack([part.sum(1) for part in parts], 1).cumsum(1)
 
 
 def sign_distance_loss(u: Tensor, y: Tensor, p: int) -> Tensor:

@@ -10,13 +10,15 @@ Gradients (paper, "Optimization"), checked against autograd in the tests:
     ∇c_y = (1 − p_y + λ) ∇d_y      ∇c_j = −p_j ∇d_j      ∇u = (1 + λ) ∇d_y − Σ_j p_j ∇d_j
 """
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import softplus
 
 from scdh.errors import ConfigError, unknown_name
 from scdh.losses.label_masks import has_label, label_mask, labels_of, mean_over_labelled, sum_over_labels
-from scdh.losses.outputs import euclidean_distances, full_precision, outputs, outputs_as_wide_as
+from scdh.losses.outputs import euclidean_distances, full_precision, outputs, outputs_as_wide_as, prefix_distances
 
 FORMS = ("softmax", "hinge", "own")  # forms of the cluster loss
 
@@ -75,9 +77,7 @@ def scul(u: Tensor, y: Tensor, centres: Tensor, lam: float) -> Tensor:
         DataError: ``y`` has another shape or type, or a label that no centre belongs to.
     """
     y = labels_of(y, outputs_as_wide_as(u, centres, "centres"))
-    distances = euclidean_distances(u, centres)
-    cluster = _mean_log_loss(-distances, y)
-    return mean_over_labelled(cluster + lam * sum_over_labels(distances, y), has_label(y))
+    return _scul(euclidean_distances(u, centres), y, lam)
 
 
 def scul_own(u: Tensor, y: Tensor, centres: Tensor, lam: float) -> Tensor:
@@ -99,9 +99,7 @@ def scul_own(u: Tensor, y: Tensor, centres: Tensor, lam: float) -> Tensor:
         DataError: ``y`` has another shape or type, or a label that no centre belongs to.
     """
     y = labels_of(y, outputs_as_wide_as(u, centres, "centres"))
-    distances = euclidean_distances(u, centres)
-    cluster = _own_label_losses(-distances, y)
-    return mean_over_labelled(cluster + lam * sum_over_labels(distances, y), has_label(y))
+    return _scul_own(euclidean_distances(u, centres), y, lam)
 
 
 def scul_hinge(u: Tensor, y: Tensor, centres: Tensor, lam: float, margin: float = 1.0) -> Tensor:
@@ -124,14 +122,27 @@ def scul_hinge(u: Tensor, y: Tensor, centres: Tensor, lam: float, margin: float 
         DataError: ``y`` has another shape or type, or a label that no centre belongs to.
     """
     y = labels_of(y, outputs_as_wide_as(u, centres, "centres"))
-    distances = euclidean_distances(u, centres)
-    mask = label_mask(y, centres.shape[0])
+    return _scul_hinge(euclidean_distances(u, centres), y, lam, margin)
+
+
+def _scul(distances: Tensor, y: Tensor, lam: float) -> Tensor:
+    cluster = _mean_log_loss(-distances, y)
+    return mean_over_labelled(cluster + lam * sum_over_labels(distances, y), has_label(y))
+
+
+def _scul_own(distances: Tensor, y: Tensor, lam: float) -> Tensor:
+    cluster = _own_label_losses(-distances, y)
+    return mean_over_labelled(cluster + lam * sum_over_labels(distances, y), has_label(y))
+
+
+def _scul_hinge(distances: Tensor, y: Tensor, lam: float, margin: float) -> Tensor:
+    mask = label_mask(y, distances.shape[1])
     wrong = (~mask).sum(1).clamp(min=1)
     cluster = torch.zeros_like(distances)
     for s in mask.any(0).nonzero().flatten().tolist():  # one label at a time, so that no tensor is larger than [B, C]
         violation = (margin + distances[:, s : s + 1] - distances).clamp(min=0)
         column = torch.where(mask, 0, violation).sum(1) / wrong
-        cluster = cluster + column.unsqueeze(1) * (torch.arange(mask.shape[1], device=u.device) == s)
+        cluster = cluster + column.unsqueeze(1) * (torch.arange(mask.shape[1], device=y.device) == s)
     value = _mean_over_labels(cluster, mask) + lam * sum_over_labels(distances, mask)
     return mean_over_labelled(value, has_label(mask))
 
@@ -200,12 +211,14 @@ class SemanticClusterUnaryLoss(nn.Module):
         self.margin = margin
         self.centres = nn.Parameter(torch.randn(num_classes, bits) * centre_std)
 
-    def forward(self, u: Tensor, y: Tensor) -> Tensor:
+    def forward(self, u: Tensor, y: Tensor, lengths: Sequence[int] | None = None) -> Tensor:
         """The loss of a batch.
 
         Args:
             u: float tensor [B, r], outputs of the hash layer.
             y: int64 [B] with −1 for no label, or multi-hot [B, C]; a tensor, an array or a list.
+            lengths: P numbers b; the loss is the mean over them of the loss of u_{:b} and c_{:b}, the first b numbers
+                (nested codes). None: r alone.
 
         Returns:
             float tensor [], the mean over the labelled rows.
@@ -214,11 +227,14 @@ class SemanticClusterUnaryLoss(nn.Module):
             DataError: ``u`` is not a float tensor [B, r] on the device of the centres, ``y`` does not have B rows, or a
                 label has no centre.
         """
+        y = labels_of(y, outputs_as_wide_as(u, self.centres, "centres"))
+        lengths = [u.shape[1]] if lengths is None else lengths
+        # The lengths are further rows: one pass over P·B rows is faster than P passes.
+        distances = prefix_distances(u, self.centres, lengths).flatten(0, 1)
+        y = torch.cat([y] * len(lengths))
         if self.form == "hinge":
-            return scul_hinge(u, y, self.centres, self.lam, self.margin)
-        if self.form == "own":
-            return scul_own(u, y, self.centres, self.lam)
-        return scul(u, y, self.centres, self.lam)
+            return _scul_hinge(distances, y, self.lam, self.margin)
+        return (_scul_own if self.form == "own" else _scul)(distances, y, self.lam)
 
     @torch.no_grad()
     def put_centres_on_sphere(self, norm: float) -> None:

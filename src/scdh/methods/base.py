@@ -146,9 +146,6 @@ class Method(nn.Module):
     ranking: ClassVar[str] = HAMMING  # the distance that orders a database; another one needs tables
     collapse_advice: ClassVar[str] = "lower train.lr_head, or train longer"
     unlabelled_advice: ClassVar[str] = "lower the weight of the method's loss on unlabelled rows"
-    # For equal-time comparisons: settings under which an epoch takes its usual time, where the first ones are cheaper,
-    # and what is done once falls into the first.
-    timing_settings: ClassVar[Mapping[str, Any]] = {}
     # Settings that suit a kind of data ("embeddings", "frozen images", "tuned images") better than the paper's.
     suited_settings: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
     # The method whose settings in presets are this one's too, where names are the same: variants of one method.
@@ -179,9 +176,9 @@ class Method(nn.Module):
         """p of the quantization loss that l_q of codes is reported by; the paper's where the method has none."""
         return float(getattr(self.settings, "p", 3.0))
 
-    @property
-    def teacher_decay(self) -> float:
-        """Decay of the moving average of the network that ``step`` gets as ``moment.teacher``; 0: no teacher."""
+    def teacher_decay(self, steps: int) -> float:
+        """Decay of the moving average of the network that ``step`` gets as ``moment.teacher``, in a run of ``steps``
+        steps; 0: no teacher."""
         return 0.0
 
     def build(self, net: Network) -> None:

@@ -46,7 +46,6 @@ class Dpsh(Method):
     Settings = DpshSettings
     settings: DpshSettings
     tuned_settings = {"eta": (0.002, 0.01, 0.03), "batch_epochs": (0.0, 5.0, 10.0)}  # noqa: RUF012
-    timing_settings = {"batch_epochs": 0}  # noqa: RUF012
     stored: StoredOutputs
     stored_labels: Tensor
 

@@ -53,7 +53,6 @@ class Dsdh(Method):
     Settings = DsdhSettings
     settings: DsdhSettings
     tuned_settings = {"eta": (0.002, 0.0055, 0.011), "label_weight": (1 / 55, 1.0, 10.0)}  # noqa: RUF012
-    timing_settings = {"batch_epochs": 0}  # noqa: RUF012
     stored: StoredOutputs
     stored_labels: Tensor
 

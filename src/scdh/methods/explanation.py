@@ -16,13 +16,7 @@ INDENT = "    "
 
 @dataclass(frozen=True)
 class Explanation:
-    """What a method is.
-
-    Args:
-        sentence: its full name, or what it does.
-        equation: what it minimises, as plain text of one or more lines; "" if the file has none.
-        paragraphs: the rest, each on one line.
-    """
+    """What a method is."""
 
     sentence: str
     equation: str

@@ -51,7 +51,6 @@ class Ftde(Method):
     settings: FtdeSettings
     tuned_settings = {"group_share": (0.25, 0.5, 0.75), "train.weight_decay": (5e-4, 1e-2, 0.1)}  # noqa: RUF012
     codes: StoredOutputs
-    timing_settings = {"group_share": 0.01}  # noqa: RUF012  # all bits in the first epoch: they are inferred once
 
     def prepare(self, net: Network, data: MethodData) -> None:
         self.seed = torch.initial_seed()  # now: in training, processes have seeds of their own

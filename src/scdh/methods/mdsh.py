@@ -46,7 +46,6 @@ class Mdsh(Method):
     Settings = MdshSettings
     settings: MdshSettings
     tuned_settings = {"pair_weight": (0.0, 0.1, 1.0), "corner_weight": (1e-4, 1e-2, 0.1)}  # noqa: RUF012
-    timing_settings = {"pair_epoch": 0}  # noqa: RUF012
     hash_centres: Tensor
     stored: StoredOutputs
     stored_labels: Tensor

@@ -5,8 +5,12 @@
     R = Σ_all [ μ d(a, a_T) + d(−dist, −dist_T) ]                                           (softmax: the paper's)
 
 a is fc8's output, dist the distances of u to the centres, d the squared difference of softmaxes; T marks the teacher, a
-network whose weights are the moving average of the student's. Both see the same items, each under its own random
-perturbation, and only the student gets gradients.
+network whose weights are the moving average of the student's. Both see the same items, each its own random version of
+an image, and only the student gets gradients.
+
+§ Embeddings get noise. With the paper's R each network sees its own noise. With targets only the student does, and only
+on unlabelled rows: the targets are those of the items as they are, and labelled rows have SCDH's loss unchanged.
+Validation MAP of CIFAR-10 features rises by 0.007 with 20 labels per class for the former and by 0.005 for the latter.
 
 § The paper's R is smallest where all outputs agree, and so also at u = 0. With few labels and w = 50 it gets there:
 with 20 labels per class on frozen features of CIFAR-10, ‖u‖ of unlabelled rows fell to a quarter of that of labelled
@@ -16,6 +20,9 @@ mean_j the moving average of its assignments: no centre attracts more items than
 
 Where rows have several labels, an unlabelled row gets label j if dist_T,j is among the smallest, a share of rows like
 that of label j, and R is SCDH's own loss with these labels (:class:`scdh.losses.NearestLabels`).
+
+With ``nested`` the terms of R in dist and u are means over the lengths, as in SCDH. The teacher assigns by the whole
+code at every length; the paper's R compares both networks' distances of one length.
 """
 
 import math
@@ -25,15 +32,9 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from scdh.losses import (
-    AlignedTargets,
-    NearestLabels,
-    consistency_loss,
-    euclidean_distances,
-    softmax_loss,
-    target_loss,
-)
+from scdh.losses import AlignedTargets, NearestLabels, consistency_loss, softmax_loss, target_loss
 from scdh.losses.label_masks import has_label
+from scdh.losses.outputs import prefix_distances
 from scdh.methods.base import START, About, Batch, Method, MethodData, Moment
 from scdh.methods.scdh import (
     COLLAPSE_ADVICE,
@@ -45,9 +46,13 @@ from scdh.methods.scdh import (
     objective,
     warm_up,
 )
-from scdh.nets.network import Network, Outputs
+from scdh.nets.network import Network
 from scdh.nets.perturbation import perturbed
 
+# § The teacher averages over 100 steps, but at most over a twentieth of the run: in short runs a longer average is
+# behind the network at the end. 400 steps on CIFAR-10 features, 0.95 in place of 0.99: validation MAP +0.007 with 20
+# and with 500 labels per class.
+LARGEST_DECAY, WINDOWS_PER_RUN = 0.99, 20
 USUAL_WEIGHTS = {"targets": 1.0, "labels": 0.3, "softmax": 50.0}
 
 
@@ -64,7 +69,12 @@ class MtScdhSettings(ScdhSettings):
         "teacher, as SCDH",
     )
     ramp_up: float = Field(0.3, ge=0, le=1, description="T, share of the run over which w rises as exp(−5 (1 − t/T)²)")
-    decay: float = Field(0.99, gt=0, lt=1, description="of the teacher's moving average, min(1 − 1/(t+1), this)")
+    decay: float | None = Field(
+        None,
+        gt=0,
+        lt=1,
+        description="of the teacher's moving average, min(1 − 1/(t+1), this); none: 0.99, but at most 1 − 20/steps",
+    )
     temperature: float = Field(
         0.5, gt=0, description="τ of the targets; below 1 they are more certain than the teacher"
     )
@@ -84,8 +94,8 @@ class MtScdh(Method):
         differs="unlabelled rows learn from the teacher's sharpened cluster assignments; consistency=softmax is the "
         "paper's loss. With it: Mean Teacher's releases divide the classification loss by the whole batch, ours by its "
         "labelled rows, so their w = 50 is 100 here; they use 5,000 ramp-up steps of 40,000 and decay 0.99 during "
-        "ramp-up, then 0.999, ours a share of the run (0.3) and 0.99; their teacher drops units, ours does not. For "
-        "labels that combine freely form=own is chosen without a preset, form=softmax is the paper's",
+        "ramp-up, then 0.999, ours a share of the run (0.3) and 0.99 or less; their teacher drops units, ours does "
+        "not. For labels that combine freely form=own is chosen without a preset, form=softmax is the paper's",
         use_when="few rows have labels and many have none",
     )
     Settings = MtScdhSettings
@@ -113,9 +123,11 @@ class MtScdh(Method):
     def build(self, net: Network[ScdhHead]) -> None:
         build_head(self.settings, net, self.num_classes)
 
-    @property
-    def teacher_decay(self) -> float:
-        return self.settings.decay if self.weight else 0.0
+    def teacher_decay(self, steps: int) -> float:
+        if not self.weight:
+            return 0.0
+        decay = self.settings.decay
+        return min(LARGEST_DECAY, max(1 - WINDOWS_PER_RUN / steps, 0.5)) if decay is None else decay
 
     def prepare(self, net: Network[ScdhHead], data: MethodData) -> None:
         self.targets.set_share(torch.from_numpy(data.labels))
@@ -124,18 +136,19 @@ class MtScdh(Method):
         s, teacher = self.settings, moment.teacher
         if teacher is None:  # w = 0: plain SCDH, so nothing is perturbed either
             outputs = net(batch.inputs)
-            return objective(s, net.head, outputs, net.head.fc8(outputs.hidden), batch.labels)
-        student = _look(net, perturbed(batch.inputs, s.noise, s.input_dropout))
+            return objective(s, net.head, outputs.u, net.head.fc8(outputs.hidden), batch.labels)
+        unlabelled, has_targets = ~has_label(batch.labels), s.consistency == "targets"
+        student = _look(net, perturbed(batch.inputs, s.noise, s.input_dropout, unlabelled if has_targets else None))
         with torch.no_grad():
             other_view = (*batch.other_views, batch.inputs)[0]
             # Each network measures to its own centres: the teacher's are averaged like its other weights.
-            taught = _look(teacher, perturbed(other_view, s.noise, s.input_dropout))
-        parts = objective(s, net.head, student.outputs, student.scores, batch.labels)
-        if s.consistency == "targets":
-            on_classes, on_centres = self._targets_loss(net.head, student, taught, ~has_label(batch.labels))
+            taught = _look(teacher, other_view if has_targets else perturbed(other_view, s.noise, s.input_dropout))
+        parts = objective(s, net.head, student.u, student.scores, batch.labels)
+        if has_targets:
+            on_classes, on_centres = self._targets_loss(net.head, student, taught, unlabelled)
         else:
             on_classes = consistency_loss(student.scores, taught.scores)
-            on_centres = consistency_loss(-student.distances, -taught.distances)
+            on_centres = consistency_loss(-student.distances.flatten(0, 1), -taught.distances.flatten(0, 1))
         weight = self.weight * ramp_up(moment.epochs_done / moment.epochs, s.ramp_up)
         loss = parts["loss"] + weight * (s.mu * on_classes + on_centres)
         figures = {"consistency_fc8": on_classes, "consistency_centres": on_centres, "w": loss.new_tensor(weight)}
@@ -146,13 +159,15 @@ class MtScdh(Method):
     ) -> tuple[Tensor, Tensor]:
         """R's two parts, on fc8 and on the centres, without μ."""
         s = self.settings
-        scores, distances = student.scores[unlabelled], student.distances[unlabelled]
+        scores, u = student.scores[unlabelled], student.u[unlabelled]
+        taught_distances = taught.distances[-1, unlabelled]
         if isinstance(self.targets, NearestLabels):
-            labels = self.targets(taught.distances[unlabelled])
-            return softmax_loss(scores, labels), head.scul(student.outputs.u[unlabelled], labels)
-        targets = self.targets(-taught.distances[unlabelled], s.temperature, s.alignment)
-        own_distance = (targets * distances).sum() / max(1, len(targets))
-        return target_loss(scores, targets), target_loss(-distances, targets) + s.lam * own_distance
+            labels = self.targets(taught_distances)
+            return softmax_loss(scores, labels), head.scul(u, labels, head.lengths)
+        targets = self.targets(-taught_distances, s.temperature, s.alignment)
+        every, distances = targets.repeat(len(head.lengths), 1), student.distances[:, unlabelled].flatten(0, 1)
+        own_distance = (every * distances).sum() / max(1, len(every))
+        return target_loss(scores, targets), target_loss(-distances, every) + s.lam * own_distance
 
     def after_step(self, net: Network[ScdhHead], moment: Moment) -> None:
         warm_up(self.settings, net.head, moment.epoch)
@@ -165,16 +180,17 @@ class MtScdh(Method):
 
 
 class _Look(NamedTuple):
-    """What a network makes of a batch: outputs, fc8's scores [B, C], and distances to the centres [B, C]."""
+    """What a network makes of a batch: u [B, r], fc8's scores [B, C], and for each length b the distances of the first
+    b outputs to the centres, [P, B, C]."""
 
-    outputs: Outputs
+    u: Tensor
     scores: Tensor
     distances: Tensor
 
 
 def _look(net: Network[ScdhHead], inputs: Tensor) -> _Look:
-    outputs = net(inputs)
-    return _Look(outputs, net.head.fc8(outputs.hidden), euclidean_distances(outputs.u, net.head.centres))
+    outputs, head = net(inputs), net.head
+    return _Look(outputs.u, head.fc8(outputs.hidden), prefix_distances(outputs.u, head.centres, head.lengths))
 
 
 def ramp_up(done: float, length: float) -> float:

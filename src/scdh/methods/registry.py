@@ -61,6 +61,9 @@ def method_settings(name: str, values: dict[str, Any]) -> "Settings":
     from scdh.config import one_sentence
 
     model = method_class(name).Settings
+    if "nested" in values and "nested" not in model.model_fields:  # several lengths in --bits
+        title = method_class(name).about.title
+        raise ConfigError(f"{title} does not learn nested codes; give one number of bits, or use scdh or mt_scdh.")
     try:
         return model.model_validate(values)
     except ValidationError as error:

@@ -10,17 +10,23 @@ otherwise u and C shrink to 0 together.
 
 With several labels per item the paper's softmax lets own labels compete with each other. ``form="own"`` does not:
 l_c = 1/|Y| Σ_{s∈Y} −log[ e^{−d_s} / (e^{−d_s} + Σ_{t∉Y} e^{−d_t}) ], the same for one label.
+
+``nested=[12, 24]`` makes the first 12 and the first 24 bits good codes as well (not from the paper). With P these
+lengths and r, and v_{:b} the first b numbers of v:
+
+    min  1/|P| Σ_{b∈P} [ SCUL(u_{:b}, y; C_{:b}, λ) + α l_q(u_{:b}) ] + μ l_1(fc8, y)
 """
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 from torch import Tensor
 
+from scdh.errors import ConfigError
 from scdh.losses import SemanticClusterUnaryLoss, quantization_loss, softmax_loss
 from scdh.methods.base import START, About, Batch, Method, MethodData, Moment, Settings
 from scdh.nets.heads import HashHead, linear_head
-from scdh.nets.network import Network, Outputs
+from scdh.nets.network import Network
 from scdh.nets.unallocated import is_unallocated
 
 
@@ -36,6 +42,9 @@ class ScdhSettings(Settings):
     )
     margin: float = Field(1.0, ge=0, description="margin of the hinge form")
     centre_std: float = Field(0.5, gt=0, description="centres start from N(0, this)")
+    nested: list[Annotated[int, Field(ge=1)]] = Field(
+        [], description="numbers of first bits that are to be good codes too; empty: only the whole code is"
+    )
     warm_up_epochs: int = Field(0, ge=0, description="first epochs in which every centre keeps its norm")
     warm_up_norm: float = Field(8.0, gt=0, description="s, that norm (paper: 8 in the text, 4 best in the ablation)")
 
@@ -61,6 +70,9 @@ class ScdhHead(HashHead):
 
     def __init__(self, width: int, bits: int, num_classes: int, settings: ScdhSettings) -> None:
         super().__init__(width, bits)
+        if settings.nested and max(settings.nested) > bits:
+            raise ConfigError(f"method.nested must be at most method.bits, {bits}, not {max(settings.nested)}.")
+        self.lengths = sorted({*settings.nested, bits})  # P; the last is r
         self.fc8 = linear_head(width, num_classes)
         self.scul = SemanticClusterUnaryLoss(
             num_classes, bits, settings.lam, form=settings.form, margin=settings.margin, centre_std=settings.centre_std
@@ -94,7 +106,7 @@ class Scdh(Method):
 
     def step(self, net: Network[ScdhHead], batch: Batch, moment: Moment = START) -> dict[str, Tensor]:
         outputs = net(batch.inputs)
-        return objective(self.settings, net.head, outputs, net.head.fc8(outputs.hidden), batch.labels)
+        return objective(self.settings, net.head, outputs.u, net.head.fc8(outputs.hidden), batch.labels)
 
     def after_step(self, net: Network[ScdhHead], moment: Moment) -> None:
         warm_up(self.settings, net.head, moment.epoch)
@@ -113,13 +125,11 @@ def build_head(settings: ScdhSettings, net: Network[ScdhHead], num_classes: int)
         warm_up(settings, net.head, epoch=0)
 
 
-def objective(
-    settings: ScdhSettings, head: ScdhHead, outputs: Outputs, logits: Tensor, labels: Tensor
-) -> dict[str, Tensor]:
+def objective(settings: ScdhSettings, head: ScdhHead, u: Tensor, logits: Tensor, labels: Tensor) -> dict[str, Tensor]:
     """SCDH's losses of one pass; rows without a label count in l_q only."""
-    cluster = head.scul(outputs.u, labels)
+    cluster = head.scul(u, labels, head.lengths)
     classification = softmax_loss(logits, labels)
-    quantization = quantization_loss(outputs.u, settings.p)
+    quantization = quantization_loss(u, settings.p, head.lengths)
     loss = cluster + settings.mu * classification + settings.alpha * quantization
     return {"loss": loss, "scul": cluster, "l_1": classification, "l_q": quantization}
 

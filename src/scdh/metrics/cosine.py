@@ -19,30 +19,8 @@ def cosine_distances(
 ) -> Callable[[slice], NDArray[np.floating]]:
     """A function that gives 1 − cosine of some queries to all items, as ``evaluate_distances`` takes it.
 
-    Args:
-        queries: float [q, d].
-        database: float [n, d].
-
     >>> cosine_distances(np.array([[2.0, 0.0]]), np.array([[1.0, 0.0], [0.0, 3.0]]))(slice(0, 1)).tolist()
     [[0.0, 1.0]]
     """
     unit_queries, unit_items = unit_vectors(queries), unit_vectors(database).T
     return lambda rows: 1 - unit_queries[rows] @ unit_items
-
-
-def nearest_by_cosine(
-    queries: NDArray[np.floating], database: NDArray[np.floating], k: int
-) -> tuple[NDArray[np.int64], NDArray[np.floating]]:
-    """The k nearest vectors of each query; equal ones in the order of the database.
-
-    Args:
-        queries: float [q, d]; a table [q, n] is in memory, so give some tens of queries.
-        database: float [n, d].
-        k: how many, at most n.
-
-    Returns:
-        Positions in the database int64 [q, k], nearest first, and their cosines float [q, k].
-    """
-    distances = cosine_distances(queries, database)(slice(0, len(queries)))
-    order = np.argsort(distances, axis=1, kind="stable")[:, :k]
-    return order, 1 - np.take_along_axis(distances, order, axis=1)

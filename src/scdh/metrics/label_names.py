@@ -53,12 +53,7 @@ def check_both_labels(
 
 
 def read_names(labels: ArrayLike, what: str) -> Names | None:
-    """The names of each item; None where the labels are not names, but numbers or something else.
-
-    Args:
-        labels: whatever a user gave.
-        what: how messages call it.
-    """
+    """The names of each item; None where the labels are not names, but numbers or something else."""
     values: Any = labels
     if not isinstance(labels, list | tuple):
         try:

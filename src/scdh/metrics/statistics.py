@@ -111,10 +111,6 @@ def class_distances(codes: Codes, labels: ArrayLike, *, sample: int = 4096, seed
 def code_statistics(codes: Codes, labels: ArrayLike | None = None) -> dict[str, Any]:
     """All statistics of this file in one summary, ready for JSON.
 
-    Args:
-        codes: n codes, at least one.
-        labels: int [n] or multi-hot [n, C] for the distances within and between classes; None leaves these out.
-
     Raises:
         DataError: if there are no codes, or labels do not fit.
 

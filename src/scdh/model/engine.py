@@ -57,14 +57,7 @@ class Engines:
     def run(
         self, model: Model, batches: Iterable[Batch], engine: Engine, images: int | None
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """(rows [B], u [B, r]) of every batch.
-
-        Args:
-            model: the model.
-            batches: of images or embeddings.
-            engine: what computes.
-            images: their total number; None: many.
-        """
+        """(rows [B], u [B, r]) of every batch."""
         exported = self.exported(model, engine, images)
         if exported is None:
             return run_network(self.folded(model), batches, model.method.hash_outputs)

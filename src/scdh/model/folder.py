@@ -79,10 +79,6 @@ def write_model(folder: str | Path, model: Model) -> None:
 
     The weights hold the description too, so their rename is the moment at which the new model is there. The other two
     files are copies for people, written afterwards; nothing else in the folder is touched.
-
-    Args:
-        folder: a new folder, or one whose model is replaced; other folders that are not empty are rejected.
-        model: what :meth:`Hasher.load` gives back.
     """
     target, network = Path(folder), model.network
     reject_other_content(target)

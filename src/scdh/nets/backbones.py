@@ -28,13 +28,7 @@ LITE = {"efficientnet_lite0": 224, "efficientnet_lite1": 240, "efficientnet_lite
 
 @dataclass(frozen=True)
 class Backbone:
-    """A trunk and its inputs and outputs.
-
-    Args:
-        trunk: images [B, 3, H, W] or embeddings [B, d] → features [B, width].
-        width: number of features.
-        preprocess: how images become inputs; None for embeddings.
-    """
+    """A trunk and its inputs and outputs."""
 
     trunk: nn.Module
     width: int
@@ -46,11 +40,6 @@ def build_backbone(settings: NetSettings, feature_width: int | None = None, pret
 
     § Names that both libraries have (resnet50, vgg16) mean torchvision's, whose nets and weights are the paper's;
     ``timm:resnet50`` means timm's.
-
-    Args:
-        settings: the section ``net`` of a run's settings.
-        feature_width: d of the embeddings; None for images.
-        pretrained: load pretrained weights; None for ``settings.pretrained``.
 
     Raises:
         ConfigError: the name is unknown, or a setting does not fit the data or the network.

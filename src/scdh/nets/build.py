@@ -17,14 +17,7 @@ _TRIM_THRESHOLD, _MMAP_MAX = -1, -4  # names of glibc's mallopt(3)
 def build_network(
     settings: NetSettings, bits: int, feature_width: int | None, pretrained: bool | None = None
 ) -> tuple[Network[Any], Preprocess | None]:
-    """A network without a head, and how images are brought to its input.
-
-    Args:
-        settings: backbone, sizes, crop, hidden layers, dropout.
-        bits: r, the number of hash outputs.
-        feature_width: width d of the embeddings; None if the data are images.
-        pretrained: whether the trunk starts from pretrained weights (default: as in ``settings``).
-    """
+    """A network without a head, and how images are brought to its input."""
     keep_freed_memory()
     backbone = build_backbone(settings, feature_width, pretrained)
     preprocess = backbone.preprocess

@@ -18,9 +18,6 @@ _chosen: ContextVar[torch.device | None] = ContextVar("device of networks", defa
 def parse_device(name: str | None) -> torch.device | None:
     """The device of a name; None for "auto", which leaves the choice to the machine.
 
-    Args:
-        name: "auto", "cpu", "cuda", "cuda:1" … or "mps"; None: "auto".
-
     Raises:
         ConfigError: if there is no such device, or torch cannot use it here.
     """

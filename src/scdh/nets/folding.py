@@ -15,10 +15,6 @@ def fold_batch_norm(net: Network, image_size: int) -> Network:
 
     Networks list a convolution and its batch-norm one after the other, but need not run them in that order, so the
     outputs of the copy are compared with those of ``net`` on random images.
-
-    Args:
-        net: a network for images; not changed.
-        image_size: side of the random images.
     """
     folded = copy.deepcopy(net).eval()
     pairs = [pair for parent in folded.trunk.modules() for pair in _pairs(parent)]

@@ -29,7 +29,7 @@ def weights_state(module: nn.Module) -> list[tuple[int, int, torch.device]]:
     return [(id(t), 0 if t.is_inference() else t._version, t.device) for t in tensors]
 
 
-def batch_norms(module: nn.Module) -> list[nn.modules.batchnorm._BatchNorm]:
+def _batch_norms(module: nn.Module) -> list[nn.modules.batchnorm._BatchNorm]:
     return [layer for layer in module.modules() if isinstance(layer, nn.modules.batchnorm._BatchNorm)]
 
 
@@ -83,6 +83,7 @@ class Network(nn.Module, Generic[HeadType]):
         self.width = width if self.fc7 is None else self.fc7.width
         self.head = cast(HeadType, Head())
         self.frozen_batch_norm = frozen_batch_norm
+        self.frozen_layers: list[str] = []  # of the trunk
         # (x/255 − mean)/std as x·scale − shift: two passes over the pixels instead of four. They are not saved, so they
         # have values also in a network that is built without memory.
         means, deviations = (torch.tensor(values, device="cpu").view(1, -1, 1, 1) for values in (mean, std))
@@ -122,9 +123,22 @@ class Network(nn.Module, Generic[HeadType]):
     def train(self, mode: bool = True) -> "Network[HeadType]":
         super().train(mode)
         if self.frozen_batch_norm:
-            for layer in batch_norms(self.trunk):
+            for layer in _batch_norms(self.trunk):
                 layer.eval()
+        for name in self.frozen_layers:
+            self.trunk.get_submodule(name).eval()
         return self
+
+    def freeze_layers(self, names: list[str]) -> None:
+        """Keep these layers of the trunk as they are: they have no gradient, no dropout and fixed statistics."""
+        self.frozen_layers = names
+        for name in names:
+            self.trunk.get_submodule(name).requires_grad_(False)
+
+    def learning_batch_norms(self, part: nn.Module) -> list[nn.modules.batchnorm._BatchNorm]:
+        """The batch-norm layers of ``part`` (this network, or its trunk) whose statistics may change."""
+        fixed = {layer for name in self.frozen_layers for layer in self.trunk.get_submodule(name).modules()}
+        return [] if self.frozen_batch_norm else [layer for layer in _batch_norms(part) if layer not in fixed]
 
     def channels_last(self, device: torch.device | None = None) -> "Network[HeadType]":
         """Move, with weights in the channels-last layout, in which convolutions on CPUs and GPUs run faster."""

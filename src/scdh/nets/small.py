@@ -11,10 +11,6 @@ class SmallConv(nn.Module):
     """Three stages of two 3×3 convolutions for images of 8 to 64 pixels, trained from scratch.
 
     Group normalisation instead of batch-norm: the same result for any batch and any number of processes.
-
-    Args:
-        width: channels of the first stage; the features are 4 × as many.
-        dropout: share of features set to 0 in training.
     """
 
     def __init__(self, width: int = 64, dropout: float = 0.0) -> None:
@@ -36,14 +32,7 @@ class SmallConv(nn.Module):
 
 
 class FeatureTrunk(nn.Module):
-    """Embeddings [B, d] → features: an MLP with ReLU and dropout after every layer, or the identity.
-
-    Args:
-        inputs: d.
-        hidden: sizes of the layers; empty for the identity.
-        dropout: share of values set to 0 in training.
-        standardise: scale inputs by what :meth:`measure` found.
-    """
+    """Embeddings [B, d] → features: an MLP with ReLU and dropout after every layer, or the identity."""
 
     mean: Tensor
     scale: Tensor

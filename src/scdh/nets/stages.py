@@ -78,16 +78,27 @@ def learned_part(net: Network[H], stages: int, image_size: int) -> Network[H]:
     return net.with_trunk(LateStages(late, _shape(early, image_size), dropout))
 
 
+def freeze_stages(net: Network[Any], stages: int) -> None:
+    """Keep the first ``stages`` stages as they are, in the whole network: they run in every step."""
+    stem, names, _ = _checked_layout(net.trunk, stages)
+    net.freeze_layers([*stem, *names[:stages]])
+
+
 def _cut(trunk: Any, count: int) -> tuple[list[nn.Module], dict[str, nn.Module]]:
     """The layers of the first ``count`` stages, and those after them by name."""
+    stem, stages, tail = _checked_layout(trunk, count)
+    late = [*stages[count:], *tail]
+    return [trunk.get_submodule(name) for name in [*stem, *stages[:count]]], {n: trunk.get_submodule(n) for n in late}
+
+
+def _checked_layout(trunk: nn.Module, count: int) -> tuple[list[str], list[str], list[str]]:
     stem, stages, tail = _layout(trunk)
     if not 1 <= count < len(stages):
         raise ConfigError(
             f"net.freeze must be true, false, or a number of stages from 1 to {len(stages) - 1}, not {count}: "
             f"{type(trunk).__name__} has {len(stages)} stages."
         )
-    late = [*stages[count:], *tail]
-    return [trunk.get_submodule(name) for name in [*stem, *stages[:count]]], {n: trunk.get_submodule(n) for n in late}
+    return stem, stages, tail
 
 
 def _layout(trunk: nn.Module) -> tuple[list[str], list[str], list[str]]:

@@ -10,10 +10,6 @@ class StoredOutputs(nn.Module):
     """A table [n, r] of outputs or codes, 0 where a row was not seen yet.
 
     The table is saved with checkpoints; the row numbers are not, as they are known before a checkpoint is loaded.
-
-    Args:
-        rows: numbers of the training rows as in ``batch.rows``, int64 [n].
-        bits: r.
     """
 
     outputs: Tensor

@@ -12,15 +12,7 @@ from scdh.storage.cache_folder import cache_place, remove, size_of
 
 @dataclass(frozen=True)
 class MachineCache:
-    """One of the caches.
-
-    Args:
-        name: for ``scdh cache --clear``.
-        holds: what is kept.
-        folder: where.
-        entries: the files or folders in it.
-        most_bytes: the least recently used entries are removed beyond it; None: no limit.
-    """
+    """One of the caches."""
 
     name: str
     holds: str

@@ -19,11 +19,7 @@ MOST_NAMED = 3  # files in a message
 class DataChanges:
     """Files that are gone, new, or have other labels.
 
-    Args:
-        gone: names of files that are no longer there.
-        new: names of files that were not there.
-        relabelled: names of files whose labels are others.
-        rows: int64 [n], the present row of each row of the training data; −1 if it is gone.
+    ``rows``, int64 [n], is the present row of each row of the training data, −1 if it is gone.
     """
 
     gone: list[str]

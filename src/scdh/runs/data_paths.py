@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from scdh.config import DataSettings
-from scdh.data.arrays.given import IN_MEMORY
+from scdh.data.arrays.loose import IN_MEMORY
 from scdh.data.named.benchmarks import DATASETS
 from scdh.data.open import DEFAULT_ROOT, HUB, ROOTED
 from scdh.errors import DataError
@@ -50,13 +50,6 @@ def located(
     root: str | os.PathLike[str] | None = None,
 ) -> DataSettings:
     """The settings with paths that exist.
-
-    Args:
-        data: the settings of a run.
-        stored: what :func:`stored_data_paths` returned when the run was trained.
-        run: the folder of the run.
-        source: the data where they are now; None: where they were.
-        root: as for :func:`scdh.data.open_source`; None: as in training.
 
     Raises:
         DataError: if the data are neither where they were nor at the same place relative to the run.

@@ -22,13 +22,7 @@ HashOutputs = Callable[..., Iterable[tuple[np.ndarray, np.ndarray]]]
 
 
 class KeptOutputs:
-    """Passes (rows [B], u [B, r]) batches on and, where they are needed to rank, keeps u.
-
-    Args:
-        hasher: its method decides whether u is kept.
-        batches: real outputs of the queries.
-        always: keep them for any method.
-    """
+    """Passes (rows [B], u [B, r]) batches on and, where they are needed to rank, keeps u."""
 
     def __init__(self, hasher: Hasher, batches: Iterable[tuple[np.ndarray, np.ndarray]], always: bool = False) -> None:
         self.batches, self.keeps = batches, always or hasher.method.ranking != HAMMING
@@ -79,18 +73,8 @@ def encode_rows(
 ) -> tuple[Codes, RowNames]:
     """Codes of some rows, whose metadata name the model, and the names and labels of these rows.
 
-    Args:
-        hasher: the model.
-        source: data that fit the model.
-        rows: row numbers, int64 [n]; they become the ids of the codes.
-        title: what the progress bar shows.
-        batch_size: rows that are read at once; a GPU takes them in one pass, a CPU in pieces.
-        workers: processes that decode images; None: chosen by the machine.
-        on_bad_image: "fail", or "skip" to leave unreadable images out.
-        hash_outputs: gives (rows, u) batches as :func:`hash_outputs_of_rows` does (the default), e.g. from features
-            that were kept.
-        engine: what computes, as for :meth:`scdh.Hasher.encode`; training and scoring leave it to torch.
-        vectors: whether the codes carry their real outputs, as float16.
+    Arguments as for :func:`hash_outputs_of_rows`, which ``hash_outputs`` replaces, for example by features that were
+    kept. With ``vectors`` the codes carry their real outputs, as float16.
     """
     outputs = (hash_outputs or hash_outputs_of_rows)(
         hasher,
@@ -147,14 +131,7 @@ def hash_outputs_of_rows(
 
 
 def hash_outputs_of_features(method: Method, net: Network, features: np.ndarray, batch_size: int = 1024) -> np.ndarray:
-    """u float32 [n, r] of features that the frozen part of a model gave before.
-
-    Args:
-        method: the model's.
-        net: what reads the features (:meth:`Hasher.learned_part`).
-        features: float32 [n, d].
-        batch_size: rows in one pass.
-    """
+    """u float32 [n, r] of features that the frozen part of a model gave before."""
     net.eval()
     with torch.inference_mode():
         batches = (part.to(net.device) for part in torch.from_numpy(features).split(batch_size))

@@ -12,8 +12,7 @@ from scdh.methods.base import Method
 from scdh.metrics.cosine import COSINE, cosine_distances
 from scdh.metrics.scores import RankingScores
 from scdh.model.hasher import Hasher
-from scdh.runs.score_options import ScoreOptions
-from scdh.runs.scored_labels import scored_labels
+from scdh.runs.score_options import ScoreOptions, scored_labels
 from scdh.runs.source_features import has_untrained_trunk
 from scdh.runs.summary import summarise
 
@@ -55,18 +54,7 @@ def score_floats(
     leave_one_out: bool = False,
     progress: bool = False,
 ) -> FloatScores:
-    """Score the ranking of the database by cosine, with the rows, the labels and the definitions of the codes.
-
-    Args:
-        source: the data, for labels.
-        query_rows: int64 [q], such as ``protocol.query``.
-        database_rows: int64 [n], such as ``protocol.database``.
-        features_of_rows: rows → those that could be read and their vectors [m, d], as
-            :meth:`scdh.runs.source_features.SourceFeatures.of_rows` gives for a model.
-        options: definitions of the scores; the radius does not count here.
-        leave_one_out: the queries are the database, and no query finds its own row.
-        progress: whether to show progress on standard error.
-    """
+    """Score the ranking of the database by cosine, with the rows, the labels and the definitions of the codes."""
     query_rows, queries = features_of_rows(query_rows)
     database_rows, database = (query_rows, queries) if leave_one_out else features_of_rows(database_rows)
     labels, _ = scored_labels(source, options.label_column)
@@ -85,12 +73,7 @@ def score_floats(
 
 
 def why_no_floats(hasher: Hasher, items: int) -> str | None:
-    """Why the vectors behind a model's codes are not scored, as the end of a sentence; None: they are.
-
-    Args:
-        hasher: the model.
-        items: of the database.
-    """
+    """Why the vectors behind a model's codes are not scored, as the end of a sentence; None: they are."""
     if hasher.preprocess is not None and not has_untrained_trunk(hasher):
         return "the network was tuned for these codes (net.freeze is not true), and its features are not kept"
     width = hasher.network.trunk_width if hasher.feature_width is None else hasher.feature_width
@@ -109,13 +92,6 @@ def advice_against_floats(
 ) -> str | None:
     """One sentence of what to try where codes score below their floats, in MAP or at the top of the list; None where
     they do not.
-
-    Args:
-        codes: scores of the codes.
-        floats: scores of the vectors behind them.
-        method: what the codes were learned by.
-        labels: int64 [n] or multi-hot [n, C] of the items that were searched.
-        by_outputs: scores of the same codes, ranked by the queries' real outputs.
     """
     if codes.map >= floats.scores.map:
         return _advice_at_the_top(codes, floats, by_outputs)
@@ -144,11 +120,9 @@ def _advice_at_the_top(codes: RankingScores, floats: FloatScores, by_outputs: Ra
         return None
     theirs, own = floats.scores.precision_at_k(k), codes.precision_at_k(k)
     found = f"the precision of the first {'item' if k == 1 else f'{k} items'} is {theirs:.3f}, of the codes {own:.3f}"
-    remedy = "more bits (--bits) may come closer"
+    remedy = "kept vectors (`scdh search --rank vectors`) or more bits (--bits) may come closer"
     if by_outputs is not None and by_outputs.precision_at_k(k) >= own + TOP_LOSS:
-        remedy = (
-            f"--rank outputs of `scdh search` reaches {by_outputs.precision_at_k(k):.3f}; or try more bits (--bits)"
-        )
+        remedy = f"--rank outputs of `scdh search` reaches {by_outputs.precision_at_k(k):.3f}; {remedy}"
     return f"At the top of the list the {floats.name} are better, although their MAP is lower: {found}; {remedy}."
 
 

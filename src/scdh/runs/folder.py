@@ -37,11 +37,7 @@ NetworkName = Literal["teacher", "student", "last"]
 
 
 class RunFolder:
-    """The files of one run; none of them need exist.
-
-    Args:
-        path: the folder, as given to ``scdh train --out``.
-    """
+    """The files of one run; none of them need exist."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
@@ -285,10 +281,6 @@ class RunFolder:
 
     def protocol(self, source: Source, *, remaining: bool = False) -> Protocol:
         """The split that the run was trained with, if ``source`` still is the data that it divides.
-
-        Args:
-            source: the data of the run.
-            remaining: if the data have changed, the split of the rows that are still there.
 
         Raises:
             ChangedDataError: the data have changed.

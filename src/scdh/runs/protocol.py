@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 
 from scdh.config import DataSettings, RunConfig
-from scdh.data.arrays.given import IN_MEMORY
+from scdh.data.arrays.loose import IN_MEMORY
 from scdh.data.draw import seeded
 from scdh.data.hold_out import QUERY_MOST_OF_CLASS, hold_out
 from scdh.data.marked_rows import PartSettings, has_marks, list_parts, marked_queries, read_marks
-from scdh.data.named.benchmarks import PROTOCOLS
+from scdh.data.named.benchmarks import DRAWN_FROM_ALL_ROWS
 from scdh.data.open import open_source
 from scdh.data.protocol import Protocol
 from scdh.data.source import Source
@@ -205,7 +205,7 @@ def _drawn(config: RunConfig, source: Source) -> _Plan:
         )
     _check_no_named_parts(data)
     marked = unused = np.zeros(len(source), bool)
-    if is_whole or not (data.source == source.name and _is_drawn_from_all_rows(source.name)):
+    if is_whole or not (data.source == source.name and source.name in DRAWN_FROM_ALL_ROWS):
         marked, unused = marked_queries(source, _part_settings(data))
     query, stays_out = marked & source.labelled, marked | unused
     query_per_class, validation_per_class = data.query_per_class, data.validation_per_class
@@ -249,11 +249,6 @@ def _check_no_named_parts(data: DataSettings) -> None:
                 f"data.{part} names rows of the data's own split, which data.split={data.split} does not follow; leave "
                 "one of the two out."
             )
-
-
-def _is_drawn_from_all_rows(name: str) -> bool:
-    """Published protocols of some named data sets draw from all rows, whatever their files are called."""
-    return any(rule.dataset == name and rule.query_per_class is not None for rule in PROTOCOLS.values())
 
 
 def _without_labels(config: RunConfig, source: Source) -> Protocol:

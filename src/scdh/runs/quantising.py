@@ -59,14 +59,7 @@ class Comparison:
 
 
 def choose_rows(run: RunFolder, source: Source, count: int = IMAGES, seed: int = 0) -> ChosenRows:
-    """Training rows where ``source`` are the data of the run, and validation rows to compare on; queries never.
-
-    Args:
-        run: of the model, or any other folder.
-        source: images.
-        count: of images to calibrate on; fewer where there are no more.
-        seed: of the draw.
-    """
+    """Training rows where ``source`` are the data of the run, and validation rows to compare on; queries never."""
     if count < 1:
         raise ConfigError(f"The number of images to calibrate on must be 1 or more, not {count}.")
     protocol = run.saved_protocol() if run.protocol_file.exists() else None
@@ -90,14 +83,7 @@ def choose_rows(run: RunFolder, source: Source, count: int = IMAGES, seed: int =
 def quantise_and_compare(
     hasher: Hasher, source: Source, chosen: ChosenRows, **loading: Any
 ) -> tuple[Hasher, Comparison]:
-    """The INT8 model, whose ``info`` contains the comparison, and the comparison.
-
-    Args:
-        hasher: a float32 model of images.
-        source: that fits it.
-        chosen: rows of ``source``.
-        loading: ``workers`` and ``on_bad_image`` as for :meth:`scdh.Hasher.encode`.
-    """
+    """The INT8 model, whose ``info`` contains the comparison, and the comparison."""
     hasher.check_fits(source)
     batches: list[int] = []
 

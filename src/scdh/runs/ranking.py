@@ -23,19 +23,7 @@ def score_ranking(
     radius: int = 2,
     **options: Any,
 ) -> RankingScores:
-    """Score the database's ranking for each query.
-
-    Args:
-        hasher: the model that made the codes.
-        queries: q codes.
-        query_outputs: u [q, r] of the queries; only a method with a distance of its own needs them.
-        query_labels: int [q] or multi-hot [q, C].
-        database: n codes.
-        database_labels: int [n] or multi-hot [n, C].
-        network: the network that made the codes (default: the model's).
-        radius: in bits; for Hamming distances only.
-        options: further options of :func:`scdh.evaluate`.
-    """
+    """Score the database's ranking for each query; ``query_outputs``, u [q, r], only for another distance."""
     if hasher.method.ranking == HAMMING:
         return evaluate(queries, query_labels, database, database_labels, radius=radius, **options)
     assert query_outputs is not None  # KeptOutputs kept them

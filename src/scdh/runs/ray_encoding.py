@@ -28,15 +28,7 @@ CORES = 4  # of an actor, if no node has fewer
 
 @dataclass(frozen=True)
 class Work:
-    """What an actor needs to encode shards.
-
-    Args:
-        open_source: opens the data.
-        load_model: loads the model.
-        shards: the division of the data.
-        options: further arguments of ``encode_rows``.
-        folder: working folder, which relative paths start from.
-    """
+    """What an actor needs to encode shards."""
 
     open_source: Callable[[], Source]
     load_model: Callable[[], Hasher]
@@ -86,12 +78,6 @@ class ShardEncoder:
 
 def encode_on_ray(work: Work, todo: list[int], *, address: str | None, cores: int | None) -> Iterator[int]:
     """Encode the shards ``todo`` and yield the number of each that is done.
-
-    Args:
-        work: what is encoded.
-        todo: numbers of shards.
-        address: of a running cluster, as ``ray.init`` takes it; None: RAY_ADDRESS, or else a new one on this machine.
-        cores: of each actor; None: 4, or as many as the smallest node has. With GPUs, an actor also takes one of them.
 
     Raises:
         ConfigError: if Ray is not installed, cannot be reached, or has no room for an actor; or if an actor failed.

@@ -1,5 +1,6 @@
 """Scores of a run and everything they rest on, as the run's folder keeps them."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,8 +23,9 @@ class RunScores:
     """Scores of a run with everything they rest on; ``to_dict`` is what its JSON file holds.
 
     ``outputs`` are the scores of the same codes, ranked by the queries' real outputs (where the codes are ranked by
-    Hamming distance). ``floats`` are the scores of the vectors that the codes were made of; or ``no_floats`` says why
-    there are none. ``advice`` says what to try where the codes are worse.
+    Hamming distance). ``nested`` are the scores of first bits, by their number. ``floats`` are the scores of the
+    vectors that the codes were made of; or ``no_floats`` says why there are none. ``advice`` says what to try where the
+    codes are worse.
     """
 
     run: RunFolder
@@ -39,6 +41,7 @@ class RunScores:
     model: str | None = None
     label_column: str | None = None
     outputs: RankingScores | None = None
+    nested: Mapping[int, RankingScores] = field(default_factory=dict)
     floats: FloatScores | None = None
     no_floats: str | None = None
     advice: str | None = None
@@ -68,6 +71,7 @@ class RunScores:
             "unlabelled_items": self.unlabelled_items,
             "model": self.model,
             "outputs": None if self.outputs is None else summarise(self.outputs),
+            "nested": {str(bits): summarise(scores) for bits, scores in self.nested.items()} or None,
             "floats": None if self.floats is None else self.floats.to_dict(),
             "no_floats": self.no_floats,
             "advice": self.advice,

@@ -15,7 +15,7 @@ from scdh.data.name_files import load_named_codes, save_named_codes
 from scdh.data.protocol import Protocol
 from scdh.data.source import Source
 from scdh.errors import CodesError, DataError
-from scdh.evaluation import evaluate_outputs
+from scdh.evaluation import evaluate, evaluate_outputs
 from scdh.label_arrays import is_labelled
 from scdh.model.hasher import Hasher
 from scdh.runs.encoding import HashOutputs, KeptOutputs, MeasuredOutputs, named_codes
@@ -24,8 +24,7 @@ from scdh.runs.folder import NetworkName, RunFolder
 from scdh.runs.ranking import score_ranking
 from scdh.runs.run_data import open_run_data
 from scdh.runs.run_scores import RunScores
-from scdh.runs.score_options import ScoreOptions
-from scdh.runs.scored_labels import scored_labels
+from scdh.runs.score_options import ScoreOptions, scored_labels
 from scdh.runs.source_features import SourceFeatures
 
 
@@ -114,6 +113,17 @@ def score_run(
         progress=True,
         **options.for_evaluate(source.name),
     )
+    nested = {
+        bits: evaluate(
+            queries.codes.truncate(bits),
+            labels[queries.rows],
+            database.codes.truncate(bits),
+            labels[database.rows],
+            leave_one_out=is_validation,
+            **options.for_evaluate(source.name),
+        )
+        for bits in sorted({*config.method.own.get("nested", [])} - {hasher.bits})
+    }
     by_outputs = None
     if outputs and queries.u is not None and hasher.method.ranking == HAMMING:
         arguments = options.for_evaluate(source.name)
@@ -134,6 +144,7 @@ def score_run(
         network=network,
         scores=scores,
         outputs=by_outputs,
+        nested=nested,
         protocol=protocol,
         source_name=source.name,
         config=config,

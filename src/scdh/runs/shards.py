@@ -29,16 +29,7 @@ EncodeRows = Callable[[np.ndarray], tuple[Codes, RowNames]]
 
 @dataclass(frozen=True)
 class Shards:
-    """How the rows of some data are divided.
-
-    Args:
-        folder: folder of the shard files.
-        count: number of shards.
-        model: fingerprint of the model.
-        rows: int64 [n], the rows to encode.
-        data: fingerprint of the data and these rows.
-        batch_size: rows per batch; shards start at multiples of it.
-    """
+    """How the rows of some data are divided."""
 
     folder: Path
     count: int

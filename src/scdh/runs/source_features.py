@@ -45,12 +45,6 @@ class SourceFeatures:
     ) -> tuple[np.ndarray, np.ndarray]:
         """Features by the trunk of a model.
 
-        Args:
-            hasher: model whose trunk computes the features.
-            rows: int64 [n], row numbers of the source.
-            progress: title of the progress bar; None: no bar.
-            loading: ``batch_size``, ``workers`` and ``on_bad_image`` (default: the settings of the model's run).
-
         Returns:
             int64 [m] and float32 [m, d]: the rows without those whose image could not be read, and their features.
         """
@@ -129,4 +123,4 @@ def has_untrained_trunk(hasher: Hasher) -> bool:
 
 
 def _has_frozen_stages(hasher: Hasher) -> bool:
-    return bool(hasher.config.net.freeze) or has_untrained_trunk(hasher)
+    return hasher.config.net.caches_frozen or has_untrained_trunk(hasher)

@@ -16,7 +16,7 @@ from scdh.extras import check_installed
 if TYPE_CHECKING:
     from scdh.codes import Codes
 
-Rank = Literal["bits", "outputs"]
+Rank = Literal["bits", "outputs", "vectors"]
 # Errors that come before any work, so that the request may be sent again.
 _RETRIED = ("busy", "starting")
 _LONGEST_WAIT = 5.0
@@ -29,7 +29,7 @@ class FoundItem:
     Attributes:
         id: the item's id.
         distance: number of bits that differ from the query's; with ``rank="outputs"`` the sum of the query's outputs
-            over these bits, a real number.
+            over these bits, with ``rank="vectors"`` 1 − cosine: real numbers.
         name: the item's name; empty if it has none.
         labels: names of its labels.
     """
@@ -121,8 +121,8 @@ class Client:
             k: most hits of a picture; None: 10, or all within the radius, up to a limit of the service.
             radius: only items at most this many bits away; None: any.
             labels: only items with one of these labels; none: all items.
-            rank: "bits" that differ, or the query's real "outputs" over these bits, which is more accurate and takes no
-                radius.
+            rank: "bits" that differ, the query's real "outputs" over these bits, or the "vectors" that the index keeps
+                (docs/search.md); the last two take no radius.
         """
         files = [("image", (f"{n}", content)) for n, content in enumerate(_image_bytes(images))]
         question = {"k": k, "radius": radius, "label": list(labels), "rank": rank}
@@ -165,15 +165,21 @@ class Client:
         return _read_answers(self._call("POST", "/v1/search/code", json={"codes": _hex(codes), **_given(question)}))
 
     def similar(
-        self, item_id: int, *, k: int | None = None, radius: int | None = None, labels: Iterable[str] = ()
+        self,
+        item_id: int,
+        *,
+        k: int | None = None,
+        radius: int | None = None,
+        labels: Iterable[str] = (),
+        rank: Rank = "bits",
     ) -> QueryAnswer:
         """The items nearest to an item, without itself.
 
         Args:
             item_id: id of the item.
-            k, radius, labels: as for :meth:`search_images`.
+            k, radius, labels, rank: as for :meth:`search_images`; an item has no outputs.
         """
-        question = {"k": k, "radius": radius, "label": list(labels)}
+        question = {"k": k, "radius": radius, "label": list(labels), "rank": rank}
         return _read_answers(self._call("GET", f"/v1/items/{int(item_id)}/similar", params=_given(question)))[0]
 
     def item(self, item_id: int) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any, cast
 import numpy as np
 
 from scdh.codes import HAMMING, Codes, ranking_of
-from scdh.codes.checks import check_same_model
+from scdh.codes.checks import check_same_model, searched_bits
 from scdh.data.name_files import load_names, names_of_index, save_names_to_append
 from scdh.data.row_names import RowNames, joined
 from scdh.errors import CodesError, ExistingIdError, IdError, IndexLockedError, ScdhError, UnknownIdError
@@ -62,7 +62,7 @@ class Collection:
         address: index file, or address of a search engine.
         names: codes or index file whose names are shown; None: those of the index file.
         model: fingerprint of the model that encodes the queries; an index of another one is rejected.
-        bits: of its codes.
+        bits: of the model's codes. An index of the same model may hold fewer first bits; ``self.bits`` says how many.
         ranking: the distance that its method ranks by.
         distance_tables: as for :class:`Snapshot`.
     """
@@ -78,21 +78,19 @@ class Collection:
     ) -> None:
         self._address = address
         self._model = model
-        self._bits = bits
         self._ranking, self._distance_tables = ranking, distance_tables
         self._is_file = not is_engine_address(address)
         self._names = None if names is None else load_names(names)
         if names is not None and self._names is None:
             raise CodesError(f"There are no names in {names}.")
         self._other_names = names is not None
-        self.now = self._open()
-
-    def _open(self) -> Snapshot:
-        return self._checked(open_index(self._address))
+        index = open_index(address)
+        self.bits = searched_bits(bits, model, index.bits, index.metadata)
+        self.now = self._checked(index)
 
     def _checked(self, index: SearchIndex) -> Snapshot:
-        if index.bits != self._bits:
-            raise CodesError(f"The index holds codes of {index.bits} bits, but the model gives {self._bits} bits.")
+        if index.bits != self.bits:
+            raise CodesError(f"The index holds codes of {index.bits} bits, but the model gives {self.bits} bits.")
         check_same_model(index.metadata, {"model": self._model}, "The index", "the model")
         if (ranking := ranking_of(index.metadata)) != self._ranking:
             raise CodesError(f"The index is ranked by {ranking}, but the model ranks by {self._ranking}.")

@@ -1,10 +1,11 @@
-"""Image files → inputs of the network, in processes of their own.
+"""Image files → inputs of the network or thumbnails, in processes of their own.
 
 A file from an untrusted client may make a decoder take minutes, gigabytes, or crash. In a process, each of these can be
 bounded by the system, and the process can be ended at any time; a thread cannot. ``python -m scdh.serve.decoding`` is
 such a process: it reads files from standard input and writes pixels to standard output, each after its length.
 """
 
+import io
 import json
 import os
 import signal
@@ -18,6 +19,7 @@ from queue import SimpleQueue
 from typing import IO, Any
 
 import numpy as np
+from PIL import Image
 
 from scdh.data.images.decode import decode
 from scdh.data.images.formats import decode_in_one_thread
@@ -29,22 +31,26 @@ WALL_FACTOR = 6  # by the clock it may take this many times as long, on a busy m
 # A float TIFF takes 16 bytes for each pixel, other images at most 12.
 BYTES_PER_PIXEL, MORE_BYTES = 17, 128 << 20
 LENGTH = struct.Struct("<Q")
-PIXELS, MISTAKE = b"p", b"m"  # the first byte of an answer
+SIDE = struct.Struct("<I")  # before a file: the longer side of the thumbnail that is wanted; 0: the network's input
+DONE, MISTAKE = b"d", b"m"  # the first byte of an answer
 
 
 class Decoders:
     """A number of processes that decode; each starts when it is first needed.
 
     Args:
-        preprocess: of the model.
+        preprocess: of the model; None: only thumbnails are made.
         most_pixels: of one image.
-        count: of processes; :meth:`decode` may be called by as many threads at once.
+        count: of processes; the methods may be called by as many threads at once.
         seconds: of processor time for one image.
     """
 
-    def __init__(self, preprocess: Preprocess, most_pixels: int, count: int, seconds: float = CPU_SECONDS) -> None:
-        self._size, self._seconds = preprocess.size, seconds
-        settings = {"preprocess": preprocess.to_dict(), "most_pixels": most_pixels, "seconds": seconds}
+    def __init__(
+        self, preprocess: Preprocess | None, most_pixels: int, count: int, seconds: float = CPU_SECONDS
+    ) -> None:
+        self._preprocess, self._seconds = preprocess, seconds
+        network = None if preprocess is None else preprocess.to_dict()
+        settings = {"preprocess": network, "most_pixels": most_pixels, "seconds": seconds}
         self._processes = [_DecodingProcess(json.dumps(settings).encode() + b"\n") for _ in range(count)]
         self._free: SimpleQueue[_DecodingProcess] = SimpleQueue()
         for process in self._processes:
@@ -56,9 +62,18 @@ class Decoders:
         Raises:
             BadImage: if it is not an image, or takes too much time or memory.
         """
+        assert self._preprocess is not None
+        size = self._preprocess.size
+        return np.frombuffer(self._answer(0, content, where), np.uint8).reshape(size, size, 3).transpose(2, 0, 1)
+
+    def thumbnail(self, content: bytes, where: str, side: int) -> bytes:
+        """A JPEG of at most ``side`` pixels of an image file; raises as :meth:`decode`."""
+        return self._answer(side, content, where)
+
+    def _answer(self, side: int, content: bytes, where: str) -> bytes:
         process = self._free.get()
         try:
-            answer = process.ask(content)
+            answer = process.ask(SIDE.pack(side) + content)
         finally:
             self._free.put(process)
         if isinstance(answer, int):
@@ -68,8 +83,7 @@ class Decoders:
             )
         if answer[:1] == MISTAKE:
             raise BadImage(where, answer[1:].decode())
-        pixels = np.frombuffer(answer, np.uint8, offset=1).reshape(self._size, self._size, 3)
-        return pixels.transpose(2, 0, 1)
+        return answer[1:]
 
     def close(self) -> None:
         """End all processes, whatever they are doing."""
@@ -139,16 +153,22 @@ def _close_pipes(process: "subprocess.Popen[bytes]") -> None:
 def serve_images(source: IO[bytes], target: IO[bytes]) -> None:
     """Answer image files until the end of ``source``; what runs in the process."""
     settings: dict[str, Any] = json.loads(source.readline())
-    preprocess, most_pixels = Preprocess.from_dict(settings["preprocess"]), settings["most_pixels"]
+    network, most_pixels = settings["preprocess"], settings["most_pixels"]
+    preprocess = None if network is None else Preprocess.from_dict(network)
     _limit_memory(BYTES_PER_PIXEL * most_pixels + MORE_BYTES)
     warnings.simplefilter("ignore")
     decode_in_one_thread()
     while (content := _read(source)) is not None:
         _limit_time(settings["seconds"])
+        (side,) = SIDE.unpack_from(content)
+        content = content[SIDE.size :]
         try:
-            image = decode(content, "", preprocess.needed_side(), most_pixels=most_pixels)
-            pixels = preprocess.evaluation_image(image).transpose(1, 2, 0)
-            answer = PIXELS + np.ascontiguousarray(pixels).tobytes()
+            if preprocess is None or side:
+                answer = DONE + thumbnail(decode(content, "", side, most_pixels=most_pixels), side)
+            else:
+                image = decode(content, "", preprocess.needed_side(), most_pixels=most_pixels)
+                pixels = preprocess.evaluation_image(image).transpose(1, 2, 0)
+                answer = DONE + np.ascontiguousarray(pixels).tobytes()
         except BadImage as error:
             answer = MISTAKE + error.reason.encode("utf-8", "replace")
         except MemoryError:
@@ -156,6 +176,15 @@ def serve_images(source: IO[bytes], target: IO[bytes]) -> None:
         _limit_time(0)
         image = pixels = content = None  # type: ignore[assignment]  # before the next one is read
         _write(target, answer)
+
+
+def thumbnail(image: Image.Image, side: int) -> bytes:
+    """A JPEG of at most ``side`` pixels."""
+    scale = min(1.0, side / max(image.size))
+    size = (max(1, round(image.width * scale)), max(1, round(image.height * scale)))
+    buffer = io.BytesIO()
+    image.resize(size, Image.Resampling.LANCZOS, reducing_gap=3.0).save(buffer, "JPEG", quality=82)
+    return buffer.getvalue()
 
 
 def _limit_time(seconds: float) -> None:

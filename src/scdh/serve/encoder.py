@@ -2,7 +2,6 @@
 
 import asyncio
 import io
-import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from scdh.codes import HAMMING, Codes, ranking_metadata
 from scdh.data.batches.batch import Batch
 from scdh.data.source import BadImage
 from scdh.errors import CodesError, ConfigError
+from scdh.index.kernels.threads import usable_cores
 from scdh.model import Engine
 from scdh.model.hasher import Hasher
 from scdh.nets.quantisation import FLOAT32, INT8
@@ -25,7 +25,7 @@ from scdh.serve.decoding import Decoders
 from scdh.serve.request_errors import bad_image, invalid
 from scdh.serve.settings import MOST_QUERIES, Limits
 
-DECODERS = min(4, os.cpu_count() or 1)
+DECODERS = min(4, usable_cores())
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +45,7 @@ class Encoder:
         observe_batch: is called with the size of each batch.
         observe_queue: is called with the number of images that are waiting or being encoded.
         engine: what computes, as for :meth:`scdh.Hasher.encode`.
+        bits: how many first bits of the codes are searched; None: all.
     """
 
     def __init__(
@@ -54,8 +55,10 @@ class Encoder:
         observe_batch: Callable[[int], object] = lambda _: None,
         observe_queue: Callable[[int], object] = lambda _: None,
         engine: Engine = "auto",
+        bits: int | None = None,
     ) -> None:
         self.hasher = hasher
+        self.bits = bits or hasher.bits
         self._limits = limits
         self._engine = engine
         self.takes_images, self.ranking = hasher.preprocess is not None, hasher.method.ranking
@@ -115,7 +118,7 @@ class Encoder:
         hasher = self.hasher
         return {
             "method": hasher.config.method.name,
-            "bits": hasher.bits,
+            "bits": self.bits,
             "ranking": self.ranking,
             "backbone": hasher.config.net.backbone if self.takes_images else None,
             "fingerprint": hasher.fingerprint(),
@@ -167,9 +170,10 @@ class Encoder:
     def _encoded(self, outputs: list[np.ndarray]) -> Encoded:
         u = np.stack(outputs)
         try:
-            codes = self.hasher.encode_outputs([(np.arange(len(u)), u)])
+            codes = self.hasher.encode_outputs([(np.arange(len(u)), u)]).truncate(self.bits)
         except CodesError as error:
             raise invalid(f"The model gives no code for this input ({str(error).rstrip('.')}).") from None
+        u = u[:, : self.bits] if self.ranking == HAMMING else u
         return Encoded(Codes(codes.packed, codes.bits, metadata=codes.metadata), u)
 
 

@@ -1,22 +1,23 @@
 """Small pictures of items. An item finds its picture by its name among those that were there when the service started:
-no path is made of a name, as names come from files and requests.
+no path is made of a name, as names come from files and requests. Image files have the limits of uploads.
 """
 
 import hashlib
-import io
 from collections import OrderedDict
 from pathlib import Path
 from threading import Lock
 
-from PIL import Image
-
 from scdh.data.images.folder import FolderSource, images_below
 from scdh.data.open import open_source
+from scdh.data.regular_files import problem_of_file
 from scdh.data.source import BadImage, Source
 from scdh.errors import DataError
 from scdh.label_arrays import no_labels
+from scdh.serve.decoding import Decoders, thumbnail
+from scdh.serve.settings import Limits
 
 SIDE, LARGE_SIDE = 320, 1280  # pixels of the longer side
+PAINTERS = 2  # processes that make thumbnails, so that a slow one does not hold up all others
 CACHE_BYTES = 64 << 20
 
 
@@ -25,13 +26,16 @@ class Pictures:
 
     Args:
         data: a folder of images, or data as for ``scdh train``.
+        limits: of the size and the pixels of an image file.
 
     Raises:
         DataError: if there are no images.
     """
 
-    def __init__(self, data: str) -> None:
-        self._source = _open(data)
+    def __init__(self, data: str, limits: Limits) -> None:
+        self._source, self._most_bytes = _open(data), limits.upload
+        self._decoders = Decoders(None, limits.pixels, PAINTERS)
+        self._unreadable: set[int] = set()  # rows; to find it out again may take 10 s
         self._rows = {self._source.item_name(row): row for row in range(len(self._source))}
         if isinstance(self._source, FolderSource):
             # Also by paths below the folder, which may have been moved since its images were encoded.
@@ -59,11 +63,16 @@ class Pictures:
             if key in self._cache:
                 self._cache.move_to_end(key)
                 return self._cache[key]
+            if row in self._unreadable:
+                return None
         try:
-            image = self._source.image(row, at_least=side)
-        except BadImage:
+            content = self._jpeg(row, side)
+        except OSError:
             return None
-        content = _jpeg(image, side)
+        except BadImage:
+            with self._lock:
+                self._unreadable.add(row)
+            return None
         entry = (content, hashlib.sha256(content).hexdigest()[:16])
         with self._lock:
             if key not in self._cache:
@@ -72,6 +81,23 @@ class Pictures:
             while self._cached_bytes > CACHE_BYTES:
                 self._cached_bytes -= len(self._cache.popitem(last=False)[1][0])
         return entry
+
+    def close(self) -> None:
+        """End what is being decoded."""
+        self._decoders.close()
+
+    def _jpeg(self, row: int, side: int) -> bytes:
+        file, where = self._source.image_file(row), self._source.item_name(row)
+        if file is None:  # pixels in memory
+            return thumbnail(self._source.image(row), side)
+        if isinstance(file, Path):
+            if problem_of_file(file):
+                raise FileNotFoundError(file)
+            with open(file, "rb") as opened:
+                file = opened.read(self._most_bytes + 1)
+        if len(file) > self._most_bytes:
+            raise BadImage(where, "its file is too large")
+        return self._decoders.thumbnail(bytes(file), where, side)
 
 
 def _open(data: str) -> Source:
@@ -84,11 +110,3 @@ def _open(data: str) -> Source:
     if source.kind != "images":
         raise DataError(f"--images needs images, but {source.name} holds embeddings.")
     return source
-
-
-def _jpeg(image: Image.Image, side: int) -> bytes:
-    scale = min(1.0, side / max(image.size))
-    size = (max(1, round(image.width * scale)), max(1, round(image.height * scale)))
-    buffer = io.BytesIO()
-    image.resize(size, Image.Resampling.LANCZOS, reducing_gap=3.0).save(buffer, "JPEG", quality=82)
-    return buffer.getvalue()

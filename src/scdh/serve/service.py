@@ -6,6 +6,7 @@ import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from typing import Any, BinaryIO, Literal
 
 import numpy as np
@@ -13,17 +14,18 @@ import numpy as np
 from scdh.codes import HAMMING, Codes
 from scdh.errors import CodesError, ConfigError, ScdhError
 from scdh.index.engines import is_engine_address
+from scdh.index.search.tables import FEWEST_ROWS
 from scdh.serve.admission import Admission
 from scdh.serve.batching import Batcher
 from scdh.serve.collection import Addition, Change, Collection, Removal
 from scdh.serve.encoder import Encoded, Encoder
 from scdh.serve.logs import log
 from scdh.serve.measures import Measures
-from scdh.serve.pictures import SIDE, Pictures
+from scdh.serve.pictures import PAINTERS, SIDE, Pictures
 from scdh.serve.request_errors import RequestError, invalid, not_found, starting, stopping, unusable_index
 from scdh.serve.settings import Settings
 from scdh.serve.snapshot import QueryHits, SearchOptions, SearchRequest, find_all
-from scdh.serve.warm import compile_search, warm_search
+from scdh.serve.warm import BY_BITS, BY_TABLES, OF_MANY, compile_search, warm_search
 
 LARGEST_SEARCH = 256  # requests that are searched together
 LARGEST_COMMIT = 64  # changes that are made durable together
@@ -44,7 +46,7 @@ class Service:
         self.state: Literal["starting", "ready", "stopping"] = "starting"
         self._searcher = ThreadPoolExecutor(1, thread_name_prefix="search")
         self._changer = ThreadPoolExecutor(1, thread_name_prefix="change")
-        self._painter = ThreadPoolExecutor(1, thread_name_prefix="picture")
+        self._painter = ThreadPoolExecutor(PAINTERS, thread_name_prefix="picture")
         limits = settings.limits
         queue = self.measures.queue
         batches = self.measures.batches
@@ -56,6 +58,7 @@ class Service:
         self._change: Batcher[Change, list[int]] = Batcher(
             self._change_now, self._changer, LARGEST_COMMIT, batches.labels("changes").observe
         )
+        self.pictures: Pictures | None = None
         self._watch: asyncio.Task[None] | None = None
         self._index_problem = ""
 
@@ -72,7 +75,7 @@ class Service:
             self.state = "ready"
             self.measures.ready.set(1)
             self._watch = asyncio.create_task(self._follow_index())
-            log("ready", items=self._items, bits=self.encoder.hasher.bits)
+            log("ready", items=self._items, bits=self.encoder.bits)
 
     def announce_stop(self) -> None:
         """From now on ``/ready`` says 503, so that no new requests are sent here; those that come are answered."""
@@ -94,6 +97,8 @@ class Service:
         await self._change.finish()
         if hasattr(self, "encoder"):
             await self.encoder.close()
+        if self.pictures is not None:
+            self.pictures.close()
         if hasattr(self, "collection"):
             self.collection.close()
         for pool in (self._searcher, self._changer, self._painter):
@@ -139,16 +144,19 @@ class Service:
     async def search_item(self, item_id: int, options: SearchOptions) -> list[dict[str, Any]]:
         """Hits of an item, without itself."""
         codes = await self._on_searcher(lambda: self.collection.now.code_of(item_id))
-        return await self._search_encoded(self.encoder.stored(codes), options, item_id)
+        encoded = self.encoder.stored(codes)
+        if options.rank == "vectors" and codes.vectors is not None:
+            encoded = replace(encoded, outputs=codes.vectors.astype(np.float32))
+        return await self._search_encoded(encoded, options, item_id)
 
     async def _search_encoded(
         self, encoded: Encoded, options: SearchOptions, left_out: int | None = None
     ) -> list[dict[str, Any]]:
         ranking = encoded.codes.ranking
-        if ranking != HAMMING and (options.radius is not None or options.rank == "outputs"):
+        if ranking != HAMMING and (options.radius is not None or options.rank != "bits"):
             option = "radius" if options.radius is not None else "'rank'"
             raise invalid(f"This model ranks by {ranking}, which does not support {option}; leave it out.")
-        ranks = options.rank == "outputs" or ranking != HAMMING
+        ranks = options.rank != "bits" or ranking != HAMMING
         outputs, is_finite = encoded.outputs, encoded.outputs is not None and bool(np.isfinite(encoded.outputs).all())
         if ranks and outputs is not None and not is_finite:
             raise invalid("The model gives non-finite outputs for this input, so they cannot be ranked.")
@@ -204,7 +212,7 @@ class Service:
 
     def read_codes(self, codes: Sequence[str]) -> Codes:
         """Codes of hexadecimal digits."""
-        bits = self.encoder.hasher.bits
+        bits = self.encoder.bits
         width = 2 * -(-bits // 8)
         for number, code in enumerate(codes, start=1):
             if len(code) != width:
@@ -231,10 +239,16 @@ class Service:
             raise ConfigError(
                 f"The method {name} ranks by {ranking}, which search engines cannot; serve an index file."
             )
-        if not is_engine_address(self.settings.index):
-            self._compilers = compile_search(hasher.bits, by_tables=by_tables)
         self._report(f"Opening the index {self.settings.index} …")
-        self.pictures = None if self.settings.images is None else Pictures(self.settings.images)
+        tables = hasher.distance_tables if by_tables else None
+        self.collection = Collection(
+            self.settings.index, self.settings.names, hasher.fingerprint(), hasher.bits, ranking, tables
+        )
+        if not is_engine_address(self.settings.index):
+            self._compilers = compile_search(self.collection.bits, BY_TABLES if by_tables else BY_BITS)
+            if not by_tables and len(self.collection.now.index) >= FEWEST_ROWS:
+                self._compilers += compile_search(self.collection.bits, OF_MANY)
+        self.pictures = None if self.settings.images is None else Pictures(self.settings.images, self.settings.limits)
         measures = self.measures
         self.encoder = Encoder(
             hasher,
@@ -242,11 +256,9 @@ class Service:
             measures.batches.labels("images").observe,
             measures.queue.labels("images").set,
             self.settings.engine,
+            self.collection.bits,
         )
         self._model = self.encoder.describe()
-        tables = hasher.distance_tables if by_tables else None
-        names, bits = self.settings.names, hasher.bits
-        self.collection = Collection(self.settings.index, names, self._model["fingerprint"], bits, ranking, tables)
         self._report("Preparing the network, which takes a minute the first time a model is served here …")
         self.encoder.warm()
         self._wait_for_compilers()
@@ -254,14 +266,14 @@ class Service:
         self._count_items()
 
     def _wait_for_compilers(self) -> None:
-        for compiler in self._compilers:
+        """What they could not compile, this process compiles itself."""
+        for done, compiler in enumerate(self._compilers):
             try:
                 compiler.wait(1.0)
             except subprocess.TimeoutExpired:
-                self._report("Compiling the search loops, once per machine; this takes about half a minute …")
-                break
-        for compiler in self._compilers:
-            compiler.wait()  # what it could not compile, this process compiles itself
+                count = len(self._compilers)
+                self._report(f"Compiling the search loops, once per machine; {done} of {count} parts are done …")
+                compiler.wait()
 
     def _find_now(self, requests: list[SearchRequest]) -> list[list[QueryHits] | BaseException]:
         return [self._hidden(answer) for answer in find_all(self.collection.now, requests)]

@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 from scdh.codes import Codes
 from scdh.data.row_names import RowNames
 from scdh.errors import UnknownIdError, UnknownLabelError
+from scdh.index.hamming import HammingIndex
+from scdh.index.rescoring import RESCORE
 from scdh.index.search_index import SearchEngine, SearchIndex
 from scdh.index.ties import may_complete, order_ties
 from scdh.printable import printable
@@ -25,7 +27,7 @@ GATHERED_HITS = 4 << 20
 MANY_HITS = 100_000
 
 
-Rank = Literal["bits", "outputs"]
+Rank = Literal["bits", "outputs", "vectors"]
 # Real outputs of queries → tables of a slice of them.
 DistanceTables = Callable[[NDArray[np.float32]], Callable[[slice], NDArray[Any]]]
 
@@ -37,8 +39,8 @@ class SearchOptions(NamedTuple):
         k: the most hits of a query.
         radius: only items at most this many bits away; None: any.
         labels: only items with one of these labels, as displayed; empty: all.
-        rank: by the number of bits that differ, or by the query's real outputs (then without a radius); where the
-            method has a distance of its own, that one ranks.
+        rank: by the number of bits that differ; or, without a radius, by the query's real outputs or the vectors that
+            the index keeps. Where the method has a distance of its own, that one ranks.
     """
 
     k: int
@@ -119,7 +121,10 @@ class Snapshot:
         shown = [row.tobytes().hex() for row in codes.packed]
         if options.radius is None:
             more = any(item_id is not None for item_id in left_out)
-            found = self.index.search(codes, options.k + more, only=allowed, **self._real_distances(outputs))
+            if options.rank == "vectors":
+                codes = self._with_vectors(codes, outputs)
+            ranking = self._real_distances(options.rank, outputs)
+            found = self.index.search(codes, options.k + more, only=allowed, **ranking)
             hits: Iterable[_Hits] = (_Hits(one.ids, one.distances, None) for one in found)
         else:
             hits = self._near(codes, options.radius, options.k, left_out, allowed)
@@ -138,8 +143,17 @@ class Snapshot:
         ordered = order_ties(self.index, code, np.abs(u), hits.ids, hits.distances, allowed, completes=completes)
         return _Hits(*ordered, hits.total)
 
-    def _real_distances(self, outputs: NDArray[np.float32] | None) -> dict[str, Any]:
+    def _with_vectors(self, codes: Codes, outputs: NDArray[np.float32] | None) -> Codes:
+        """The queries with their outputs as vectors; RequestError 422 if the index does not keep the items' outputs."""
+        kind = self.index.vector_kind if isinstance(self.index, HammingIndex) else None
+        if kind is None or kind[1] != codes.bits:
+            raise invalid("This index keeps no outputs of its items to rank by; leave 'rank' out.")
+        return codes.with_vectors(outputs, "float16")
+
+    def _real_distances(self, rank: Rank, outputs: NDArray[np.float32] | None) -> dict[str, Any]:
         """What the index ranks by, where that is not the number of bits."""
+        if rank == "vectors":
+            return {"rescore": RESCORE}
         if outputs is None:
             return {}
         if self.distance_tables is not None:

@@ -1,7 +1,7 @@
 """Searches before the first request, so that no request waits until compiled loops are loaded.
 
-On a machine that has not compiled them yet, that takes half a minute and two gigabytes, which the compiler keeps. So
-processes that end afterwards compile them into the cache of the machine, and the service only loads them.
+On a machine that has not compiled them yet, processes that end afterwards compile them into the cache of the machine,
+and the service only loads them: the compiler would keep its memory.
 """
 
 import os
@@ -14,15 +14,14 @@ from scdh.codes import HAMMING, Codes
 from scdh.index.byte_tables import BYTE_VALUES
 from scdh.serve.snapshot import SearchOptions, Snapshot
 
+BY_TABLES = ("tables",)  # a method with a distance of its own
+BY_BITS = ("nearest", "others")
+OF_MANY = ("look-ups",)  # for an index of many items in addition
 
-def compile_search(bits: int, *, by_tables: bool) -> list["subprocess.Popen[bytes]"]:
-    """Start the processes that compile what searches of codes of ``bits`` bits need, where the machine can keep it.
 
-    Args:
-        bits: of the codes.
-        by_tables: whether the method has a distance of its own.
-    """
-    kinds = ("tables",) if by_tables else ("nearest", "others")
+def compile_search(bits: int, kinds: tuple[str, ...]) -> list["subprocess.Popen[bytes]"]:
+    """Start the processes that compile these kinds of loops for codes of ``bits`` bits, where the machine can keep
+    them."""
     command = [sys.executable, "-P", "-m", "scdh.index.search.warming"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     return [

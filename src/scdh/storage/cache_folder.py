@@ -30,13 +30,7 @@ def cache_place(name: str, variable: str) -> Path | None:
 
 
 def user_cache(name: str, variable: str, *, holds: str) -> Path | None:
-    """The folder of :func:`cache_place`, which is created; None if there is none that only this user can write to.
-
-    Args:
-        name: of the folder.
-        variable: of the environment, with another folder.
-        holds: what is cached, for the warning.
-    """
+    """The folder of :func:`cache_place`, which is created; None if there is none that only this user can write to."""
     folder = cache_place(name, variable)
     if folder is None:
         return None
@@ -63,13 +57,7 @@ def mark_used(entry: Path) -> None:
 
 
 def remove_least_used(entries: Iterable[Path], newest: Path, most_bytes: int) -> None:
-    """Remove the files or folders that were not used for longest, until all take at most ``most_bytes``.
-
-    Args:
-        entries: of a cache.
-        newest: the one of them that was written now, which stays.
-        most_bytes: of all together.
-    """
+    """Remove the files or folders that were not used for longest, until all take at most ``most_bytes``."""
     total = size_of(newest)
     for entry in sorted(entries, key=_last_use, reverse=True):
         if entry == newest:

@@ -19,10 +19,6 @@ _KIND = "xxh3_64:"
 def array_checksum(arrays: Mapping[str, NDArray[Any]], description: Mapping[str, Any]) -> str:
     """Checksum of named arrays and of what is said about them.
 
-    Args:
-        arrays: contiguous arrays by name.
-        description: ready for JSON; an entry ``checksum`` does not count.
-
     >>> a = array_checksum({"x": np.arange(3)}, {"bits": 8})
     >>> b = array_checksum({"x": np.arange(3)}, {"bits": 8, "checksum": a})
     >>> (a == b, a == array_checksum({"x": np.arange(3)}, {"bits": 9}))

@@ -168,14 +168,7 @@ def write_tensors(
 
 
 class StoredTensors:
-    """The open file of some arrays; each is read, and compared with its checksum, when it is asked for.
-
-    Args:
-        handle: the file, open at any place.
-        path: how the user calls it.
-        format_name: what the file says it is.
-        header: of the file.
-    """
+    """The open file of some arrays; each is read, and compared with its checksum, when it is asked for."""
 
     def __init__(self, handle: FileIO, path: Path, format_name: str, header: TensorHeader) -> None:
         self.path, self.format_name = path, format_name

@@ -23,12 +23,6 @@ class CollapseWarning(UserWarning):
 def compare_unlabelled(u: Tensor, labels: Tensor, codes: np.ndarray, centres: Tensor | None) -> dict[str, float]:
     """Mean norm, share of distinct codes and share of rows at the fullest centre, for labelled and unlabelled rows.
 
-    Args:
-        u: float tensor [B, r].
-        labels: int64 [B] with −1 for no label, or multi-hot [B, C].
-        codes: bool [B, r].
-        centres: float tensor [C, r]; None for a method without centres.
-
     Returns:
         Figures for the log; empty where the batch has fewer than 8 rows of either kind.
     """
@@ -53,11 +47,6 @@ class CollapseWatch:
 
     Codes of an untrained network are often all equal, since fc7 is positive and the hash layer small: that is no
     collapse unless they have differed before, or still do not after ``PATIENCE`` checks.
-
-    Args:
-        net: the network before training.
-        method: says where the centres are, and what helps.
-        steps_per_epoch: steps between two checks.
     """
 
     def __init__(self, net: Network, method: Method, steps_per_epoch: int = LEAST_STEPS) -> None:

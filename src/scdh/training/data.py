@@ -24,9 +24,12 @@ from scdh.model.encode import read_network, run_network
 from scdh.model.hasher import Hasher
 from scdh.nets.network import Network, Outputs
 from scdh.nets.small import FeatureTrunk
+from scdh.nets.stages import freeze_stages
 from scdh.runs.encoding import KeptOutputs, MeasuredOutputs
 from scdh.runs.features import cached_trunk_features
 from scdh.runs.ranking import score_ranking
+
+MEASURED_ROWS = 8192  # means and variances of more images hardly change
 
 
 class TrainingData:
@@ -74,9 +77,11 @@ class TrainingData:
             self.training_preprocess = replace(hasher.preprocess, size=config.net.image_size)
         self.augmentation = config.train.augmentation if hasher.preprocess is not None else "none"
         self.batch_source = source  # where batches come from; row numbers below are those of this source
-        self.is_cached = bool(config.net.freeze) and hasher.preprocess is not None
+        self.is_cached = config.net.caches_frozen and hasher.preprocess is not None
         if self.is_cached:
             self._cache_features()
+        elif config.net.freeze:
+            freeze_stages(hasher.network, config.net.freeze)
         elif isinstance(hasher.network.trunk, FeatureTrunk) and config.net.standardise:
             hasher.network.trunk.measure(source.features[self.train_rows])
 
@@ -203,9 +208,12 @@ class TrainingData:
         )
 
     @property
-    def seen_rows(self) -> np.ndarray:
-        """All rows that train, with a label or without."""
-        return np.concatenate([self.train_rows, *([] if self.unlabelled_rows is None else [self.unlabelled_rows])])
+    def rows_to_measure(self) -> np.ndarray:
+        """Rows for batch-norm statistics: all that train, with a label or without, or a random part of them."""
+        rows = np.concatenate([self.train_rows, *([] if self.unlabelled_rows is None else [self.unlabelled_rows])])
+        if len(rows) <= MEASURED_ROWS:
+            return rows
+        return np.random.default_rng(self.config.seed).choice(rows, MEASURED_ROWS, replace=False)
 
     def with_config(self, config: RunConfig) -> "TrainingData":
         """The same rows, read once, for a run with other settings of training."""

@@ -28,7 +28,7 @@ def is_first_process() -> bool:
 
 def make_accelerator(precision: str) -> Any:
     """One process or many, on the chosen device (:mod:`scdh.nets.device`). ``auto`` mixes precision only on a GPU: on
-    CPUs without AMX it is slower.
+    a CPU, whether that is faster depends on the processor, and so would the weights.
     """
     global _last_chosen
     ensure_torchvision_imports()

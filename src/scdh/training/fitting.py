@@ -34,19 +34,7 @@ def train_network(
     each_epoch: Callable[[dict[str, float]], None] | None = None,
     quiet: bool = False,
 ) -> Trained:
-    """Train ``net`` with ``method`` on the training rows of ``data``.
-
-    Args:
-        data: the rows, and the settings of the run.
-        net: the network; its weights change in place.
-        method: built for this network.
-        run: folder that receives logs, and a checkpoint after every epoch.
-        resume: continue from the checkpoint in ``run``.
-        validate: gives the score by which an epoch is best, such as ``data.validate``.
-        keep_best: as for :func:`train_epochs`.
-        each_epoch: called with the figures of every epoch, as in the log.
-        quiet: no progress bars and no lines of epochs.
-    """
+    """Train ``net`` with ``method`` on the training rows of ``data``."""
     with suited_threads(data, net):
         method_data = data.for_method()
         net.channels_last(data.accelerator.device)

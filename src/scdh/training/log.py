@@ -18,14 +18,7 @@ LINE_GAP = 2.0  # seconds between lines: hundreds of short epochs would fill the
 
 
 class RunLog:
-    """Per-step and per-epoch figures; on resume, rows of epochs that will be run again are dropped.
-
-    Args:
-        run: where the files go; None: nothing is written.
-        epochs_done: epochs whose rows are kept.
-        quiet: no lines on the terminal. Otherwise the first and the last epoch have one, and others at times.
-        clock: gives seconds.
-    """
+    """Per-step and per-epoch figures; on resume, rows of epochs that will be run again are dropped."""
 
     def __init__(
         self, run: RunFolder | None, epochs_done: int, quiet: bool, *, clock: Callable[[], float] = time.monotonic

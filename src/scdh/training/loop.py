@@ -85,7 +85,8 @@ def train_epochs(
     net.channels_last(accelerator.device)
     method.to(accelerator.device)
     reject_two_averages(method, settings)
-    decay, has_teacher = method.teacher_decay or settings.ema, method.teacher_decay > 0
+    teacher_decay = method.teacher_decay(settings.epochs * steps_per_epoch)
+    decay, has_teacher = teacher_decay or settings.ema, teacher_decay > 0
     average = MovingAverage(net, decay, own_passes=has_teacher) if decay else None
     teacher, student = (average.net, net) if average is not None and has_teacher else (None, None)
     scored_net = net if average is None else average.net
@@ -188,7 +189,7 @@ def train_epochs(
 
 
 def reject_two_averages(method: Method, settings: TrainSettings) -> None:
-    if method.teacher_decay and settings.ema:
+    if settings.ema and method.teacher_decay(1):
         raise ConfigError(f"{method.about.title} averages the weights itself; set train.ema=0.")
 
 

@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from scdh.config import RunConfig, load_config
-from scdh.data.learned_labels import learned_source
-from scdh.data.protocol import Protocol
+from scdh.data.protocol import Protocol, learned_source
 from scdh.data.source import Source
 from scdh.errors import ConfigError, TrainingError
 from scdh.label_arrays import count_label_sets
@@ -46,13 +45,7 @@ class Plan:
         return [] if self.choices is None or self.is_settled else self.choices.to_try
 
     def finish(self, folder: Path | None, feature_cache: Path | None = None, *, quiet: bool = False) -> RunConfig:
-        """Run the trials that are left, and return the settings of the run.
-
-        Args:
-            folder: the run folder that keeps the choices; None: nothing is written.
-            feature_cache: folder that keeps a frozen trunk's features; None: they are not kept.
-            quiet: no progress bars.
-        """
+        """Run the trials that are left, and return the settings of the run."""
         if self.is_settled or self.choices is None:
             return self.config
         choices, run = self.choices, None if folder is None else RunFolder(folder)
@@ -110,13 +103,7 @@ def plan_run(
 
 
 def settled_plan(config: RunConfig, source: Source | None = None, protocol: Protocol | None = None) -> Plan:
-    """A run with the settings as they are, whatever the data.
-
-    Args:
-        config: the settings.
-        source: the data, if they are already open.
-        protocol: their split, if it is already known.
-    """
+    """A run with the settings as they are, whatever the data."""
     source = source_of(config) if source is None else source
     return Plan(config, source, protocol_of(config, source) if protocol is None else protocol)
 

@@ -2,17 +2,17 @@
 
 import shutil
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from pathlib import Path
 
 import torch
 
 from scdh.config import RunConfig
-from scdh.data.arrays.given import IN_MEMORY
-from scdh.data.batches.batch import BadImages
+from scdh.data.arrays.loose import IN_MEMORY
+from scdh.data.batches.batch import BadImages, Batch
 from scdh.data.images.augment import augmentation
-from scdh.data.learned_labels import learned_source
+from scdh.data.protocol import learned_source
 from scdh.model.folder import open_model
 from scdh.model.hasher import Hasher
 from scdh.model.hub import has_model
@@ -20,7 +20,6 @@ from scdh.nets.network import Network
 from scdh.runs.choices import Choices
 from scdh.runs.folder import RunFolder
 from scdh.runs.shared_features import shared_folder
-from scdh.training.batch_norm import recalibrate_batch_norm
 from scdh.training.data import TrainingData
 from scdh.training.device import is_first_process, make_accelerator
 from scdh.training.fitting import fit_head, train_network
@@ -37,10 +36,8 @@ def run_plan(
     feature_cache: Path | None = None,
     quiet: bool = False,
     shows_epochs: bool = True,
-    keep_last: bool = True,
     is_held: bool = False,
     after_trials: Callable[[Plan], None] | None = None,
-    each_epoch: Callable[[dict[str, float]], None] | None = None,
 ) -> Hasher:
     """Run the trials that are left, then train (or fit, where the method has no gradient training).
 
@@ -51,10 +48,8 @@ def run_plan(
         feature_cache: folder that keeps a frozen trunk's features for other runs (default: the user's cache).
         quiet: no progress bars.
         shows_epochs: a bar and a line for every epoch; else only the features of a frozen trunk have a bar.
-        keep_last: where another epoch's model is taken, also leave the last one's in the folder.
         is_held: whether the caller holds the lock of ``folder`` (:meth:`RunFolder.held`).
         after_trials: called once the settings are final.
-        each_epoch: called with the figures of every epoch, as in the log.
 
     Returns:
         The model of the epoch that is best on the validation rows if there are any, else of the last epoch. The
@@ -71,7 +66,7 @@ def run_plan(
             after_trials(plan)
         if run is not None and not resume and plan.choices is None:
             _remove_other_choices(run, plan.config)
-        return _train(plan, run, resume, feature_cache, quiet, shows_epochs, keep_last, each_epoch)
+        return _train(plan, run, resume, feature_cache, quiet, shows_epochs)
 
 
 def _remove_other_choices(run: RunFolder, config: RunConfig) -> None:
@@ -88,8 +83,6 @@ def _train(
     feature_cache: Path | None,
     quiet: bool,
     shows_epochs: bool,
-    keep_last: bool,
-    each_epoch: Callable[[dict[str, float]], None] | None,
 ) -> Hasher:
     config, protocol = plan.config, plan.protocol
     accelerator = make_accelerator(config.train.precision)
@@ -116,7 +109,7 @@ def _train(
     if hasher.method.learns_by_gradient:
         data = TrainingData(config, hasher, source, protocol, accelerator, bad_images, cache, quiet)
         is_quiet = quiet or not shows_epochs
-        result = _learn(hasher, data, run, each_epoch, resume=resume, quiet=is_quiet, keep_last=keep_last)
+        result = _learn(hasher, data, run, resume=resume, quiet=is_quiet)
     else:
         hasher.network.channels_last(accelerator.device)
         result = fit_head(hasher, source, protocol, cache, bad_images, quiet or not accelerator.is_main_process)
@@ -143,11 +136,9 @@ def _learn(
     hasher: Hasher,
     data: TrainingData,
     run: RunFolder | None,
-    each_epoch: Callable[[dict[str, float]], None] | None,
     *,
     resume: bool,
     quiet: bool,
-    keep_last: bool,
 ) -> Hasher:
     config = hasher.config
     accelerator = data.accelerator
@@ -171,7 +162,6 @@ def _learn(
         resume=resume,
         validate=data.validate if len(data.validation_rows) else None,
         keep_best=keep_best if config.train.keep == "best" else None,
-        each_epoch=each_epoch,
         quiet=quiet,
     )
     learned = count_learned(net, method)  # some methods add parameters when they are prepared
@@ -187,9 +177,9 @@ def _learn(
     if takes_best and run is None:
         result.info |= best_info
     elif takes_best and written is not None:
-        if keep_last and progress.best_epoch != progress.epochs_done:
+        if progress.best_epoch != progress.epochs_done:
             if config.train.recalibrate:  # as the best epoch's below, else the two could not be compared
-                recalibrate_batch_norm(result.network, data.plain_batches(data.seen_rows))
+                recalibrate_batch_norm(result.network, data.plain_batches(data.rows_to_measure))
             result.save(written.last)
         # In a run that was finished before, the best epoch's model is the model itself.
         best = written.best if has_model(written.best) else written.model
@@ -205,8 +195,31 @@ def _learn(
 
 def _recalibrate(result: Hasher, trained: Trained, data: TrainingData, run: RunFolder | None) -> None:
     """Batch-norm statistics of the final weights, of the model and of its student."""
-    recalibrate_batch_norm(result.network, data.plain_batches(data.seen_rows))
+    recalibrate_batch_norm(result.network, data.plain_batches(data.rows_to_measure))
     if run is not None and trained.student is not None:
         student = Hasher.load(run.student)
-        recalibrate_batch_norm(student.network, data.plain_batches(data.seen_rows))
+        recalibrate_batch_norm(student.network, data.plain_batches(data.rows_to_measure))
         student.save(run.student)
+
+
+@torch.no_grad()
+def recalibrate_batch_norm(net: Network, batches: Iterable[Batch]) -> int:
+    """Replace running means and variances by those of ``batches``; returns how many layers there were.
+
+    The running ones belong to random crops of the training size and, with averaged weights, to other weights than
+    these. What the network will see is whole images of the evaluation size.
+    """
+    layers = net.learning_batch_norms(net.trunk)
+    momenta = [layer.momentum for layer in layers]
+    net.eval()  # dropout stays off; only the layers below are in training mode
+    for layer in layers:
+        layer.reset_running_stats()
+        layer.momentum = None  # the plain mean over all batches
+        layer.train()
+    if layers:
+        for batch in batches:
+            net.features(batch.inputs.to(net.device))
+    for layer, momentum in zip(layers, momenta, strict=True):
+        layer.momentum = momentum
+    net.eval()
+    return len(layers)

@@ -36,14 +36,7 @@ ALPHA_LOSS = 0.005  # of validation MAP, that an α with l_q inside the band may
 
 @dataclass(frozen=True)
 class Start:
-    """Where a search begins.
-
-    Args:
-        rate: learning rate where it is not tried.
-        epochs: length of a run where it is not tried.
-        first_epochs: length of the first trials.
-        alpha: first value of α; None for a method without it.
-    """
+    """Where a search begins."""
 
     rate: float
     epochs: int
@@ -186,12 +179,7 @@ class Search:
         return [self._trial(rate, epochs) for rate in rates]
 
     def _compare_with_usual(self, best: Trial, has_margin: bool) -> Trial:
-        """The best of the trials, or the usual values where these are as good; the choice is noted.
-
-        Args:
-            best: of the trials.
-            has_margin: whether the usual values may be lower by the standard error.
-        """
+        """The best of the trials, or the usual values where these are as good; the choice is noted."""
         usual = self._trial(self.start.rate, self.start.epochs)
         reason = f"validation MAP {_score(best):.3f}, the best of the rates and lengths tried"
         if best.validation_map is None:

@@ -4,7 +4,7 @@ import copy
 
 import torch
 
-from scdh.nets.network import Network, batch_norms
+from scdh.nets.network import Network
 
 
 class MovingAverage:
@@ -32,8 +32,8 @@ class MovingAverage:
         without. The teacher's own view of each item is perturbation enough.
         """
         self.net.eval()
-        if self.own_passes and not self.net.frozen_batch_norm:
-            for layer in batch_norms(self.net):
+        if self.own_passes:
+            for layer in self.net.learning_batch_norms(self.net):
                 layer.train()
 
     @torch.no_grad()

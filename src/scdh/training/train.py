@@ -1,13 +1,14 @@
 """The front door: from labelled data of any kind to a model, in one call."""
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from scdh.config import RunConfig, load_config
-from scdh.data.arrays.given import IN_MEMORY, given_source
+from scdh.config import RunConfig, length_settings, load_config
+from scdh.data.arrays.loose import IN_MEMORY, given_source
 from scdh.data.source import Source
 from scdh.errors import ConfigError
 from scdh.model.hasher import Hasher
@@ -38,7 +39,7 @@ SHORT_NAMES = {
 
 def train(
     data: Any,
-    bits: int = 32,
+    bits: int | Sequence[int] = 32,
     method: str = "scdh",
     out: str | Path | None = None,
     *,
@@ -61,7 +62,7 @@ def train(
             "hf:owner/name", or a name of ``scdh datasets``. Or data in memory: embeddings, float [n, d]; images, uint8
             [n, H, W] or [n, H, W, C]; a list of image paths, bytes of image files, PIL images or arrays; or a
             :class:`scdh.data.Source`.
-        bits: length of the codes.
+        bits: length of the codes; or several lengths, for nested codes of the largest (``method.nested``).
         method: name of ``scdh methods``.
         out: run folder that receives settings, split, logs, checkpoints and model; None: nothing is written.
         labels: of data in memory: a number or a name per item, 0/1 [n, C], or a list of labels per item; −1, None or ""
@@ -90,11 +91,16 @@ def train(
     >>> len(model.encode(X[:5]))
     5
     """
-    if not isinstance(bits, int | np.integer):
+    lengths = [bits] if isinstance(bits, int | np.integer) else bits
+    if (
+        not isinstance(lengths, list | tuple)
+        or not all(isinstance(b, int | np.integer) for b in lengths)
+        or not lengths
+    ):
         raise ConfigError(
             f"bits must be a whole number, got {type(bits).__name__}; labels have a name: scdh.train(data, labels=…)."
         )
-    given = {"method.bits": int(bits), "method.name": method, **_dotted(settings)}
+    given = {**length_settings(map(int, lengths)), "method.name": method, **_dotted(settings)}
     source = None
     if isinstance(data, str | os.PathLike):
         given["data.source"] = os.fspath(data)

@@ -15,8 +15,7 @@ import torch
 
 from scdh.config import RunConfig
 from scdh.data.batches.batch import BadImages
-from scdh.data.learned_labels import learned_source
-from scdh.data.protocol import Protocol
+from scdh.data.protocol import Protocol, learned_source
 from scdh.data.source import Source
 from scdh.errors import TrainingError
 from scdh.methods.base import Method
@@ -41,14 +40,7 @@ EPOCH_STEPS = 200  # at most, of an epoch of a trial: of many rows a part is eno
 def settings_to_try(
     config: RunConfig, source: Source, protocol: Protocol, given: Mapping[str, Any]
 ) -> tuple[list[str], str]:
-    """Which settings trials decide; where there are none, why.
-
-    Args:
-        config: the settings of the run.
-        source: its data.
-        protocol: its split.
-        given: settings that the user gave, by dotted key.
-    """
+    """Which settings trials decide; where there are none, why."""
     method = method_class(config.method.name)
     if not method.learns_by_gradient:
         return [], ""
@@ -126,15 +118,7 @@ class _ClearlyWorse(Exception):
 
 
 class TrialRunner:
-    """Trains copies of one network on rows that were read once.
-
-    Args:
-        choices: the settings of every trial, and which of them are tried.
-        source: the data.
-        protocol: which rows train and validate.
-        feature_cache: folder that keeps a frozen trunk's features.
-        quiet: no progress bars.
-    """
+    """Trains copies of one network on rows that were read once."""
 
     def __init__(
         self, choices: Choices, source: Source, protocol: Protocol, feature_cache: Path | None, quiet: bool

@@ -24,8 +24,9 @@ def flags() -> list[str]:
     return ["--force-color-profile=srgb", *(["--no-sandbox"] if os.geteuid() == 0 else [])]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def browser():
+    """Playwright keeps an event loop running until it ends, so no later test of the process could call asyncio.run."""
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is missing: pip install playwright")
     path = find_chromium()
     if path is None:

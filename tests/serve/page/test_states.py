@@ -19,34 +19,6 @@ def wait_until(tab: Tab, is_so: Callable[[], object]) -> None:
     raise AssertionError("It never was.")
 
 
-def test_a_file_that_is_not_a_picture_is_rejected_in_a_sentence(tab, tmp_path):
-    broken = tmp_path / "broken.png"
-    broken.write_bytes(b"\x89PNG\r\n\x1a\n but not really")
-    tab.wait_for_results()
-    tab.page.set_input_files("#file", broken)
-    tab.page.locator("#message .panel").wait_for()
-    assert "This picture cannot be used" in tab.message()
-    assert tab.page.locator("#grid > *").count() == 0
-    text = tmp_path / "text.txt"
-    text.write_text("words")
-    tab.page.set_input_files("#file", text)
-    tab.page.get_by_text("Only picture files can be searched with.").wait_for()
-
-
-def test_an_item_that_is_not_there(tab):
-    tab.go("/?item=99")
-    tab.page.get_by_text("The index does not contain the id 99.").wait_for()
-    assert "Not found" in tab.message()
-    tab.page.click("#home")
-    tab.wait_for_results("From the collection")
-    assert tab.message() == ""
-
-
-def test_a_code_of_another_length_is_rejected(tab):
-    tab.go("/?code=ffffffff")
-    tab.page.get_by_text("A code of 13 bits is 4 hexadecimal digits").wait_for()
-
-
 def test_without_a_connection_the_page_says_so_and_recovers(tab):
     tab.wait_for_results()
     tab.context.set_offline(True)
@@ -71,15 +43,6 @@ def test_a_service_that_starts_is_waited_for(open_tab, site):
     answer_with(tab, "**/v1/info", 503, "starting", "The model and the index are still being loaded.", times=1)
     tab.go("/?item=3")
     tab.page.get_by_text("still being loaded").wait_for()
-    tab.wait_for_results("11 results")
-
-
-def test_a_busy_service_can_be_asked_again(tab):
-    tab.wait_for_results()
-    answer_with(tab, "**/similar*", 503, "busy", "Too many searches are waiting.", times=1)
-    tab.page.locator("#grid .card").first.click()
-    tab.page.get_by_text("Too many searches are waiting.").wait_for()
-    tab.page.get_by_role("button", name="Try again").click()
     tab.wait_for_results("11 results")
 
 

@@ -33,13 +33,7 @@ class Archive:
 
 
 def read_archive(arrays: Mapping[str, np.ndarray], name: str, wanted_split: str | None = None) -> Archive:
-    """The arrays by purpose.
-
-    Args:
-        arrays: by name, read when asked for.
-        name: how messages call the file.
-        wanted_split: the array that the user named as the split.
-    """
+    """The arrays by purpose."""
     names = list(arrays)
     if {"format", "shape", "data"} <= set(names):
         raise DataError(

@@ -10,7 +10,6 @@ decoding process on one core makes the other wait each time (encoding at 128²: 
 the encoding of photos that take longer to decode than to encode: of 12 megapixels, one thread decodes 35 per second.
 """
 
-import os
 import sys
 import time
 from collections.abc import Iterator
@@ -23,7 +22,9 @@ from torch.utils.data import DataLoader, Dataset
 
 from scdh.data.images.transforms import Preprocess
 from scdh.data.source import BadImage, Source
+from scdh.index.kernels.threads import usable_cores
 
+CORES = usable_cores()
 SLOW_SECONDS = 0.01  # an image; on one core, a network of images takes about as long
 TRIED_IMAGES, SLOW_BATCH = 3, 8
 
@@ -95,8 +96,7 @@ class BatchDecoder(Dataset):
 
 def default_workers() -> int:
     """Worker processes for this machine: with a GPU nearly every core, else an eighth of the cores."""
-    cores = os.cpu_count() or 1
-    return min(8, max(cores - 1, 1)) if torch.cuda.is_available() else min(8, cores // 8)
+    return min(8, max(CORES - 1, 1)) if torch.cuda.is_available() else min(8, CORES // 8)
 
 
 def is_slow(decoder: BatchDecoder) -> bool:
@@ -113,15 +113,15 @@ def is_slow(decoder: BatchDecoder) -> bool:
 
 def by_machine(decoder: BatchDecoder) -> tuple[BatchDecoder, int]:
     """The decoder with its number of workers: one a core for slow images, in small batches so that all end together."""
-    default, cores = default_workers(), os.cpu_count() or 1
-    if default >= cores or sys.platform != "linux" or not is_slow(decoder):
+    default = default_workers()
+    if default >= CORES or sys.platform != "linux" or not is_slow(decoder):
         return decoder, default
     parts = [
         (rows[start : start + SLOW_BATCH], uses[start : start + SLOW_BATCH])
         for rows, uses in decoder.batches
         for start in range(0, len(rows), SLOW_BATCH)
     ]
-    return replace(decoder, batches=parts), cores
+    return replace(decoder, batches=parts), CORES
 
 
 def decode_batches(decoder: BatchDecoder, workers: int | None) -> Iterator[DecodedBatch]:

@@ -49,7 +49,7 @@ def training_batches(
         rows: int64 [m], the labelled rows to train on.
         preprocess: how images become inputs; required for images, rejected for embeddings.
         augmentation: a name of :data:`scdh.data.AUGMENTATIONS`; "none" for embeddings.
-        batch_size: rows of a batch, of all processes together.
+        batch_size: labelled rows of a batch, of all processes together.
         seed, epoch: 0 or more.
         rank, world: this process's number, and the number of processes. Each takes every world-th row of a batch.
         balanced: draw ``rows`` so that classes come equally often.
@@ -58,13 +58,13 @@ def training_batches(
         bad_images: a list to add skipped images to.
         views: independent random versions of each input; those after the first are ``Batch.other_views``.
         first_step: batches to leave out at the start, for a resume.
-        unlabelled: int64, rows to use without label: each batch has labelled rows first, then unlabelled ones, whose
-            labels are replaced by "no label" whatever the source knows of them.
+        unlabelled: int64, rows to use without label: each batch has ``batch_size`` labelled rows first, then unlabelled
+            ones, whose labels are replaced by "no label" whatever the source knows of them.
         labelled_share: share of labelled rows in a batch, where there are unlabelled ones.
         steps: length of the epoch; None for one pass over ``unlabelled`` if given, else over ``rows``.
 
     Yields:
-        :class:`Batch` of batch_size / world rows.
+        :class:`Batch` of batch_size / world labelled rows, and unlabelled ones.
 
     Raises:
         DataError: an argument is wrong (at once), or no image of a batch can be read.
@@ -122,17 +122,8 @@ def evaluation_batches(
 ) -> Iterator[Batch]:
     """The rows in the given order, without randomness; the last batch may be smaller.
 
-    Args:
-        source: images or embeddings.
-        rows: int64 [m], row numbers; they may repeat.
-        preprocess: how images become inputs; required for images, rejected for embeddings.
-        batch_size: rows of a batch.
-        workers: decoding processes; 0 decodes in this thread, None decides by machine.
-        on_bad_image: "fail" raises :class:`BadImage`; "skip" leaves the image out and warns once at the end.
-        bad_images: a list to add skipped images to.
-        augmentation: with ``random_key``: a name of :data:`scdh.data.AUGMENTATIONS`, for features of random versions
-            of images, which are cached for a frozen trunk.
-        random_key: two numbers, such as seed and epoch, that decide the random changes; None for no changes.
+    Arguments as for :func:`training_batches`. ``random_key``, two numbers such as seed and epoch, goes with an
+    ``augmentation``: features of random versions of images are cached for a frozen trunk.
 
     Yields:
         :class:`Batch`. Batches of which no image can be read are left out.

@@ -1,8 +1,10 @@
 """Which rows make the batches of an epoch. It depends on (seed, epoch) only, not on processes, workers or a resume.
 
-With labelled rows only, an epoch is one pass in random order. With unlabelled rows too, each batch has a fixed share of
-both (as in Mean Teacher: half and half). An epoch is then one pass over the labelled rows, but at least
-``FEWEST_STEPS`` steps, and at most one pass over the unlabelled rows: 54,000 of them would make an epoch of 843 steps.
+With labelled rows only, an epoch is one pass in random order. With unlabelled rows too, each batch has as many labelled
+rows as without, and unlabelled rows in addition to them: a step learns as much from labels as one of a method that does
+not use unlabelled rows. (Where they took the places of labelled rows, MT-SCDH lost 0.02 of MAP with 5,000 labels and
+500 steps.) An epoch is then one pass over the labelled rows, but at least ``FEWEST_STEPS`` steps, and at most one pass
+over the unlabelled rows: 54,000 of them would make an epoch of 843 steps.
 """
 
 import numpy as np
@@ -27,7 +29,7 @@ def steps_per_epoch(
 
     Args:
         labelled: number of labelled rows; without any the result is 0.
-        batch_size: rows of a batch, of all processes together.
+        batch_size: labelled rows of a batch, of all processes together.
         unlabelled: number of unlabelled rows.
         labelled_share: share of labelled rows in a batch, where there are unlabelled ones.
         steps: the result, where it is fixed; None for the full batches of one pass, but at least 1 (with unlabelled
@@ -47,15 +49,13 @@ def shares(batch_size: int, labelled_share: float, world: int = 1) -> tuple[int,
     """Numbers of labelled and of unlabelled rows in each batch: at least 1 of both, and both divisible by ``world``."""
     if not 0 < labelled_share < 1:
         raise DataError(f"labelled_share must be between 0 and 1, not {labelled_share}.")
-    if batch_size < 2:
-        raise DataError(f"A batch of {batch_size} cannot hold both labelled and unlabelled rows; set batch_size to 2.")
-    labelled = min(max(1, round(batch_size * labelled_share)), batch_size - 1)
-    if labelled % world or (batch_size - labelled) % world:
+    unlabelled = max(1, round(batch_size * (1 / labelled_share - 1)))
+    if batch_size % world or unlabelled % world:
         raise DataError(
-            f"A batch of {labelled} labelled and {batch_size - labelled} unlabelled rows does not divide by the "
+            f"A batch of {batch_size} labelled and {unlabelled} unlabelled rows does not divide by the "
             f"{world} processes; set batch_size and labelled_share so that both parts do."
         )
-    return labelled, batch_size - labelled
+    return batch_size, unlabelled
 
 
 def epoch_batches(
@@ -73,20 +73,11 @@ def epoch_batches(
 ) -> Order:
     """The batches of all processes together; process r of ``world`` takes the columns r, r + world, …
 
-    Args:
-        labels: int64 [n] or uint8 multi-hot [n, C] of the source; only those of ``rows`` are read.
-        rows: int64, the labelled rows.
-        batch_size: rows of a batch, of all processes together.
-        seed, epoch: 0 or more; they alone decide the random order.
-        world: number of processes.
-        balanced: draw ``rows`` so that classes come equally often.
-        unlabelled: int64, rows to use without their labels.
-        labelled_share: share of labelled rows in a batch, where there are unlabelled ones.
-        steps: length of the epoch; None for one pass.
+    Arguments as for :func:`scdh.data.batches.loaders.training_batches`; ``seed`` and ``epoch`` alone decide the order.
 
     Returns:
-        Two int64 arrays [steps, batch size]: row numbers, labelled rows first; and how often each row was used before
-        in this epoch.
+        Two int64 arrays [steps, rows of a batch]: row numbers, labelled rows first; and how often each row was used
+        before in this epoch.
     """
     if unlabelled is None or not len(unlabelled):
         count = steps_per_epoch(len(rows), batch_size, steps=steps)

@@ -20,17 +20,7 @@ LEFTOVERS = ("__MACOSX",)  # macOS adds it to archives
 
 
 class FolderSource(Source):
-    """Image files below a folder.
-
-    Args:
-        root: the folder.
-        paths: list of n str, relative to ``root``.
-        labels: int64 [n] or uint8 multi-hot [n, C].
-        label_names: list of C str.
-        name: how messages call the source.
-        split: str array [n], the part of each row, or None.
-        split_origin: where the split was found, for messages.
-    """
+    """Image files below a folder."""
 
     kind: Literal["images", "features"] = "images"
     has_paths = True
@@ -55,8 +45,11 @@ class FolderSource(Source):
         self._root, self._paths = root, paths
 
     def image(self, row: int, at_least: int | None = None) -> Image.Image:
-        path = self._root / self._paths[row]
+        path = self.image_file(row)
         return decode(path, str(path), at_least)
+
+    def image_file(self, row: int) -> Path:
+        return self._root / self._paths[row]
 
     def item_name(self, row: int) -> str:
         return str(self._root / self._paths[row])
@@ -80,11 +73,6 @@ def open_folder(root: Path, *, name: str | None = None, parts: frozenset[str] | 
 
     A folder of images without sub-folders is unlabelled; so is a sub-folder ``unlabelled`` in the place of a class, or
     next to ``train``, ``val`` and ``test``. Capitals do not matter (:mod:`scdh.data.split_words`).
-
-    Args:
-        root: the folder.
-        name: how messages call the source; None for the folder's name.
-        parts: which of "train", "val" and "test" to read; None for all.
     """
     name = name or root.name or str(root)
     root = _below_wrapping(root)

@@ -110,10 +110,6 @@ def advice_on_content(file: BinaryIO) -> str:
 def describe_skipped(root: Path, files: Iterable[str]) -> str:
     """Counts the images among files that are not read, by kind, with what to do about each kind.
 
-    Args:
-        root: folder that the paths are relative to.
-        files: files that :func:`is_image_name` rejects.
-
     Returns:
         One sentence without a full stop; "" if none of the files is an image.
     """

@@ -11,27 +11,51 @@ import pyarrow.compute as pc
 from PIL import Image
 
 from scdh.data.images.decode import decode
+from scdh.data.packed_texts import RowTexts
 from scdh.data.regular_files import problem_of_file
 from scdh.data.source import BadImage, Source, file_stamps
-from scdh.data.tables.titles import RowTitles, starts
 from scdh.data.tables.vectors import is_list
 from scdh.errors import DataError
+
+
+class RowTitles(RowTexts):
+    """The name of every row, made when it is asked for.
+
+    Args:
+        parts: (name, number of rows) of each file the rows came from.
+        ids: text or numbers [n], or None; a row without one is called by file and number.
+    """
+
+    def __init__(self, parts: list[tuple[str, int]], ids: pa.ChunkedArray | None = None) -> None:
+        self.parts = parts
+        self._starts = starts(rows for _, rows in parts)
+        self._ids = None if ids is None else ids.cast(pa.string()).combine_chunks()
+
+    def __len__(self) -> int:
+        return sum(rows for _, rows in self.parts)
+
+    def text_of(self, row: int) -> str:
+        return self.id_of(row) or self.where(row)
+
+    def id_of(self, row: int) -> str:
+        """The user's own id of a row; empty where it has none."""
+        return "" if self._ids is None else self._ids[row].as_py() or ""
+
+    def where(self, row: int) -> str:
+        """File and row number within it, for messages."""
+        part = int(np.searchsorted(self._starts, row, side="right")) - 1
+        return f"{self.parts[part][0]} row {row - int(self._starts[part])}"
+
+
+def starts(lengths: Iterable[int]) -> np.ndarray:
+    return np.cumsum([0, *lengths])[:-1]
+
 
 PROBED_PATHS = 20
 
 
 class ArrowSource(Source):
-    """Images in a column of a table; :func:`scdh.data.tables.table.open_table` finds the columns.
-
-    Args:
-        images: cells of struct{bytes, path}, bytes, or paths.
-        labels: int64 [n], or uint8 multi-hot [n, C].
-        label_names: list of C str.
-        name: how messages call the source.
-        column: how messages call the image column.
-        titles: what each row is called.
-        folder: what paths are relative to.
-    """
+    """Images in a column of a table; :func:`scdh.data.tables.table.open_table` finds the columns."""
 
     kind: Literal["images", "features"] = "images"
 
@@ -57,12 +81,16 @@ class ArrowSource(Source):
             self._check_folder()
 
     def image(self, row: int, at_least: int | None = None) -> Image.Image:
+        file = self.image_file(row)
+        return decode(file, str(file) if isinstance(file, Path) else self._titles.where(row), at_least)
+
+    def image_file(self, row: int) -> Path | memoryview:
         data, path = self._cell(row)
-        if data is None and path is None:
-            raise BadImage(self._titles.where(row), "the cell is empty")
         if data is not None:
-            return decode(data, self._titles.where(row), at_least)
-        return decode(self._folder / str(path), str(self._folder / str(path)), at_least)
+            return data
+        if path is None:
+            raise BadImage(self._titles.where(row), "the cell is empty")
+        return self._folder / path
 
     def item_name(self, row: int) -> str:
         path = self._cell(row)[1] if self.has_paths else None

@@ -56,14 +56,7 @@ def open_parquet(files: list[Path], *, folder: Path | None = None, **columns: An
 
 
 def open_csv(file: Path, *, folder: Path | None = None, vector_column: str | None = None, **columns: Any) -> Source:
-    """A column of paths, or of embeddings such as "[0.5, -1]", and one of labels.
-
-    Args:
-        file: its first line names the columns.
-        folder: what paths are relative to; None for the file's folder.
-        vector_column: as in :func:`scdh.data.open.open_source`.
-        columns: further options of :func:`scdh.data.tables.table.open_table`.
-    """
+    """A column of paths, or of embeddings such as "[0.5, -1]", and one of labels."""
     check_readable(file)
     try:
         with open(file, newline="", encoding="utf-8-sig") as handle:

@@ -24,14 +24,7 @@ PROBED_ROWS = 10_000
 def choose_split_column(
     table: pa.Table, name: str, wanted: str | None = None, taken: Collection[str] = ()
 ) -> str | None:
-    """The column ``wanted``, or one called split, or the one whose words tell that it is a split.
-
-    Args:
-        table: has the columns.
-        name: how messages call it.
-        wanted: the column that the user named.
-        taken: columns that hold something else.
-    """
+    """The column ``wanted``, or one called split, or the one whose words tell that it is a split."""
     if wanted is not None:
         return existing(table, name, wanted)
     column = split_column(table.column_names)

@@ -8,7 +8,7 @@ import pyarrow as pa
 from scdh.data.arrays.memory import ArraySource
 from scdh.data.source import Source
 from scdh.data.split_words import TEST, TRAIN
-from scdh.data.tables.arrow import ArrowSource
+from scdh.data.tables.arrow import ArrowSource, RowTitles
 from scdh.data.tables.columns import (
     choose_id_column,
     choose_item_column,
@@ -17,7 +17,6 @@ from scdh.data.tables.columns import (
 )
 from scdh.data.tables.label_cells import AUTO
 from scdh.data.tables.split_columns import choose_split_column, note_on_columns, read_split
-from scdh.data.tables.titles import RowTitles
 from scdh.data.tables.vectors import gather_columns, read_vectors
 from scdh.errors import DataError
 

@@ -32,10 +32,6 @@ def holds_flags(column: pa.ChunkedArray) -> bool:
 def read_vectors(column: pa.ChunkedArray, what: str) -> np.ndarray:
     """float32 [n, d] of a column of lists; no cell becomes a Python list.
 
-    Args:
-        column: lists of numbers, of any width but all of the same.
-        what: how messages call the column.
-
     Raises:
         DataError: cells are not lists of numbers, one is empty or missing a value, or their lengths differ.
     """
@@ -71,13 +67,7 @@ def read_vectors(column: pa.ChunkedArray, what: str) -> np.ndarray:
 
 
 def gather_columns(table: pa.Table, pattern: str, name: str) -> pa.Table:
-    """One column of vectors, called ``pattern``, in place of columns of one number each.
-
-    Args:
-        table: has the columns.
-        pattern: of their names, such as "f*".
-        name: how messages call the table.
-    """
+    """One column of vectors, called ``pattern``, in place of columns of one number each."""
     columns = [column for column in table.column_names if fnmatchcase(column, pattern)]
     if not columns:
         raise DataError(f"{name} has no column {pattern!r}; its columns are {listed_columns(table)}.")

@@ -2,26 +2,46 @@
 
 import csv
 import math
-from collections.abc import Iterator
+import warnings
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from scdh.data.source import Source
 from scdh.errors import ConfigError, DataError, TrainingError
 from scdh.experiments.compare.grid import Cell, Known
-from scdh.experiments.compare.named_warnings import warnings_named
-from scdh.experiments.compare.results import CellResult
+from scdh.experiments.compare.results import CellResult, FloatRow
+from scdh.experiments.compare.summary import average
 from scdh.methods.registry import method_class
 from scdh.model.description import read_description
 from scdh.model.hasher import Hasher
+from scdh.runs.floats import score_floats, why_no_floats
 from scdh.runs.folder import NetworkName, RunFolder
 from scdh.runs.scoring import ScoreOptions, score_run
 from scdh.runs.source_features import SourceFeatures
 from scdh.storage.files import locked
-from scdh.storage.json_files import write_table
+from scdh.storage.json_files import read_entries, write_table
 from scdh.training.plan import settled_plan
 from scdh.training.run import run_plan
+
+
+@contextmanager
+def warnings_named(name: str) -> Iterator[None]:
+    """Put ``name: `` before the text of every warning that is shown in the ``with`` block.
+
+    A warning is shown once for each block, also if an earlier block has shown the same text.
+    """
+    with warnings.catch_warnings():
+        show = warnings.showwarning
+
+        def show_named(message: Warning | str, category: type[Warning], *more: Any, **options: Any) -> None:
+            show(f"{name}: {message}", category, *more, **options)
+
+        warnings.showwarning = show_named
+        yield
+
 
 REPORTED = ("map", "map_best", "map_worst", "precision_at_radius", "empty_balls", "precision_at_k", "l_q")
 
@@ -35,6 +55,7 @@ class CellRunner:
         topk: items that count for MAP; None takes the usual number for this data (mostly all).
         cache: folder for the features of a frozen network; None takes ``folder/features``.
         known: splits that the grid has computed.
+        label_column: of data with several, the label column that decides what is relevant; None: all labels.
     """
 
     def __init__(
@@ -44,11 +65,12 @@ class CellRunner:
         topk: int | None = None,
         cache: Path | None = None,
         known: Known | None = None,
+        label_column: str | None = None,
     ) -> None:
         self.source = source
         self.folder = folder
         self.known = known or Known()
-        self.options = ScoreOptions("usual" if topk is None else topk)
+        self.options = ScoreOptions("usual" if topk is None else topk, label_column=label_column)
         self.features = SourceFeatures(source, cache or folder / "features", holds_all=True)
         self._models: dict[tuple[Path, NetworkName | None], Hasher] = {}
 
@@ -87,10 +109,6 @@ class CellRunner:
 
     def train(self, cell: Cell, *, wait: bool = False) -> bool:
         """Train what is left of a cell; no query is looked at.
-
-        Args:
-            cell: the cell to train; it is skipped if it is trained.
-            wait: if another process is training the cell, wait for it to end.
 
         Returns:
             False if another process is training the cell.
@@ -244,3 +262,43 @@ def read_training_log(run: RunFolder, *, student: bool = False) -> tuple[float, 
     except (ValueError, KeyError, TypeError, csv.Error):
         raise DataError(f"{str(run.log)!r} is not the log of a run or is damaged; restore it from a copy.") from None
     return seconds, curve
+
+
+def float_row(cells: Sequence[Cell], runner: CellRunner) -> FloatRow | None:
+    """Means over the seeds; None where no run has left vectors to rank, such as of networks that were tuned.
+
+    Scores are kept in ``floats/<seed>.json`` of the comparison: they are the same for every method and length.
+    """
+    by_seed: dict[int, dict[str, Any]] = {}
+    for cell in cells:
+        if cell.seed not in by_seed and (scores := float_scores(cell, runner)) is not None:
+            by_seed[cell.seed] = scores
+    if not by_seed:
+        return None
+    every = list(by_seed.values())
+    mean, deviation = average(scores["map"] for scores in every)
+    assert mean is not None  # every seed has a MAP
+    return FloatRow(width=every[0]["width"], bytes=every[0]["bytes"], map=mean, map_std=deviation, seeds=list(by_seed))
+
+
+def float_scores(cell: Cell, runner: CellRunner) -> dict[str, Any] | None:
+    """Scores of the vectors behind a run: those that were kept for its seed, else they are computed and kept."""
+    run = runner.run_of(cell)
+    if not run.is_finished:
+        return None
+    protocol = run.protocol(runner.source)
+    file = runner.folder / "floats" / f"{cell.seed}.json"
+    if file.exists():
+        remedy = "delete it, and they are computed again"
+        content = read_entries(file, "the scores of the floats", remedy, "protocol", "floats")
+        is_same = content["protocol"] == protocol.fingerprint
+        if is_same and runner.options.agree_with(content["floats"]["definition"], runner.source.name):
+            return dict(content["floats"])
+    hasher = runner.model(run)
+    if why_no_floats(hasher, len(protocol.database)) is not None:
+        return None
+    of_rows = partial(runner.features.of_rows, hasher)
+    scores = score_floats(runner.source, protocol.query, protocol.database, of_rows, runner.options).to_dict()
+    file.parent.mkdir(parents=True, exist_ok=True)
+    write_table(file, {"protocol": protocol.fingerprint, "floats": scores})
+    return scores

@@ -177,13 +177,7 @@ def check_same_settings(cells: Iterable[Cell], runner: CellRunner, tuned: Mappin
 
 
 def check_before_trials(cells: Iterable[Cell], runner: CellRunner, to_choose: Mapping[str, set[str]]) -> None:
-    """Raise if a run has other settings, before trials start, which take long and replace those that are kept.
-
-    Args:
-        cells: the runs as given, before settings are chosen by trials.
-        runner: knows their folders.
-        to_choose: method → keys of settings that trials will choose; these may be others than a run there has.
-    """
+    """Raise if a run has other settings, before trials start, which take long and replace those that are kept."""
     for cell in cells:
         run = runner.run_of(cell)
         if not run.config_file.exists():
@@ -216,13 +210,6 @@ def move_runs_with_other_values(
     """Move each run for which tuning has now chosen other values to ``earlier``, so that it is trained again.
 
     Runs that differ in anything else raise an error before.
-
-    Args:
-        out: folder of the comparison.
-        cells: its runs.
-        runner: knows their folders.
-        tuned: method → keys of settings that this call has tuned.
-        notify: is called with one line about each run that is moved.
     """
     for cell in cells:
         run = runner.run_of(cell)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from scdh.config import MethodSettings
 from scdh.experiments.compare.results import CellResult, ComparisonResults
-from scdh.experiments.compare.tables import difference_from_training, format_seconds, rows_by_method
+from scdh.experiments.compare.tables import difference_from_training, rows_by_method
 from scdh.methods.registry import method_class, method_names
 
 
@@ -19,9 +19,6 @@ def conditions(results: ComparisonResults) -> dict[str, str]:
     epochs, steps = _range(budget.epochs), _range(budget.steps)
     if not budget.steps:
         work = "Nothing was trained."
-    elif budget.seconds:
-        took = _measured(results.cells)
-        work = f"{budget.seconds:g} s of training meant for every run, {took}: {epochs} epochs, {steps} steps."
     else:
         work = f"{epochs} epochs, {steps} optimiser steps for every run that is trained"
         work += ", or fewer where validation MAP stopped rising (train.patience)." if _has_patience(results) else "."
@@ -87,15 +84,6 @@ def definitions_text(cells: Sequence[CellResult]) -> str:
     if len(titles) < 2:
         return next(iter(titles), "No run is done, so nothing was scored.")
     return " ".join(f"{', '.join(names)}: {text}" for text, names in titles.items())
-
-
-def _measured(cells: Sequence[CellResult]) -> str:
-    """The least and the most seconds of runs that were trained, not fitted."""
-    seconds = [cell.seconds for cell in cells if cell.epochs is not None and cell.seconds is not None]
-    if not seconds:
-        return "but no run is finished"
-    least, most = format_seconds(min(seconds)), format_seconds(max(seconds))
-    return f"which took {least}" if least == most else f"which took {least} to {most}"
 
 
 def _range(values: Sequence[int]) -> str:

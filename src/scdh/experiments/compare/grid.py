@@ -9,8 +9,7 @@ from typing import Any
 
 from scdh.config import RunConfig, load_config
 from scdh.data.batches.sampling import shares, steps_per_epoch
-from scdh.data.learned_labels import learned_source
-from scdh.data.protocol import Protocol
+from scdh.data.protocol import Protocol, learned_source
 from scdh.data.source import Source
 from scdh.errors import ConfigError
 from scdh.label_arrays import count_label_sets
@@ -55,7 +54,6 @@ class Grid:
         file: TOML file with settings that go over the preset.
         settings: settings of all runs by dotted key, over preset and file.
         method_settings: settings of single methods: method → dotted key → value.
-        epochs: numbers of epochs by (method, bits), for equal times; None: those of the settings.
         known: what was computed before, also by grids that this one was derived from.
     """
 
@@ -66,7 +64,6 @@ class Grid:
     file: Path | None = None
     settings: Mapping[str, Any] | None = None
     method_settings: Mapping[str, Mapping[str, Any]] | None = None
-    epochs: Mapping[tuple[str, int], int] | None = None
     known: "Known" = field(default_factory=lambda: Known(), compare=False, repr=False)
 
     def bits_of(self, method: str) -> tuple[int, ...]:
@@ -142,11 +139,11 @@ class Grid:
         order = product(self.seeds, self.bits, self.methods)
         return [self.cell(source, name, bits, seed) for seed, bits, name in order if bits in self.bits_of(name)]
 
-    def cell(self, source: Source, method: str, bits: int, seed: int, epochs: int | None = None) -> Cell:
+    def cell(self, source: Source, method: str, bits: int, seed: int) -> Cell:
         """One cell: settings as given and, if there is neither preset nor file, as ``scdh train`` takes for the data.
 
         Every method's epoch has as many steps as one pass over the labelled rows, also where it sees unlabelled rows in
-        addition to them: equal epochs are equal steps. ``epochs`` takes the place of the grid's.
+        addition to them: equal epochs are equal steps.
         """
         given = {**(self.settings or {}), **(self.method_settings or {}).get(method, {})}
         # The settings without the method's own: those that decide the split and the steps are the same for all methods.
@@ -159,10 +156,6 @@ class Grid:
 
         if method_class(method).learns_by_gradient and value_of("epoch_steps") is None:
             values["train.epoch_steps"] = steps_per_epoch(len(split.protocol.train), value_of("batch_size"))
-        epochs = (self.epochs or {}).get((method, bits)) if epochs is None else epochs
-        if epochs is not None:  # the steps of the learning rate keep their relative position
-            steps = [max(1, round(step * epochs / value_of("epochs"))) for step in value_of("lr_steps")]
-            values |= {"train.epochs": epochs, "train.lr_steps": steps}
         # With the defaults: a later version may have others, and its runs must not pass for these.
         return Cell(method, bits, seed, self.config(method, bits, seed, values).with_method_defaults())
 

@@ -22,10 +22,6 @@ CAPTIONS = {
 def write_page(results: ComparisonResults, out: Path) -> list[Path]:
     """Write ``compare.md``, ``compare.html`` and ``plots/*.svg``.
 
-    Args:
-        results: the comparison.
-        out: folder to write into.
-
     Returns:
         Paths of the files. Without matplotlib and jinja2 it is ``compare.md`` alone.
     """

@@ -151,9 +151,9 @@ class ComparedData(Record):
 
 
 class Budget(Record):
-    """What every trained run was given: seconds, or the same epochs; the different numbers of epochs and steps."""
+    """The numbers of epochs and steps of the runs that are trained; ``seconds`` is None, as all get the same epochs."""
 
-    seconds: float | None
+    seconds: float | None = None
     epochs: list[int]
     steps: list[int]
 

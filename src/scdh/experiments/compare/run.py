@@ -7,7 +7,6 @@ that no other has begun.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,8 +14,7 @@ from scdh.config import TrainSettings
 from scdh.data.protocol import Protocol
 from scdh.data.source import Source
 from scdh.errors import ConfigError
-from scdh.experiments.compare.budget import epochs_within
-from scdh.experiments.compare.cell import CellRunner
+from scdh.experiments.compare.cell import CellRunner, float_row, float_scores
 from scdh.experiments.compare.changes import (
     changes_since,
     check_before_trials,
@@ -26,9 +24,8 @@ from scdh.experiments.compare.changes import (
     keep_scored,
     move_runs_with_other_values,
 )
-from scdh.experiments.compare.floats import float_row, float_scores
 from scdh.experiments.compare.grid import Cell, Grid
-from scdh.experiments.compare.rates import WHOLE_RATES, has_no_rate, left_to_train, own_rates, rates_of_whole_networks
+from scdh.experiments.compare.rates import has_no_rate, left_to_train, own_rates
 from scdh.experiments.compare.results import Budget, CellResult, ComparedData, ComparisonResults, TuningResult
 from scdh.experiments.compare.summary import shared_target, summarise
 from scdh.experiments.compare.tuning import OWN_VALUES, Values, tune, values_to_try
@@ -48,8 +45,8 @@ def compare_methods(
     out: Path,
     *,
     topk: int | None = None,
-    seconds: float | None = None,
-    tuned: Mapping[str, Sequence[Any]] | Literal["grid", "rates"] | None = None,
+    label_column: str | None = None,
+    tuned: Mapping[str, Sequence[Any]] | Literal["grid"] | None = None,
     target: float | None = None,
     cache: Path | None = None,
     find_rates: bool = True,
@@ -64,9 +61,8 @@ def compare_methods(
         source: the data.
         out: folder of the comparison.
         topk: items that count for MAP; None takes the usual number for this data (mostly all).
-        seconds: training time for every run, instead of equal epochs.
-        tuned: setting → values to try for every method; "grid": as many combinations of each method's own; "rates":
-            three pairs of learning rates for each, of a network that learns as a whole.
+        label_column: of data with several, the label column that decides what is relevant; None: all labels.
+        tuned: setting → values to try for every method; "grid": as many combinations of each method's own.
         target: validation MAP whose training time is reported; None takes that of :func:`shared_target`.
         cache: folder for the features of a frozen network, also of other comparisons; None takes ``out/features``.
         find_rates: find a learning rate for every method by trials, where none is given.
@@ -88,18 +84,13 @@ def compare_methods(
         raise ConfigError("The data have no queries to compare with; set data.query_per_class (not data.split=all).")
     if target is not None and not len(protocol.validation):
         raise ConfigError("The time to a validation MAP needs validation rows: add --set data.validation_per_class=20.")
-    values = values_to_try(tuned, grid) if tuned and tuned != WHOLE_RATES else {}
+    values = values_to_try(tuned, grid) if tuned else {}
     if tuned and not len(protocol.validation):
         raise ConfigError("Tuning needs validation rows: add --set data.validation_per_class=20, or another number.")
-    if seconds is not None:  # before trials, which must be as long as the runs
-        grid = replace(grid, epochs=epochs_within(grid, source, out, seconds, cache, notify))
     given, tuning = grid, dict[str, TuningResult]()
-    runner = CellRunner(source, out, topk, cache, grid.known)
-    finds_rates = find_rates or tuned == WHOLE_RATES
-    check_before_trials(grid.cells(source), runner, _keys_to_choose(grid, values, finds_rates))
-    if tuned == WHOLE_RATES:
-        grid, tuning = rates_of_whole_networks(grid, source, out, cache, notify)
-    elif find_rates and (tuned == OWN_VALUES or RATE not in (tuned or {})):
+    runner = CellRunner(source, out, topk, cache, grid.known, label_column)
+    check_before_trials(grid.cells(source), runner, _keys_to_choose(grid, values, find_rates))
+    if find_rates and (tuned == OWN_VALUES or RATE not in (tuned or {})):
         grid, tuning = own_rates(grid, source, out, cache, notify)
     if values:
         grid, tuning = tune(grid, source, out, values, cache, notify, tuning, after_run)
@@ -125,7 +116,7 @@ def compare_methods(
         methods=list(grid.methods),
         bits=list(grid.bits),
         seeds=list(grid.seeds),
-        budget=_budget(cells, seconds),
+        budget=_budget(cells),
         protocols={str(result.seed): result.protocol for result in cell_results if result.protocol is not None},
         network=_network(cells),
         tuned=tuning,
@@ -184,9 +175,9 @@ def _score_cells(cells: Sequence[Cell], runner: CellRunner, floats: bool, notify
         notify(f"Another process is still scoring {', '.join(missing)}; the same command shows them once it is ready.")
 
 
-def _keys_to_choose(grid: Grid, values: Mapping[str, Values], finds_rates: bool) -> dict[str, set[str]]:
+def _keys_to_choose(grid: Grid, values: Mapping[str, Values], find_rates: bool) -> dict[str, set[str]]:
     """Method → settings that trials are going to choose for it."""
-    rates = {name: {RATE, TRUNK_RATE} for name in grid.methods if finds_rates and has_no_rate(grid, name)}
+    rates = {name: {RATE, TRUNK_RATE} for name in grid.methods if find_rates and has_no_rate(grid, name)}
     return {name: rates.get(name, set()) | set(values.get(name, ())) for name in grid.methods}
 
 
@@ -225,10 +216,10 @@ def _steps(settings: TrainSettings) -> int:
     return settings.epochs * (settings.epoch_steps or 0)
 
 
-def _budget(cells: Sequence[Cell], seconds: float | None) -> Budget:
+def _budget(cells: Sequence[Cell]) -> Budget:
     trained = _train_settings(cells)
     epochs, steps = ({settings.epochs for settings in trained}, {_steps(settings) for settings in trained})
-    return Budget(seconds=seconds, epochs=sorted(epochs), steps=sorted(steps))
+    return Budget(epochs=sorted(epochs), steps=sorted(steps))
 
 
 def common_definition(results: Sequence[CellResult]) -> dict[str, Any] | None:

@@ -30,10 +30,6 @@ def average(values: Iterable[float | None]) -> tuple[float | None, float | None]
 def summarise(cells: Iterable[CellResult], target: float | None) -> list[SummaryRow]:
     """One row for each (method, bits) of the results.
 
-    Args:
-        cells: results of all runs, in any order; a method and its student are summarised apart.
-        target: validation MAP for ``seconds_to_target``.
-
     Returns:
         Rows of one method together, by bits; methods by falling mean MAP over the lengths of codes that all have.
     """

@@ -95,9 +95,6 @@ def score_tables(results: ComparisonResults) -> list[Table]:
             "seconds",
         ),
     ]
-    if results.budget.seconds is not None:
-        note = "As many as the seconds allow; – for methods that are fitted."
-        tables.append(_table(results, "Epochs", note, "epochs"))
     if results.target is not None:
         title = f"Seconds of training until validation MAP was {results.target:.2f}"
         tables.append(_table(results, title, TIME_TO_TARGET, "seconds_to_target"))
@@ -106,8 +103,9 @@ def score_tables(results: ComparisonResults) -> list[Table]:
 
 def _map_table(results: ComparisonResults, over: str) -> Table:
     """MAP by bits, with that of the last epoch next to it if another epoch's model was taken."""
-    first = "Best mean over the lengths that all have first" if len(results.bits) > 1 else "Best first"
-    table = _table(results, "MAP", f"{over} {first}; the best of each length is highlighted.", "map")
+    order = "mean MAP over their common lengths" if len(results.bits) > 1 else "MAP"
+    note = f"{over} Methods are sorted by {order}; the best of each length is highlighted."
+    table = _table(results, "MAP", note, "map")
     if not has_best_epochs(results):
         note = f"{table.note} Models are those of the last epoch."
         return Table(table.title, note, table.columns, table.lines, table.highlighted)
@@ -207,8 +205,6 @@ def format_floats(results: ComparisonResults) -> str:
 def _format(row: SummaryRow | None, value: str) -> str:
     if value == "bounds":
         return "–" if row is None or row.map is None else f"{row.map_worst:.3f} – {row.map_best:.3f}"
-    if value == "epochs":
-        return "–" if row is None or row.epochs is None else f"{row.epochs:,}"
     if value in ("seconds", "seconds_to_target"):
         return format_seconds(None if row is None else row.mean(value))
     return format_score(row, value)

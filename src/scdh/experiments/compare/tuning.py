@@ -26,16 +26,7 @@ OWN_VALUES: Literal["grid"] = "grid"  # an equal number of combinations of the v
 
 
 class Tuner:
-    """Owns the trials of a comparison and what they chose.
-
-    Args:
-        grid: the comparison; the middle one of its lengths of codes and the first of its seeds decide for all.
-        source: its data.
-        out: its folder; runs of trials go into ``out/tuning``.
-        cache: folder for the features of a frozen network.
-        notify: is called with one line about each method.
-        found: what was chosen before, such as learning rates; it is added to what is chosen here.
-    """
+    """Owns the trials of a comparison and what they chose."""
 
     def __init__(
         self,
@@ -64,11 +55,6 @@ class Tuner:
         """Train every trial and score it on validation rows: method → its trials, in the order given.
 
         Other processes with the same comparison share the work.
-
-        Args:
-            trials: the run of each, and the values that it tries.
-            title: of the progress bar.
-            after_run: is called after each trial that was left.
         """
         for cell, _ in track(trials, len(trials), title, "runs"):
             if not self._runner.is_trained(cell):
@@ -122,11 +108,6 @@ def tune(
 ) -> tuple[Grid, dict[str, TuningResult]]:
     """Choose settings for each method that has values to try.
 
-    Args:
-        grid, source, out, cache, notify, found: as for :class:`Tuner`.
-        values: method → setting → values to try, from :func:`values_to_try`; all combinations are tried.
-        after_run: is called after each trial that was left.
-
     Returns:
         The grid with the best values, and what was tried for each method.
     """
@@ -165,10 +146,6 @@ def _trial_cell(grid: Grid, source: Source, method: str, bits: int, seed: int, t
 
 def values_to_try(values: Values | Literal["grid"], grid: Grid) -> dict[str, Values]:
     """Method → setting → values to try, for every method that has some.
-
-    Args:
-        values: setting → values, tried for every method that has the setting; or "grid": each method's own.
-        grid: the comparison.
 
     Raises:
         ConfigError: if a value cannot be tried, or methods would have different numbers of trials.

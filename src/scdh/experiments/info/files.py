@@ -9,8 +9,7 @@ from scdh.data.name_files import load_named_codes, names_of_index
 from scdh.data.protocol import Protocol
 from scdh.data.row_names import RowNames
 from scdh.errors import CodesError
-from scdh.experiments.info.described import Described, counts_text, read_json, some
-from scdh.experiments.info.models import find_maker, takes_images
+from scdh.experiments.info.models import Described, counts_text, find_maker, read_json, some, takes_images
 from scdh.index import HammingIndex
 from scdh.runs.folder import RunFolder
 

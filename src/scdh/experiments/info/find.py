@@ -4,7 +4,6 @@ from pathlib import Path
 
 from scdh.data.name_files import owner_of_names
 from scdh.errors import DataError, ScdhError
-from scdh.experiments.info.described import Described, read_json
 from scdh.experiments.info.files import (
     describe_begun_comparison,
     describe_codes,
@@ -13,7 +12,7 @@ from scdh.experiments.info.files import (
     describe_index,
     describe_split,
 )
-from scdh.experiments.info.models import describe_model, describe_run, is_model, is_run
+from scdh.experiments.info.models import Described, describe_model, describe_run, is_model, is_run, read_json
 from scdh.model.hub import DESCRIPTION, HUB, WEIGHTS, looks_like_hub_id
 from scdh.runs.folder import RunFolder
 

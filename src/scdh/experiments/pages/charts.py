@@ -38,15 +38,7 @@ def line_chart(
     x_range: tuple[float, float] | None = None,
     y_range: tuple[float, float] | None = None,
 ) -> str:
-    """SVG text of lines in one frame; empty if no line has a point.
-
-    Args:
-        title: for screen readers.
-        lines: with a legend if there are several.
-        x_label, y_label: names of the axes.
-        log_x: use a logarithmic x axis; all x must be above 0.
-        x_range, y_range: lowest and highest number on the axis; None: those of the points.
-    """
+    """SVG text of lines in one frame; empty if no line has a point."""
     drawn = [(line, points) for line in lines if (points := line.points())]
     if not drawn:
         return ""
@@ -80,17 +72,7 @@ def bar_chart(
     marked: float | None = None,
     colour: str = COLOURS[0],
 ) -> str:
-    """SVG text of bars that show their value on hover; empty if there are none.
-
-    Args:
-        title: for screen readers.
-        values: heights of the bars.
-        x_label, y_label: names of the axes.
-        names: below the bars (default: every few bars their number, from 1).
-        y_range: lowest and highest y (default: those of the bars).
-        marked: y of a dashed line.
-        colour: of the bars.
-    """
+    """SVG text of bars that show their value on hover; empty if there are none."""
     if not len(values):
         return ""
     numbers = np.arange(1, len(values) + 1)
@@ -114,13 +96,7 @@ def bar_chart(
 
 
 def heat_map(title: str, shares: np.ndarray, names: Sequence[str]) -> str:
-    """SVG text of a square table of shares between 0 and 1, which cells show on hover.
-
-    Args:
-        title: for screen readers.
-        shares: float [n, n]; row i belongs to ``names[i]``.
-        names: of rows and columns.
-    """
+    """SVG text of a square table of shares between 0 and 1, which cells show on hover."""
     from matplotlib.patches import Rectangle
 
     texts, tips = [_shortened(name) for name in names], {}

@@ -18,10 +18,6 @@ def short_names(names: Sequence[str]) -> list[str]:
 def label_text(names: Sequence[str], most: int = 4) -> str:
     """The labels of one item, without their columns.
 
-    Args:
-        names: of its labels.
-        most: how many are named.
-
     >>> label_text(["kind=pear", "sort=Anjou"]), label_text(["a", "b", "c"], most=2)
     ('pear, Anjou', 'a, b +1')
     """

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
 from PIL import Image
 
 from scdh.data.images.decode import decode
@@ -56,17 +55,12 @@ def thumbnail(image: Image.Image, scale: int = 1) -> str:
     return f"data:image/{kind};base64,{base64.b64encode(buffer.getvalue()).decode()}"
 
 
-def pictures_of_source(source: "Source", *, draws_vectors: bool = False) -> Picture:
-    """Thumbnails of the rows of a source; a photo that cannot be read has none.
-
-    Args:
-        source: the data.
-        draws_vectors: draw a vector whose length is a square number (digits) as a picture; else vectors have none.
-    """
+def pictures_of_source(source: "Source") -> Picture:
+    """Thumbnails of the rows of a source; embeddings, and a photo that cannot be read, have none."""
 
     def picture(row: int, scale: int = 1) -> str | None:
         if source.kind == "features":
-            return thumbnail(_drawn_vector(source.features, row), scale) if draws_vectors else None
+            return None
         try:
             return thumbnail(source.image(row, at_least=SIDE * scale), scale)
         except BadImage:
@@ -84,10 +78,3 @@ def picture_of_file(name: str, scale: int = 1) -> str | None:
         return thumbnail(decode(path, name, at_least=SIDE * scale), scale)
     except BadImage:
         return None
-
-
-def _drawn_vector(features: np.ndarray, row: int) -> Image.Image:
-    values = features[row]
-    side = round(len(values) ** 0.5)
-    shade = (255 * (1 - values / max(float(features.max()), 1e-9))).clip(0, 255).astype(np.uint8)
-    return Image.fromarray(shade[: side * side].reshape(side, side))

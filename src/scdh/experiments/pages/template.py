@@ -14,7 +14,6 @@ _FOLDERS = {
     "base.html": "pages",
     "hits.html": "pages",
     "compare.html": "compare",
-    "report.html": "demo",
     "reproduce.html": "reproduce",
     "run.html": "report",
     "search.html": "report",
@@ -26,7 +25,7 @@ def load_template(name: str, **filters: Any) -> Any:
     """A jinja2 template.
 
     Args:
-        name: file name, such as ``"report.html"``.
+        name: file name, such as ``"run.html"``.
         filters: functions that the template may use as ``{{ value | name }}``, in addition to ``count`` (1,234) and
             ``path`` (the name of a file, with possible line breaks after its folders).
 

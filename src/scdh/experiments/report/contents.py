@@ -23,8 +23,8 @@ from scdh.runs.encoding import encode_rows
 from scdh.runs.folder import RunFolder
 from scdh.runs.run_data import open_run_data
 from scdh.runs.run_scores import RunScores
-from scdh.runs.scored_labels import scored_labels
-from scdh.runs.scoring import score_run
+from scdh.runs.score_options import scored_labels
+from scdh.runs.scoring import ScoreOptions, score_run
 from scdh.runs.source_features import SourceFeatures
 
 LEAST_VALIDATION = 2  # a single row has nothing to be ranked against
@@ -117,12 +117,13 @@ class RunContents:
         return label_text([self.label_names[n] for n in np.flatnonzero(labels)])
 
 
-def read_contents(run: RunFolder, *, floats: bool = True, **data: Any) -> RunContents:
+def read_contents(run: RunFolder, *, floats: bool = True, label_column: str | None = None, **data: Any) -> RunContents:
     """Score a run, or take the codes that an earlier scoring left, and rank its queries.
 
     Args:
         run: a finished run; queries are scored, else validation rows, else only its codes are looked at.
         floats: also score the float vectors behind the codes.
+        label_column: of data with several, the label column that decides what is relevant; None: all labels.
         data: ``data``, ``root`` and ``remaining`` of :func:`scdh.runs.run_data.open_run_data`.
 
     Raises:
@@ -134,17 +135,18 @@ def read_contents(run: RunFolder, *, floats: bool = True, **data: Any) -> RunCon
     opened = open_run_data(run, **data)
     source, protocol = opened.source, opened.protocol
     hasher = None if not run.is_finished and run.codes("database").exists() else run.load_model()
-    labels, names = scored_labels(source)
+    labels, names = scored_labels(source, label_column)
+    options = ScoreOptions(label_column=label_column)
     part = "query" if len(protocol.query) else "validation" if len(protocol.validation) >= LEAST_VALIDATION else None
     if part is None:
         assert hasher is not None  # codes without a model are those of queries and database
         database = _database_codes(run, hasher, source, protocol)
         ranked = None
     else:
-        scores = score_run(run, part, source=source, protocol=protocol, hasher=hasher, floats=floats)
+        scores = score_run(run, part, options, source=source, protocol=protocol, hasher=hasher, floats=floats)
         student = None
         if run.has_student:
-            student = score_run(run, part, network="student", source=source, protocol=protocol)
+            student = score_run(run, part, options, network="student", source=source, protocol=protocol)
         queries = Codes.load(run.codes(part))
         database = queries if part == "validation" else Codes.load(run.codes("database"))
         ranked = _rank(run, hasher, source, scores, student, queries, database, labels)

@@ -73,12 +73,7 @@ def draw_curves(ranked: Ranked) -> Curves:
 
 
 def draw_training(epochs: dict[str, list[float]], validation_database: str) -> list[tuple[str, str]]:
-    """Charts and captions of what the log of epochs holds: the loss and its parts, and validation MAP.
-
-    Args:
-        epochs: columns of the log.
-        validation_database: what validation rows were ranked against, in words.
-    """
+    """Charts and captions of what the log of epochs holds: the loss and its parts, and validation MAP."""
     if not epochs.get("epoch"):
         return []
     xs, charts = epochs["epoch"], []

@@ -2,10 +2,12 @@
 
 import os
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from scdh.data.protocol import Protocol
 from scdh.data.source import Source
@@ -15,7 +17,6 @@ from scdh.experiments.pages.template import load_template, save_page
 from scdh.experiments.report.confusions import find_confusions, shares_a_label
 from scdh.experiments.report.contents import Ranked, RunContents, read_choices, read_contents, read_epochs
 from scdh.experiments.report.figures import draw_bits, draw_buckets, draw_confusions, draw_curves, draw_training
-from scdh.experiments.report.queries import RULES, choose_queries
 from scdh.extras import versions
 from scdh.methods.registry import method_class
 from scdh.metrics.statistics import bucket_sizes, code_statistics
@@ -57,20 +58,14 @@ class ScoreRow:
 
 
 def write_report(
-    folder: Path, out: Path | None = None, *, floats: bool = True, **data: Any
+    folder: Path, out: Path | None = None, *, floats: bool = True, **options: Any
 ) -> tuple[Path, RunContents]:
     """Write the page of a run.
-
-    Args:
-        folder: the run's.
-        out: HTML file to write (default: ``report.html`` in the run's folder).
-        floats: also score the float vectors behind the codes.
-        data: ``data``, ``root`` and ``remaining`` of :func:`scdh.runs.run_data.open_run_data`.
 
     Returns:
         The path of the page, and what it shows.
     """
-    contents = read_contents(RunFolder(folder), floats=floats, **data)
+    contents = read_contents(RunFolder(folder), floats=floats, **options)
     return save_page(out or folder / PAGE, to_html(contents)), contents
 
 
@@ -251,3 +246,50 @@ def _next_commands(contents: RunContents) -> list[str]:
         search += ["--data", data["source"]]  # if names are not files, the pictures are those of the data
     commands += [["index", codes, "--out", index], search]
     return [shlex.join(["scdh", *command]) for command in commands]
+
+
+WORST = 6
+MIDDLE = 3
+BEST = 3
+RULES = {
+    "worst": "the lowest average precision",
+    "middle": "an average precision next to the median",
+    "best": "the highest average precision",
+}
+
+
+@dataclass(frozen=True)
+class ChosenQuery:
+    """Position among the queries, and why it is shown: a key of ``RULES``."""
+
+    position: int
+    why: str
+
+
+def choose_queries(average_precisions: np.ndarray, relevant: np.ndarray, labels: np.ndarray) -> list[ChosenQuery]:
+    """The worst queries, some in the middle and the best, each of another label (or set of labels) where possible."""
+    possible = np.flatnonzero(relevant > 0)
+    scores = average_precisions[possible]
+    if not len(possible):
+        return []
+    keys: list[Hashable] = [labels[n].tobytes() for n in possible]
+    rising = np.argsort(scores, kind="stable")
+    by_middle = np.argsort(np.abs(scores - np.median(scores)), kind="stable")
+    chosen: dict[int, str] = {}
+    for why, order, count in (("worst", rising, WORST), ("best", rising[::-1], BEST), ("middle", by_middle, MIDDLE)):
+        for place in _of_different_keys(order, keys, count, chosen):
+            chosen[place] = why
+    ranked = sorted(chosen, key=lambda place: (list(RULES).index(chosen[place]), scores[place]))
+    return [ChosenQuery(int(possible[place]), chosen[place]) for place in ranked]
+
+
+def _of_different_keys(order: np.ndarray, keys: Sequence[Hashable], count: int, taken: Iterable[int]) -> list[int]:
+    """The first ``count`` places in order that are not taken; a key comes again only if there are too few others."""
+    used = set(taken)
+    free = [place for place in order.tolist() if place not in used]
+    firsts: dict[Hashable, int] = {}
+    for place in free:
+        firsts.setdefault(keys[place], place)
+    different = list(firsts.values())[:count]
+    used = set(different)
+    return [*different, *[place for place in free if place not in used][: count - len(different)]]

@@ -12,16 +12,7 @@ from scdh.storage.files import replacing
 
 @dataclass(frozen=True)
 class Block:
-    """A table, or a figure with its data.
-
-    Args:
-        name: of its files.
-        title: heading.
-        note: what it shows, its scale and data, and how to read it.
-        columns: names of the columns.
-        lines: texts of the table, or the data of the figure.
-        svg: the figure; "" for a table.
-    """
+    """A table, or a figure with its data."""
 
     name: str
     title: str

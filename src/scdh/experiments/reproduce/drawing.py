@@ -64,13 +64,7 @@ def draw_panels(panels: Sequence[Panel], title: str) -> str:
 
 
 def draw_map(values: Sequence[Sequence[float]], xs: Sequence[float], ys: Sequence[float], labels: Sequence[str]) -> str:
-    """SVG text of a table of numbers as shades, each with its number.
-
-    Args:
-        values: one row for each y.
-        xs, ys: numbers of columns and rows.
-        labels: of the x axis, the y axis, and the whole.
-    """
+    """SVG text of a table of numbers as shades, each with its number."""
     from matplotlib.patches import Rectangle
 
     highest = max(max(row) for row in values) or 1.0

@@ -200,13 +200,23 @@ def tsne_maps(reproduced: Reproduced) -> Block | None:
 
 
 def _tsne_maps(reproduced: Reproduced, results: ComparisonResults, methods: Sequence[str]) -> dict[str, Any]:
-    from scdh.experiments.demo.figures import tsne
-
     found = {}
     for name in methods:
         u, labels = _outputs(reproduced, cells_of(results, name, max(results.bits))[0], "query", MAPPED)
         found[name] = {"points": tsne(u, 0).round(3).tolist(), "labels": labels.tolist()}
     return found
+
+
+def tsne(vectors: np.ndarray, seed: int) -> np.ndarray:
+    """Vectors float [n, d] as points [n, 2]; brought to length 1 first, as in the paper's picture, because only the
+    direction of u decides a code.
+    """
+    from sklearn.manifold import TSNE
+
+    length = np.linalg.norm(vectors, axis=1, keepdims=True)
+    unit = vectors / np.where(length == 0, 1, length)
+    perplexity = min(30.0, (len(unit) - 1) / 3)
+    return TSNE(perplexity=perplexity, init="pca", random_state=seed, max_iter=500).fit_transform(unit)
 
 
 def sensitivity(reproduced: Reproduced) -> Block | None:

@@ -12,14 +12,7 @@ from scdh.experiments.reproduce.scale import WARM_UPS
 
 @dataclass(frozen=True)
 class Item:
-    """One item.
-
-    Args:
-        name: as in the command.
-        about: what it shows, for ``--list``.
-        needs: groups of studies; none: it is computed.
-        build: makes its parts; None for a part whose studies have no results.
-    """
+    """One item."""
 
     name: str
     about: str

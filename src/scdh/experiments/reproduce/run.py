@@ -50,14 +50,7 @@ class Work:
 
 @dataclass
 class Reproduced:
-    """The results of a reproduction so far.
-
-    Args:
-        scale: its scale.
-        out: its folder.
-        work: study by name, also those that are not finished.
-        results: study by name → its comparison, as far as it is finished.
-    """
+    """The results of a reproduction so far."""
 
     scale: Scale
     out: Path
@@ -108,14 +101,7 @@ def usual_seconds(cell: CellResult) -> float | None:
 
 
 def plan_work(scale: Scale, studies: Sequence[Study], out: Path, *, any_seeds: bool = False) -> Reproduced:
-    """Which runs of the studies are left, and how long they should take.
-
-    Args:
-        scale: the scale.
-        studies: of this scale.
-        out: folder of the reproduction.
-        any_seeds: a study that is finished with other seeds counts as finished, with these.
-    """
+    """Which runs of the studies are left, and how long they should take."""
     reproduced = Reproduced(scale, out)
     times = _times(out)
     sources: dict[str, Source] = {}

@@ -11,11 +11,13 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from scdh.config import one_sentence, read_settings_file
 from scdh.errors import ConfigError, unknown_name
 from scdh.experiments.compare.grid import Grid
+from scdh.storage.files import replacing
 
 SCALES = ("quick", "cpu", "full")
 ROLES = ("single", "multi", "many", "synthetic")
@@ -110,13 +112,7 @@ def load_scale(name: str) -> Scale:
 
 
 def all_studies(scale: Scale, places: Mapping[str, str], seeds: tuple[int, ...] | None = None) -> list[Study]:
-    """The studies of a scale whose data are there.
-
-    Args:
-        scale: the scale.
-        places: role → path, for roles whose data the user gives.
-        seeds: other seeds than those of the scale.
-    """
+    """The studies of a scale whose data are there."""
     return list(_studies(scale, places, seeds or scale.seeds))
 
 
@@ -153,3 +149,26 @@ def _studies(scale: Scale, places: Mapping[str, str], seeds: tuple[int, ...]) ->
                 epochs = scale.warm_up_epochs if norm else 0
                 warm_up = {"method.warm_up_epochs": epochs} | ({"method.warm_up_norm": norm} if norm else {})
                 yield study(f"{WARM_UPS[name]}={norm:g}", ("scdh",), (scale.longest,), warm_up)
+
+
+ROWS = 32
+WIDTH = 64
+SPREAD = 0.9
+
+
+def write_clusters(folder: Path, classes: int) -> Path:
+    """Write ``folder/clusters-<classes>.npz`` if it is not there: x = c_y + 0.9·N(0, I), c ~ N(0, I) in 64 dimensions.
+
+    Returns:
+        The path of the file.
+    """
+    path = folder / f"clusters-{classes}.npz"
+    if not path.exists():
+        rng = np.random.default_rng(0)
+        centres = rng.normal(size=(classes, WIDTH))
+        labels = np.repeat(np.arange(classes), ROWS)
+        vectors = centres[labels] + SPREAD * rng.normal(size=(len(labels), WIDTH))
+        folder.mkdir(parents=True, exist_ok=True)
+        with replacing(path) as temporary, open(temporary, "wb") as handle:
+            np.savez(handle, X=vectors.astype(np.float32), y=labels)
+    return path

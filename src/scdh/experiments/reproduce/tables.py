@@ -1,15 +1,49 @@
 """The tables of the paper with our numbers: mean ± deviation over seeds, next to the paper's with both scales named."""
 
+import tomllib
 from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import resources
 
 from scdh.experiments.compare.results import CellResult, ComparisonResults
 from scdh.experiments.compare.summary import average
 from scdh.experiments.compare.tables import format_seconds
 from scdh.experiments.reproduce.blocks import Block
-from scdh.experiments.reproduce.paper import PaperTable, paper_table
 from scdh.experiments.reproduce.run import Reproduced, cells_of, run_folder, usual_seconds
 from scdh.experiments.reproduce.scale import Role
 from scdh.methods.registry import method_class
+
+
+@dataclass(frozen=True)
+class PaperTable:
+    """One table of the paper."""
+
+    title: str
+    paper: str
+    data: str
+    note: str
+    columns: tuple[str, ...]
+    rows: dict[tuple[str, str], dict[str, float]]
+
+    def row(self, method: str, network: str) -> tuple[str, dict[str, float]]:
+        """The row of a method: of this network if there is one, else of the first; ("–", {}) without a row."""
+        networks = [net for name, net in self.rows if name == method]
+        if not networks:
+            return "–", {}
+        chosen = network if network in networks else networks[0]
+        return chosen, self.rows[method, chosen]
+
+
+def paper_table(name: str) -> PaperTable:
+    """The table of ``paper/<name>.toml``."""
+    text = (resources.files("scdh.experiments.reproduce") / "paper" / f"{name}.toml").read_text("utf-8")
+    content = tomllib.loads(text)
+    columns = tuple(content["columns"])
+    rows = {}
+    for method, network, *values in content["rows"]:
+        by_column = zip(columns, values, strict=True)
+        rows[method, network] = {column: float(value) for column, value in by_column if value != ""}
+    return PaperTable(content["title"], content["paper"], content["data"], content["note"], columns, rows)
 
 
 def map_by_bits(reproduced: Reproduced, study: str, table: str) -> Block | None:

@@ -18,6 +18,11 @@ _chosen: int | None = None
 _pool: ThreadPoolExecutor | None = None
 
 
+def usable_cores() -> int:
+    """The cores that this process may use; a container may have fewer than its machine."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def thread_count() -> int:
     """The number of threads of ``set_threads``, else of SCDH_THREADS, else the cores that this process may use."""
     if _chosen is not None:
@@ -27,7 +32,7 @@ def thread_count() -> int:
         if not variable.isdecimal() or int(variable) < 1:
             raise ConfigError(f"SCDH_THREADS must be a whole number of at least 1, got {variable!r}.")
         return int(variable)
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return usable_cores()
 
 
 def set_threads(number: int | None) -> None:

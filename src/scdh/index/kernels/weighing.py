@@ -13,8 +13,65 @@ import numpy as np
 from scdh.index.kernels.byte_transposing import cut_block, empty_planes
 from scdh.index.kernels.chunk_distances import CHUNK, weighted_chunk_below, which_bytes_below
 from scdh.index.kernels.compiled import compiled, inlined
-from scdh.index.kernels.nearest_so_far import keep_nearest, write_nearest
 from scdh.index.kernels.vectors import lowest_bit
+
+
+@compiled
+def keep_nearest(rows: Any, distances: Any, total: int, k: int, kept: Any) -> float:
+    """Move the k nearest of ``total`` candidates to the front, in the order of rows, and return the largest of them."""
+    for i in range(total):
+        kept[i] = distances[i]
+    limit = _smallest(kept, total, k)
+    at_limit = k
+    for i in range(total):
+        at_limit -= np.int64(distances[i] < limit)  # type: ignore[assignment]
+    count = 0
+    for i in range(total):
+        row, d = rows[i], distances[i]
+        is_last = np.int64(d == limit) & np.int64(at_limit > 0)
+        rows[count], distances[count] = row, d
+        at_limit -= is_last  # type: ignore[assignment]
+        count += np.int64(d < limit) | is_last  # type: ignore[assignment]
+    return limit
+
+
+@compiled
+def _smallest(values: Any, total: int, k: int) -> float:
+    """The k-th smallest of the first ``total`` values, whose order is changed (Hoare's selection)."""
+    low, high = 0, total - 1
+    while low < high:
+        pivot = values[(low + high) // 2]
+        i, j = low, high
+        while i <= j:
+            while values[i] < pivot:
+                i += 1
+            while values[j] > pivot:
+                j -= 1
+            if i <= j:
+                values[i], values[j] = values[j], values[i]
+                i += 1
+                j -= 1
+        if k - 1 <= j:
+            high = j
+        elif k - 1 >= i:
+            low = i
+        else:
+            break
+    return values[k - 1]  # type: ignore[no-any-return]
+
+
+@compiled
+def write_nearest(found_rows: Any, found: Any, counts: Any, k: int, kept: Any, rows: Any, distances: Any) -> None:
+    """The k nearest of the candidates of every query, in the order of rows, into ``rows`` and ``distances`` [q, k]."""
+    for i in range(len(counts)):
+        total = counts[i]
+        if total > k:
+            keep_nearest(found_rows[i], found[i], total, k, kept)
+            total = k
+        for place in range(total):
+            rows[i, place] = found_rows[i, place]
+            distances[i, place] = found[i, place]
+
 
 # Sums of bytes below this may belong to a distance below the limit, which is scaled to one less.
 _RULED_OUT = 255
@@ -86,3 +143,53 @@ def _scale(tables: Any, limit: float, small: Any) -> None:
             entry = tables[plane, value]
             # A distance of exactly 0 stays 0, whatever the limit.
             small[plane, value] = np.uint8(min(entry / limit * 254.0, 255.0)) if entry > 0 and limit > 0 else 0
+
+
+# Rows whose sums are taken together: they stay in the first cache next to the tables of a query.
+_ROWS = 256
+# Rows that a query is compared with before the next one is: few enough to stay in the second cache for all queries,
+# many enough for the tables of a query to be read from there once.
+_BLOCK = 32 * _ROWS
+
+
+@compiled
+def nearest_by_bytes(
+    base: Any, tables: Any, first: int, last: int, k: int, allowed: Any, rows: Any, distances: Any
+) -> None:
+    """The k nearest of rows first … last − 1 of each query, in the order of rows, into ``rows``, ``distances`` [q, k].
+
+    ``tables`` is float64 [q, bytes, 256]. Where there are fewer than k rows, the others keep what is in ``rows`` and
+    ``distances``; the caller sorts.
+    """
+    count = tables.shape[0]
+    found_rows, found = np.empty((count, 2 * k + _ROWS), np.int64), np.empty((count, 2 * k + _ROWS))
+    counts, limits = np.zeros(count, np.int64), np.full(count, np.inf)
+    sums, kept = np.empty(_ROWS), np.empty(2 * k + _ROWS)
+    for block in range(first, last, _BLOCK):
+        for i in range(count):
+            total, limit = counts[i], limits[i]
+            for start in range(block, min(last, block + _BLOCK), _ROWS):
+                size = min(_ROWS, last - start)
+                _add_up(base, start, size, tables[i], sums)
+                for j in range(size):
+                    d = sums[j]
+                    found_rows[i, total], found[i, total] = start + j, d
+                    total += np.int64(d < limit and (allowed.size == 0 or allowed[start + j]))
+                if total >= 2 * k or (total >= k and limit == np.inf):
+                    limit = keep_nearest(found_rows[i], found[i], total, k, kept)
+                    total = k
+            counts[i], limits[i] = total, limit
+    write_nearest(found_rows, found, counts, k, kept, rows, distances)
+
+
+@inlined
+def _add_up(base: Any, start: int, size: int, tables: Any, sums: Any) -> None:
+    """Distances of the rows start … start + size − 1, byte after byte as everywhere."""
+    for j in range(size):
+        sums[j] = 0.0
+    item = base.itemsize
+    for byte in range(tables.shape[0]):
+        column, table = base[byte // item, start : start + size], tables[byte]
+        shift = base.dtype.type(8 * (byte % item))
+        for j in range(size):
+            sums[j] += table[np.int64(column[j] >> shift) & 255]

@@ -24,13 +24,7 @@ _MOST_BYTES = 63  # of a name; PostgreSQL would cut a longer one
 
 @dataclass(frozen=True)
 class Address:
-    """A table and how to reach it.
-
-    Args:
-        text: the address without its password, for messages.
-        url: what libpq takes.
-        table: the name of the table, after that of its schema if one was given.
-    """
+    """A table and how to reach it."""
 
     text: str
     url: str = field(repr=False)

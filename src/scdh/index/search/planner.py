@@ -60,6 +60,7 @@ class _SegmentState:
             self.scanned_queries >= _QUERIES_PER_TABLE * pieces
             and self.scanned_queries * rows >= scan.WORTH_LOADING
             and 8 * pieces * rows <= _MOST_BYTES
+            and tables.are_loaded(self.words)
         )
 
     def may_use_tables(self, kind: Kind, allowed: NDArray[np.bool_] | None) -> bool:

@@ -62,6 +62,25 @@ def choose_kernel(kernel: str, array: NDArray[Any], pairs: int, rehearse: Callab
     return loading.load(key, rehearse, patience)
 
 
+def load_now(kernel: str, array: NDArray[Any], rehearse: Callable[[], object]) -> None:
+    """Load the named kernel for arrays of this type, as if enough work had been counted; wait for it."""
+    key = (kernel, array.dtype.char)
+    _counted_pairs[key] = max(_counted_pairs.get(key, 0), WORTH_LOADING)
+    loading.load(key, rehearse, None)
+
+
+def load_nearest(words: NDArray[Any]) -> None:
+    """Load what finds the nearest codes among words of this type."""
+    few = few_rows(words)
+    load_now("nearest", words, partial(_rehearse_nearest, few))
+    load_now("slices", words, partial(_rehearse_slices, few))
+
+
+def load_within(words: NDArray[Any]) -> None:
+    """Load what finds the codes within a radius among words of this type."""
+    load_now("within", words, partial(_rehearse_within, few_rows(words)))
+
+
 def is_loaded(kernel: str, array: NDArray[Any]) -> bool:
     """Whether a kernel is used and no longer waited for."""
     return is_worth_loading(kernel, array) and loading.is_loaded((kernel, array.dtype.char))

@@ -24,7 +24,8 @@ from scdh.index.weights import check_weights, weight_tables
 
 # numpy takes as long for one pair by weights, or for one byte of a pair by tables, as for this many Hamming distances.
 _PAIRS = 8
-WORK_OF_A_BYTE = 2
+_WORK_OF_A_BYTE = 2
+_WEIGHTED, _BYTE_TABLES = "weighted", "byte tables"
 # Queries of one task: their tables of floats and bytes stay in the second cache.
 _QUERIES = 64
 _CELLS = 1 << 20  # distances that numpy has in memory at once
@@ -88,10 +89,9 @@ def rank_again(
 
 
 def _in_segment(words: NDArray[Any], tables: Floats, k: int, allowed: NDArray[np.bool_] | None) -> Ranking:
-    total = words.shape[1]
-    rehearse = partial(_rehearse, scan.few_rows(words), np.zeros((1, *tables.shape[1:])))
-    is_by_bytes = tables.shape[2] == BYTE_VALUES
-    kernel, work = ("byte tables", WORK_OF_A_BYTE * tables.shape[1]) if is_by_bytes else ("weighted", _PAIRS)
+    total, kernel = words.shape[1], _kernel(tables)
+    rehearse = partial(_rehearse, scan.few_rows(words), tables.shape[1:])
+    work = _PAIRS if kernel == _WEIGHTED else _WORK_OF_A_BYTE * tables.shape[1]
     by_kernel = scan.choose_kernel(kernel, words, work * total * len(tables), rehearse)
     if not by_kernel and not scan.is_copied(total, allowed):
         return scan.on_allowed_rows(words, allowed, lambda part: _by_numpy(part, tables, k))
@@ -122,8 +122,7 @@ def _by_kernel(words: NDArray[Any], tables: Floats, k: int, allowed: NDArray[np.
 
 
 def _task(words: NDArray[Any], tables: Floats, span: range, k: int, mask: NDArray[np.bool_]) -> Ranking:
-    from scdh.index.kernels.byte_sums import nearest_by_bytes
-    from scdh.index.kernels.weighing import nearest_by_weight
+    from scdh.index.kernels.weighing import nearest_by_bytes, nearest_by_weight
 
     # A span may have fewer than k rows; the rest keeps a distance beyond all others.
     rows, distances = np.zeros((len(tables), k), np.int64), np.full((len(tables), k), np.inf)
@@ -133,5 +132,14 @@ def _task(words: NDArray[Any], tables: Floats, span: range, k: int, mask: NDArra
     return np.take_along_axis(rows, order, axis=1), np.take_along_axis(distances, order, axis=1)
 
 
-def _rehearse(words: NDArray[Any], tables: Floats) -> None:
-    _task(words, tables, range(words.shape[1]), 1, scan.row_mask(None))
+def load_now(words: NDArray[Any], tables: Floats) -> None:
+    """Load what searches words of this type by tables like these, and wait for it."""
+    scan.load_now(_kernel(tables), words, partial(_rehearse, scan.few_rows(words), tables.shape[1:]))
+
+
+def _kernel(tables: Floats) -> str:
+    return _BYTE_TABLES if tables.shape[2] == BYTE_VALUES else _WEIGHTED
+
+
+def _rehearse(words: NDArray[Any], shape: tuple[int, ...]) -> None:
+    _task(words, np.zeros((1, *shape)), range(words.shape[1]), 1, scan.row_mask(None))

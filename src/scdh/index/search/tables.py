@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from scdh.errors import CodesError
 from scdh.index.kernels.threads import run, thread_count
-from scdh.index.search.scan import Distances, Rows, row_mask, split
+from scdh.index.search import loading
+from scdh.index.search.scan import Distances, Rows, few_rows, row_mask, split
 
 # Fewer rows than this are scanned faster than looked up.
 FEWEST_ROWS = 1 << 16
@@ -114,6 +115,27 @@ class Tables:
 
     def _arrays(self) -> tuple[Any, ...]:
         return self.starts, self.rows, self.offsets, self.cuts, self.masks
+
+
+def are_loaded(words: NDArray[Any]) -> bool:
+    """Whether the compiled loops are loaded for words of this type; if not, a thread loads them from now on."""
+    return _load(words, 0.0)
+
+
+def load_now(words: NDArray[Any]) -> None:
+    """Load the compiled loops for words of this type, and wait for them."""
+    _load(words, None)
+
+
+def _load(words: NDArray[Any], patience: float | None) -> bool:
+    return loading.load(("tables", words.dtype.char), partial(_rehearse, few_rows(words)), patience)
+
+
+def _rehearse(words: NDArray[Any]) -> None:
+    made_up = Tables.build(words, 8 * words.shape[0] * words.itemsize)
+    query = words[:, :1].copy()
+    made_up.nearest(query, 1, None, None)
+    made_up.within(query, 0, None, None)
 
 
 def piece_cuts(bits: int, rows: int) -> NDArray[np.int64]:

@@ -6,58 +6,57 @@ A process otherwise loads them once its searches have done enough work, and some
 import sys
 
 import numpy as np
+from numpy.typing import NDArray
 
 from scdh.codes import Codes
 from scdh.index.byte_tables import BYTE_VALUES
-from scdh.index.hamming import HammingIndex
-from scdh.index.search.loading import wait_for_loads
-from scdh.index.search.scan import WORTH_LOADING
-from scdh.index.search.table_sums import WORK_OF_A_BYTE
-
-_ROWS = 1 << 18
+from scdh.index.kernels.distances import word_columns
+from scdh.index.search import scan, table_sums, tables
 
 
-def load_loops(bits: int, *, by_tables: bool) -> None:
-    """Load what searches among codes of ``bits`` bits need: by Hamming distance, or by tables of bytes."""
+def load_loops(bits: int, *, by_tables: bool, rows: int = 0) -> None:
+    """Load what searches among ``rows`` codes of ``bits`` bits need: by Hamming distance, or by tables of bytes."""
     if by_tables:
         load_table_loop(bits)
-    else:
-        load_nearest_loops(bits)
-        load_other_loops(bits)
+        return
+    load_nearest_loops(bits)
+    load_other_loops(bits)
+    if rows >= tables.FEWEST_ROWS:
+        load_look_ups(bits)
 
 
 def load_nearest_loops(bits: int) -> None:
     """Load what finds the nearest codes."""
-    made_up, queries = _made_up(bits)
-    made_up.search(queries, 10, by="scan")
-    wait_for_loads()
+    scan.load_nearest(_words(bits))
 
 
 def load_other_loops(bits: int) -> None:
     """Load what finds the codes within a radius, and what ranks by real outputs."""
-    made_up, queries = _made_up(bits)
-    made_up.within(queries, 1, by="scan")
-    made_up.search(queries, 10, weights=np.ones((len(queries), bits)))
-    wait_for_loads()
+    words = _words(bits)
+    scan.load_within(words)
+    table_sums.load_now(words, np.zeros((1, 2 * -(-bits // 8), 16)))
+
+
+def load_look_ups(bits: int) -> None:
+    """Load what finds near codes among many by hash tables."""
+    tables.load_now(_words(bits))
 
 
 def load_table_loop(bits: int) -> None:
     """Load what ranks codes of ``bits`` bits by tables of bytes."""
-    width = -(-bits // 8)
-    rows = max(1024, _ROWS // width)  # the work counts by bytes
-    made_up = HammingIndex(Codes(np.zeros((rows, width), np.uint8), bits))
-    queries = Codes(np.zeros((1 + WORTH_LOADING // (WORK_OF_A_BYTE * width * rows), width), np.uint8), bits)
-    made_up.search(queries, 10, byte_tables=lambda own: np.zeros((own.stop - own.start, width, BYTE_VALUES)))
-    wait_for_loads()
+    table_sums.load_now(_words(bits), np.zeros((1, -(-bits // 8), BYTE_VALUES)))
 
 
-def _made_up(bits: int) -> tuple[HammingIndex, Codes]:
-    """An index and queries, so many that a search loads its loop."""
-    rng = np.random.default_rng(0)
-    queries = Codes.from_signs(rng.random((-(-WORTH_LOADING // _ROWS), bits)) < 0.5)
-    return HammingIndex(Codes.from_signs(rng.random((_ROWS, bits)) < 0.5)), queries
+def _words(bits: int) -> NDArray[np.unsignedinteger]:
+    """A code in the form that indexes of such codes search."""
+    return word_columns(Codes(np.zeros((1, -(-bits // 8)), np.uint8), bits))
 
 
 if __name__ == "__main__":  # compiles them into the cache of this machine, in a process that then ends
-    kinds = {"nearest": load_nearest_loops, "others": load_other_loops, "tables": load_table_loop}
+    kinds = {
+        "nearest": load_nearest_loops,
+        "others": load_other_loops,
+        "look-ups": load_look_ups,
+        "tables": load_table_loop,
+    }
     kinds[sys.argv[1]](int(sys.argv[2]))

@@ -5,7 +5,6 @@ replaced stays readable for those who have it open. The writer holds a lock on t
 """
 
 from scdh.index.store.arrays import StoredArrays, StoredIndex
-from scdh.index.store.whole_file import has_torn_header, is_newer, read_index, write_index
-from scdh.index.store.writer import IndexWriter
+from scdh.index.store.writer import IndexWriter, has_torn_header, is_newer, read_index, write_index
 
 __all__ = ["IndexWriter", "StoredArrays", "StoredIndex", "has_torn_header", "is_newer", "read_index", "write_index"]

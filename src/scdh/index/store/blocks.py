@@ -5,9 +5,12 @@ compare them on the way, which XXH3 does faster than disks deliver. What the che
 file has right ones, is looked at too: spare bits of codes, and the order of ids.
 """
 
+import mmap
+import os
 import zlib
 from collections.abc import Callable
 from functools import cache, partial
+from io import FileIO
 from typing import Any
 
 import numpy as np
@@ -18,8 +21,52 @@ from scdh.codes import Codes
 from scdh.errors import CodesError
 from scdh.index.kernels.distances import word_columns
 from scdh.index.kernels.threads import run
-from scdh.index.store.format import BLOCK_BYTES, Extent, Path
-from scdh.index.store.mapping import MappedFile
+from scdh.index.store.format import ALIGNMENT, BLOCK_BYTES, Extent, Path, Slot
+
+
+class MappedFile:
+    """One state of a file, from byte ``start`` on.
+
+    A program that copies another file over this one (``cp``) cuts the map, and to read beyond the end of a cut file
+    ends the process. So before each use the length is compared, and the manifest, which the other file has elsewhere.
+    """
+
+    def __init__(self, handle: FileIO, start: int, slot: Slot, path: Path) -> None:
+        self._base = start - start % mmap.ALLOCATIONGRANULARITY
+        self._map = mmap.mmap(handle.fileno(), slot.end - self._base, access=mmap.ACCESS_READ, offset=self._base)
+        self._raw = np.frombuffer(self._map, np.uint8)
+        self._end, self._path = slot.end, path
+        self._manifest = self._raw[slot.manifest_at - self._base :][: slot.manifest_bytes].data
+        self._digest = xxhash.xxh3_64_intdigest(self._manifest)
+
+    def view(self, extent: Extent) -> NDArray[np.uint8]:
+        at = extent.at - self._base
+        return self._raw[at : at + extent.bytes]
+
+    def check_unchanged(self) -> None:
+        """Reject a file that is shorter now, or has another manifest at that place."""
+        if self._map.size() < self._end or xxhash.xxh3_64_intdigest(self._manifest) != self._digest:
+            raise CodesError(
+                f"{self._path} was overwritten while it was open; load it again (and replace files by renaming, as "
+                "save and `mv` do, not by `cp`)."
+            )
+
+
+def read_copy(handle: FileIO, extent: Extent, path: Path) -> NDArray[np.uint8]:
+    """The bytes of an array in memory, at a multiple of 64 as in the file."""
+    room = np.empty(extent.bytes + ALIGNMENT, np.uint8)
+    skipped = -room.ctypes.data % ALIGNMENT
+    copy = room[skipped : skipped + extent.bytes]
+    os.lseek(handle.fileno(), extent.at, os.SEEK_SET)
+    done = 0
+    while done < len(copy):
+        count = handle.readinto(copy[done:].data)
+        if not count:
+            raise CodesError(f"{path} was cut short while it was read.")
+        done += count
+    copy.flags.writeable = False
+    return copy
+
 
 # Blocks of one task: enough work for a thread, few enough to divide a file of 64 MB.
 _TASK_BLOCKS = 16

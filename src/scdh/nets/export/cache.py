@@ -25,11 +25,7 @@ _SUFFIX = ".scdh-export"
 
 
 class CachedGraph:
-    """The file of one graph in the cache.
-
-    Args:
-        about: all that decides the graph, ready for JSON: weights, preprocessing, versions.
-    """
+    """The file of one graph in the cache."""
 
     def __init__(self, about: Mapping[str, Any]) -> None:
         self._key = hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()[:32]

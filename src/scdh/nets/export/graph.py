@@ -132,11 +132,6 @@ def convert(net: Network, read: Callable[[Outputs], Tensor], size: int) -> Graph
 class ExportedNetwork:
     """A graph that is ready to run; several threads may call it at once.
 
-    Args:
-        graph: as :func:`convert` gives it.
-        size: side of the images in pixels.
-        threads: that may compute at once.
-
     Raises:
         ExportError: if the graph cannot be read.
     """

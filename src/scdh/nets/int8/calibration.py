@@ -22,13 +22,7 @@ CORRECTED_ON = 32  # images, which go through the network at once
 
 
 def calibrate(net: Network, size: int, batches: Iterable[Tensor]) -> tuple[Network, Quantisation]:
-    """A copy of ``net`` with corrected biases, and the ranges of its layers; both make an INT8 network.
-
-    Args:
-        net: a float network for images; not changed.
-        size: side of the images.
-        batches: uint8 images [B, 3, size, size].
-    """
+    """A copy of ``net`` with corrected biases, and the ranges of its layers; both make an INT8 network."""
     corrected = copy.deepcopy(net).eval()
     folded = fold_batch_norm(corrected, size)
     kept: list[Tensor] = []
@@ -48,12 +42,7 @@ def calibrate(net: Network, size: int, batches: Iterable[Tensor]) -> tuple[Netwo
 
 
 def record_ranges(net: Network, batches: Iterable[Tensor]) -> Quantisation:
-    """What each layer takes: the average over the images of their lowest and of their highest number.
-
-    Args:
-        net: as it encodes, with batch-norm folded.
-        batches: uint8 images [B, 3, size, size].
-    """
+    """What each layer takes: the average over the images of their lowest and of their highest number."""
     layers = rounded_layers(net)
     records = {name: _Record() for name in layers}
     hooks = [layer.register_forward_pre_hook(records[name]) for name, layer in layers.items()]
@@ -72,11 +61,6 @@ def mean_errors(net: Network, rounded: Network, images: Tensor) -> dict[str, Ten
 
     Layer by layer in the order in which they run: a layer is compared when those before it are corrected. A layer that
     runs several times is left alone.
-
-    Args:
-        net: the float network.
-        rounded: the same, rounded.
-        images: uint8 [B, 3, size, size].
     """
     expected: dict[str, list[Tensor]] = {}
     errors: dict[str, Tensor] = {}

@@ -33,12 +33,7 @@ def rounded_layers(net: Network) -> dict[str, nn.Conv2d | nn.Linear]:
 
 
 def round_layers(net: Network, quantisation: Quantisation) -> Network:
-    """A copy of ``net``, for encoding only, that rounds inputs and weights of the layers that have a range.
-
-    Args:
-        net: with batch-norm folded, where it has one.
-        quantisation: of exactly the layers that :func:`rounded_layers` gives.
-    """
+    """A copy of ``net``, for encoding only, that rounds inputs and weights of the layers that have a range."""
     rounded = copy.deepcopy(net).eval()
     layers = rounded_layers(rounded)
     for name, limits in quantisation.ranges.items():
@@ -51,11 +46,7 @@ def round_layers(net: Network, quantisation: Quantisation) -> Network:
 
 
 class RoundedWeight(nn.Module):
-    """Weights [C, …] → the same, rounded.
-
-    Args:
-        weight: decides the step of each of the C output channels.
-    """
+    """Weights [C, …] → the same, rounded; each of the C output channels has its own step."""
 
     step: Tensor
     zero: Tensor
@@ -73,12 +64,7 @@ class RoundedWeight(nn.Module):
 
 
 class RoundedInput:
-    """Called before a layer with its inputs, which it rounds.
-
-    Args:
-        low: the lowest number, 0 or less.
-        high: the highest number, 0 or more.
-    """
+    """Called before a layer with its inputs, which it rounds."""
 
     def __init__(self, low: float, high: float) -> None:
         self.step = (high - low) / (LEVELS - 1)

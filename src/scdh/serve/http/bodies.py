@@ -20,10 +20,12 @@ Label = Annotated[str, Field(min_length=1, max_length=200)]
 Labels = Annotated[list[Label], Field(max_length=16, fail_fast=True)]
 Code = Annotated[str, Field(max_length=1 << 14, pattern="^[0-9a-fA-F]+$")]
 Number = Annotated[float, Field(allow_inf_nan=False)]
+RANKS: tuple[Rank, ...] = ("bits", "outputs", "vectors")
 RANK = (
-    "By the number of bits that differ, or by the sum of the query's real outputs over these bits, which is more "
-    "accurate: for pictures and embeddings, without a radius; distances are then real numbers. A model with a distance "
-    "of its own (`ranking` of /v1/info) takes neither rank nor radius."
+    "By the number of bits that differ; by the sum of the query's real outputs over these bits, for pictures and "
+    "embeddings; or by the outputs that an index keeps (`scdh index --keep-vectors`), also for items. Without bits, "
+    "distances are real numbers and there is no radius. A model with a distance of its own (`ranking` of /v1/info) "
+    "takes neither rank nor radius."
 )
 Vector = Annotated[list[Number], Field(min_length=1, max_length=1 << 16, fail_fast=True)]
 
@@ -46,18 +48,18 @@ class Body(BaseModel):
 
 
 class SearchBody(Body):
-    has_outputs: ClassVar[bool] = True  # whether real outputs of the queries are known
+    ranks: ClassVar[tuple[Rank, ...]] = RANKS  # what is known of the queries
     k: int | None = Field(None, ge=1, description="Most hits of a query (10, or all within the radius).")
     radius: int | None = Field(None, ge=0, le=1 << 16, description="Only items at most this many bits away.")
     labels: Labels = Field([], description="Only items with one of these labels.")
     rank: Rank = Field("bits", description=RANK)
 
     def options(self, most: int) -> SearchOptions:
-        return make_options(self.k, self.radius, self.labels, most, self.rank, has_outputs=self.has_outputs)
+        return make_options(self.k, self.radius, self.labels, most, self.rank, self.ranks)
 
 
 class CodesBody(SearchBody):
-    has_outputs: ClassVar[bool] = False
+    ranks: ClassVar[tuple[Rank, ...]] = ("bits",)
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"codes": ["90b1c35e"], "k": 5}]})
     codes: list[Code] = Field(
         min_length=1,
@@ -252,13 +254,19 @@ def reject_unknown_parameters(request: Request) -> None:
 
 
 def make_options(
-    k: int | None, radius: int | None, labels: list[str], most: int, rank: Rank = "bits", *, has_outputs: bool = True
+    k: int | None,
+    radius: int | None,
+    labels: list[str],
+    most: int,
+    rank: Rank = "bits",
+    ranks: tuple[Rank, ...] = RANKS,
 ) -> SearchOptions:
     """The options of a search; without k, ten hits, or the most that are allowed within the radius."""
-    if rank == "outputs" and not has_outputs:
-        raise invalid("Only pictures and vectors have outputs to rank by; for codes and items only the bits are known.")
-    if rank == "outputs" and radius is not None:
-        raise invalid("A radius counts bits, so it cannot be given with 'rank' as 'outputs'.")
+    if rank not in ranks:
+        known = "for codes only the bits are known" if len(ranks) == 1 else "for items there are 'bits' and 'vectors'"
+        raise invalid(f"Only pictures and embeddings can be ranked by {rank!r}; {known}.")
+    if rank != "bits" and radius is not None:
+        raise invalid(f"A radius counts bits, so it cannot be given with 'rank' as {rank!r}.")
     if k is not None and k > most:
         raise invalid(f"k may be at most {most}, got {k}.")
     return SearchOptions(k or (DEFAULT_K if radius is None else most), radius, tuple(sorted(set(labels))), rank)

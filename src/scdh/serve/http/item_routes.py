@@ -58,7 +58,7 @@ async def similar(
 ) -> Response:
     """The items nearest to an item, without itself."""
     service: Service = request.app.state.service
-    options = make_options(k, radius, label, service.settings.limits.hits, rank, has_outputs=False)
+    options = make_options(k, radius, label, service.settings.limits.hits, rank, ("bits", "vectors"))
     return await search_answer(await service.search_item(item_id, options))
 
 
