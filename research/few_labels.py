@@ -35,15 +35,16 @@ BITS = 32
 EPOCH_STEPS = 50
 VALIDATION = 50  # rows per class
 LEARNING_RATE = 0.003
-# Features of whole images, computed once; the methods' own noise makes the two versions of a row.
+# Features of each image and of random crops of it, computed once.
 FROZEN: dict[str, Any] = {
-    **{"net.freeze": True, "net.views": 1, "net.image_size": 96, "net.hidden": [256], "net.dropout": 0.5},
-    **{"train.augmentation": "none", "train.batch_size": 64},
+    **{"net.freeze": True, "net.views": 3, "net.image_size": 96, "net.hidden": [256], "net.dropout": 0.5},
+    **{"train.augmentation": "crop", "train.batch_size": 64},
 }
+PHOTOS = {"data.label_column": "finegrained_cat", "net.image_size": 128, "net.views": 5}
 MANY = {"data.label_column": "labels", "data.query_per_class": 50, "data.train_per_class": None}
 DATA: dict[str, tuple[str | None, dict[str, Any], str]] = {  # preset, settings, and the setting that a path is for
     "digits": ("demo-digits", {}, ""),
-    "groceries": ("demo-groceries", {**FROZEN, "data.label_column": "finegrained_cat", "net.image_size": 128}, ""),
+    "groceries": ("demo-groceries", {**FROZEN, **PHOTOS}, ""),
     # The official test images are the queries: defaults were chosen on training images only.
     "cifar10": ("cifar10-frozen", {**FROZEN, "data.split": "given"}, "data.root"),
     "mirflickr": ("cifar10-frozen", {**FROZEN, **MANY}, "data.source"),
