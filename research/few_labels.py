@@ -46,7 +46,7 @@ DATA: dict[str, tuple[str | None, dict[str, Any], str]] = {  # preset, settings,
     "digits": ("demo-digits", {}, ""),
     "groceries": ("demo-groceries", {**FROZEN, **PHOTOS}, ""),
     # The official test images are the queries: defaults were chosen on training images only.
-    "cifar10": ("cifar10-frozen", {**FROZEN, "data.split": "given"}, "data.root"),
+    "cifar10": ("cifar10-frozen", {**FROZEN, "data.split": "given", "data.train_per_class": 2000}, "data.root"),
     "mirflickr": ("cifar10-frozen", {**FROZEN, **MANY}, "data.source"),
     "embeddings": (None, {"train.batch_size": 64, "net.hidden": [256]}, "data.source"),
 }
