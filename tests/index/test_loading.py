@@ -13,8 +13,8 @@ import pytest
 import scdh
 from scdh.codes import Codes
 from scdh.index import HammingIndex
-from scdh.index.search import loading, scan, tables, warming
-from scdh.index.search.tables import FEWEST_ROWS
+from scdh.index.search import hash_tables, loading, scan, warming
+from scdh.index.search.hash_tables import FEWEST_ROWS
 from tests.index.test_hamming import random_bits
 
 KEY = ("nearest", "L")
@@ -101,9 +101,9 @@ def test_numpy_answers_while_the_kernel_is_compiled(monkeypatch, compiler):
 
 def test_no_search_waits_for_the_loops_of_tables(monkeypatch, compiler):
     """The search after which tables pay compiled them: a stall of seconds, also in a service that was warm."""
-    monkeypatch.setattr(tables, "FEWEST_ROWS", 1000)
+    monkeypatch.setattr(hash_tables, "FEWEST_ROWS", 1000)
     monkeypatch.setattr(scan, "WORTH_LOADING", 1 << 20)
-    monkeypatch.setattr(tables, "_rehearse", lambda words: compiler())
+    monkeypatch.setattr(hash_tables, "_rehearse", lambda words: compiler())
     monkeypatch.setattr(scan, "choose_kernel", lambda *_: False)
     codes = Codes.from_signs(np.repeat(random_bits(50, 32, 1), 2000, axis=0))
     index = HammingIndex(codes)
@@ -187,7 +187,7 @@ def test_a_rehearsal_compiles_for_the_types_of_a_search(monkeypatch, bits):
     words = scan.few_rows(index._segments[0].words)
     scan._rehearse_nearest(words)
     scan._rehearse_within(words)
-    tables._rehearse(words)
+    hash_tables._rehearse(words)
     kernels = (scanning.nearest, scanning.within, probing.nearest_by_tables, probing.within_by_tables)
     compiled = [len(kernel.signatures) for kernel in kernels]
     for options in ({}, {"only": half}, {"only": [3, 5, 8]}):

@@ -115,7 +115,7 @@ def compare(
     from scdh.experiments.compare.run import compare_methods
     from scdh.extras import lack_message, missing_packages
     from scdh.runs.protocol import source_of
-    from scdh.training.device import process_count
+    from scdh.training.processes import process_count
 
     if process_count() > 1:
         raise ConfigError(

@@ -10,7 +10,7 @@ import numpy as np
 from scdh.codes import Codes
 from scdh.codes.checks import check_same_model
 from scdh.codes.vectors import VectorKind
-from scdh.data.arrays.files import read_npy
+from scdh.data.arrays.array_files import read_npy
 from scdh.data.name_files import (
     for_new_index,
     load_named_codes,

@@ -146,8 +146,8 @@ def train(
     given = {key: value for key, value in options.items() if value is not None}
     settings = merge_settings(given, read_settings(setting or []))
     from scdh.runs.folder import RunFolder
-    from scdh.training.device import is_first_process
     from scdh.training.plan import plan_run
+    from scdh.training.processes import is_first_process
 
     resumed = out if resume else None
     if out is not None and not show_config:

@@ -87,7 +87,7 @@ class SearchIndex(Protocol):
         """Remove items; removes nothing if an id is unknown."""
 
     def refresh(self) -> bool:
-        """Take up the newest state; False if the index has it already."""
+        """Load the newest state; False if the index has it already."""
 
     def warm_up(self) -> None:
         """Load now what later searches need."""

@@ -29,14 +29,14 @@ from scdh.nets.int8.layers import round_layers
 from scdh.nets.network import Network, weights_state
 from scdh.nets.quantisation import Quantisation
 
-# Images from which on "auto" exports a network, or reads the file of an earlier export. With efficientnet_lite0 at 224²
+# The numbers of images from which "auto" exports a network, or reads an earlier export. With efficientnet_lite0 at 224²
 # on two cores that takes 3.6 and 0.5 s, and each image then takes 3 ms less than in torch.
 ENOUGH_TO_EXPORT, ENOUGH_TO_READ = 1000, 200
 TRIALS, FEW_TRIALS = 64, 4  # images on which codes are compared after exporting, and after reading a cached export
 
 
 class Model(Protocol):
-    """What a :class:`scdh.Hasher` has."""
+    """The attributes of :class:`scdh.Hasher` that are used here."""
 
     network: Network
     method: Method
@@ -143,7 +143,9 @@ def _unsuited(model: Model) -> str | None:
 
 
 def _about(model: Model) -> dict[str, Any]:
-    """All that determines the graph. Of code only versions count, so cached graphs are compared with torch again."""
+    """Everything that determines the graph. Code counts by its version only, so cached graphs are compared with torch
+    again.
+    """
     assert model.preprocess is not None
     return {
         "weights": model.fingerprint(),

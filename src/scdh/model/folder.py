@@ -52,7 +52,7 @@ DTYPES = {
 
 
 class Model(Protocol):
-    """What a :class:`scdh.Hasher` has."""
+    """The attributes of :class:`scdh.Hasher` that are used here."""
 
     network: Network
     method: Method
@@ -119,7 +119,7 @@ def _description(model: Model) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class StoredModel:
-    """A model folder that is open for reading: its description is known, its weights are still on disk."""
+    """A model folder open for reading: its description is in memory, its weights are still on disk."""
 
     folder: Path
     description: dict[str, Any]
@@ -129,12 +129,12 @@ class StoredModel:
     def config(self) -> RunConfig:
         """The settings of the run that made the model, whose method is installed."""
         name = self.description["config"]["method"].get("name")
-        if name not in method_names():  # not a misspelling, so no near name is offered: a package is missing
+        if name not in method_names():  # a missing package, not a misspelt name: no similar name is suggested
             raise ModelError(f"The model in {str(self.folder)!r} was made by method {name!r}, which is not installed.")
         return parse_config(self.description["config"])
 
     def load(self, build: Callable[[], BuiltModel]) -> BuiltModel:
-        """The model that ``build`` makes, with the weights that are stored."""
+        """The model made by ``build``, with the stored weights."""
         model = build_unallocated(build)
         self.check_fits(model.network)  # before memory is allocated for untrusted sizes
         parts = (model.network.trunk, model.network.fc7, model.network.head, model.method)
@@ -170,7 +170,7 @@ class StoredModel:
 
         Args:
             network: that the description describes.
-            take: it has no memory of its own yet, and takes the tensors that were read.
+            take: the network has no memory of its own yet, and takes the tensors that were read.
         """
         self.check_fits(network)
         tensors = {name: self._read(name) for name in self.header.tensors}
@@ -180,7 +180,7 @@ class StoredModel:
         network.load_state_dict(tensors, assign=take)
 
     def _read(self, name: str) -> Tensor:
-        """A tensor in memory of its own: if another program shortens a mapped file, the process dies."""
+        """A tensor in its own memory: if another program shortens a mapped file, the process crashes."""
         stored = self.header.tensors[name]
         tensor = torch.empty(stored.shape, dtype=DTYPES[stored.dtype])
         if tensor.numel():
@@ -190,7 +190,7 @@ class StoredModel:
 
 @contextmanager
 def open_model(folder: Path) -> Iterator[StoredModel]:
-    """Open a model folder; whatever goes wrong until it is closed becomes one sentence."""
+    """Open a model folder; any error until it is closed becomes one sentence."""
     try:
         with open(folder / WEIGHTS, "rb", opener=open_regular) as handle:
             header = read_header(handle)

@@ -55,7 +55,7 @@ def protocol_of(config: RunConfig, source: Source) -> Protocol:
 
 
 @dataclass
-class _Plan:
+class _SplitPlan:
     """What the data and the settings fix of a split; the rest is drawn.
 
     Rows are bool [n]. ``query_per_class`` and ``validation_per_class`` are as for :func:`scdh.data.hold_out.hold_out`.
@@ -140,7 +140,7 @@ def _takes_marks(config: RunConfig, source: Source) -> bool:
     return _part_settings(config.data).are_named or has_marks(source)
 
 
-def _given(config: RunConfig, source: Source) -> _Plan:
+def _given(config: RunConfig, source: Source) -> _SplitPlan:
     """The rows as they are marked; what is not marked is drawn from the training rows."""
     data, labelled = config.data, source.labelled
     marks, notes = read_marks(source, _part_settings(data)), [source.split_origin]
@@ -173,7 +173,7 @@ def _given(config: RunConfig, source: Source) -> _Plan:
         notes.append(f"{int(marks.unmarked.sum()):,} rows with an empty mark are only searched")
     notes += _without_part(marks.query & ~labelled, "marked as queries have no label")
     notes += _without_part(marks.unused, "are of a part that is not used")
-    return _Plan(
+    return _SplitPlan(
         name=f"{source.name} as given",
         candidates=trains,
         searched=marks.searched,
@@ -195,7 +195,7 @@ def _without_part(rows: np.ndarray, why: str) -> list[str]:
     return [f"{int(rows.sum()):,} rows {why} and are left out"] if rows.any() else []
 
 
-def _drawn(config: RunConfig, source: Source) -> _Plan:
+def _drawn(config: RunConfig, source: Source) -> _SplitPlan:
     """Queries drawn from all rows, or none (``all``); rows that are marked as queries are the queries all the same."""
     data, is_whole = config.data, config.data.split == "all"
     if is_whole and data.train_per_class is not None:
@@ -228,7 +228,7 @@ def _drawn(config: RunConfig, source: Source) -> _Plan:
     notes += _without_part(unused, "are of a part that is not used")
     if not is_whole or query.any():
         notes.append("database: all but the queries")
-    return _Plan(
+    return _SplitPlan(
         name=name,
         candidates=source.labelled & ~stays_out,
         searched=~stays_out,

@@ -17,7 +17,7 @@ import uvicorn
 
 from scdh.errors import ConfigError
 from scdh.serve.http.app import create_app
-from scdh.serve.http.protocol import BoundedProtocol
+from scdh.serve.http.connections import BoundedProtocol
 from scdh.serve.logs import log, write_lines
 from scdh.serve.service import Service
 from scdh.serve.settings import Settings

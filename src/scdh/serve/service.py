@@ -14,7 +14,7 @@ import numpy as np
 from scdh.codes import HAMMING, Codes
 from scdh.errors import CodesError, ConfigError, ScdhError
 from scdh.index.engines import is_engine_address
-from scdh.index.search.tables import FEWEST_ROWS
+from scdh.index.search.hash_tables import FEWEST_ROWS
 from scdh.serve.admission import Admission
 from scdh.serve.batching import Batcher
 from scdh.serve.collection import Addition, Change, Collection, Removal

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from scdh.data.name_files import owner_of_names
 from scdh.errors import DataError, ScdhError
-from scdh.experiments.info.files import (
+from scdh.experiments.info.file_kinds import (
     describe_begun_comparison,
     describe_codes,
     describe_comparison,

@@ -13,7 +13,7 @@ from scdh.config import RunConfig
 from scdh.data.protocol import Protocol
 from scdh.data.source import Source
 from scdh.errors import DataError
-from scdh.experiments.pages.labels import label_text
+from scdh.experiments.pages.label_texts import label_text
 from scdh.experiments.report.confusions import FIRST
 from scdh.index import HammingIndex
 from scdh.index.ties import items_at, order_ties, tie_note

@@ -11,7 +11,7 @@ import numpy as np
 
 from scdh.data.protocol import Protocol
 from scdh.data.source import Source
-from scdh.experiments.pages.labels import short_names
+from scdh.experiments.pages.label_texts import short_names
 from scdh.experiments.pages.pictures import ShownHit, pictures_of_source
 from scdh.experiments.pages.template import load_template, save_page
 from scdh.experiments.report.confusions import find_confusions, shares_a_label

@@ -7,7 +7,7 @@ import numpy as np
 from scdh.index.kernels.chunk_distances import CHUNK, GROUP, split_group, way
 from scdh.index.kernels.compiled import compiled
 from scdh.index.kernels.processor import BYTES
-from scdh.index.kernels.vectors import popcount
+from scdh.index.kernels.wide_vectors import popcount
 
 # Bytes of the planes of a block: most of the first cache.
 _BLOCK_BYTES = 24576

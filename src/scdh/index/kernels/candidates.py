@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from scdh.index.kernels.compiled import compiled, inlined
-from scdh.index.kernels.vectors import CHUNK, lowest_bit
+from scdh.index.kernels.wide_vectors import CHUNK, lowest_bit
 
 # Places in the state of a query: how many candidates, how many of them below the limit, and the limit.
 COUNT, NEARER, LIMIT = range(3)

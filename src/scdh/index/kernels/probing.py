@@ -16,7 +16,7 @@ import numpy as np
 
 from scdh.index.kernels.compiled import compiled
 from scdh.index.kernels.scanning import twice_as_long
-from scdh.index.kernels.vectors import popcount
+from scdh.index.kernels.wide_vectors import popcount
 
 # Queries whose first look-ups are read ahead together.
 _AHEAD = 16

@@ -19,7 +19,7 @@ from scdh.index.kernels.chunk_distances import CHUNK as CUT_CHUNK
 from scdh.index.kernels.chunk_distances import chunk_below, way, which_bytes_below
 from scdh.index.kernels.compiled import compiled
 from scdh.index.kernels.processor import SHUFFLES, WORDS
-from scdh.index.kernels.vectors import CHUNK, any_below, any_word_below, lowest_bit, popcount, which_below
+from scdh.index.kernels.wide_vectors import CHUNK, any_below, any_word_below, lowest_bit, popcount, which_below
 
 # Bytes of a block of codes: a third of the first cache, which also has the state of the queries.
 _BLOCK_BYTES = 16384

@@ -29,7 +29,7 @@ from scdh.index.kernels.triples import (
     find_below,
     make_tables,
 )
-from scdh.index.kernels.vectors import CHUNK, lowest_bit, popcount, prefetch
+from scdh.index.kernels.wide_vectors import CHUNK, lowest_bit, popcount, prefetch
 
 # Bytes of the tables of several blocks: those of 256 bits and 512 codes. They are read from the second cache as well as
 # from the first.

@@ -13,7 +13,7 @@ import numpy as np
 from scdh.index.kernels.byte_transposing import cut_block, empty_planes
 from scdh.index.kernels.chunk_distances import CHUNK, weighted_chunk_below, which_bytes_below
 from scdh.index.kernels.compiled import compiled, inlined
-from scdh.index.kernels.vectors import lowest_bit
+from scdh.index.kernels.wide_vectors import lowest_bit
 
 
 @compiled
