@@ -53,7 +53,7 @@ def test_equal_codes_are_groups_without_their_pairs():
     groups = index.groups_within(2)
     assert groups.sizes.tolist() == [100_000] * 10
     assert next(iter(groups))[:3].tolist() == [0, 10, 20]
-    with pytest.raises(TooManyPairsError, match="More than 10,000,000 pairs are within 2 bits; take groups_within"):
+    with pytest.raises(TooManyPairsError, match="More than 10,000,000 pairs are within 2 bits; use groups_within"):
         index.pairs_within(2)
 
 

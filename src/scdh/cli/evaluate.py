@@ -1,4 +1,4 @@
-"""``scdh evaluate``: scores of a run, or of two files of codes."""
+"""``scdh evaluate``: score a run, or two files of codes."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -71,8 +71,8 @@ def evaluate(
     definitions, the settings and the split's fingerprint, RUN/per_query.npz the scores of every query. A run with a
     teacher is scored twice: the teacher in these files, its student in scores_student.json. The same codes are also
     ranked by the queries' real outputs (as `scdh search --rank outputs` does). The float vectors that the codes were
-    made of (the features of a frozen network, or the embeddings) are scored too, by cosine with the same queries, items
-    and definitions.
+    made from (the features of a frozen network, or the embeddings) are scored too, by cosine with the same queries,
+    items and definitions.
 
     The interval of MAP is a bootstrap over queries. It does not cover other seeds, splits or databases.
     """

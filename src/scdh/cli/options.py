@@ -91,7 +91,7 @@ def use_device(name: str | None) -> None:
 
 
 def data_settings(source: str | None, **options: str | Path | None) -> dict[str, Any]:
-    """Settings of a run, by dotted key, of the data and the options above; those not given are left out."""
+    """The data and the options above as settings of a run, by dotted key; options that were not given are left out."""
     given = {"source": source, **options}
     return {f"data.{key}": str(value) for key, value in given.items() if value is not None}
 
@@ -128,7 +128,7 @@ def _split_tuned_values(text: str) -> tuple[str, list[Any]]:
 
 
 def unique_keys(pairs: Iterable[tuple[str, Any]], option: str) -> dict[str, Any]:
-    """The pairs as a dict; of two values for one key neither is dropped silently."""
+    """The pairs as a dict; a key with two values is an error."""
     values: dict[str, Any] = {}
     for key, value in pairs:
         if key in values:

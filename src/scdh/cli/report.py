@@ -1,4 +1,4 @@
-"""``scdh report``: a page about one run."""
+"""``scdh report``: write a page about one run."""
 
 from pathlib import Path
 from typing import Annotated
@@ -33,8 +33,9 @@ def report(
 ) -> None:
     """Write one HTML page about a run: scores, curves, bits, hits as pictures (failures first), confused labels.
 
-    Everything is inside the file, pictures too, so it can be mailed. Stored codes and features are read, not computed
-    again; scores are written as by `scdh evaluate`. A run without queries shows its validation rows, or only its codes.
+    The file contains everything, including pictures, so it can be shared. Stored codes and features are read, not
+    computed again; scores are written as by `scdh evaluate`. A run without queries shows its validation rows, or only
+    its codes.
     """
     use_device(device)
     from scdh.extras import check_installed

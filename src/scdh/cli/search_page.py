@@ -28,7 +28,9 @@ MOST_QUERIES, MOST_HITS = 200, 100  # on one page; a browser must be able to ope
 
 @dataclass(frozen=True)
 class SearchedQuery:
-    """A query with its hits; ``note`` says what ties leave out, ``hidden`` how many hits the page does not show."""
+    """A query with its hits; ``note`` is about ties that are not shown, ``hidden`` is the number of hits not on the
+    page.
+    """
 
     image: str | None
     name: str

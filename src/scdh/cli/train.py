@@ -1,4 +1,4 @@
-"""``scdh train``: from labelled data to a run folder with a model in it."""
+"""``scdh train``: train on labelled data, and write a run folder with a model."""
 
 import re
 import time
@@ -221,7 +221,7 @@ def default_folder(run: "RunConfig") -> Path:
 
 
 def _next_commands(run: "RunConfig", folder: Path, ranking: str, has_queries: bool) -> list[str]:
-    """Commands to go on with, ready for a shell: names with spaces are quoted, and data have the same options."""
+    """The next commands, ready for a shell: names with spaces are quoted, and data have the same options."""
     from scdh.codes import HAMMING
     from scdh.runs.data_options import data_options
 

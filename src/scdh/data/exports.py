@@ -1,6 +1,6 @@
 """Codes with ids, names and labels written in the formats of other programs.
 
-Codes are packed rows in the order of ``numpy.packbits``, which all of these programs take; a length that is not a
+Codes are packed rows in the order of ``numpy.packbits``, which all of these programs accept; a length that is not a
 multiple of 8 is padded with zero bits, which change no distance.
 """
 

@@ -1,4 +1,4 @@
-"""Options of a command that let it read a run's data as the run did."""
+"""The options with which a command reads a run's data as the run did."""
 
 from collections.abc import Mapping
 from typing import Any

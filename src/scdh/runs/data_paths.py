@@ -1,4 +1,4 @@
-"""Where the data of a run are: remembered in training, and found again if the run, the data or both were moved."""
+"""Store where the data of a run are, and find them again if the run, the data or both were moved."""
 
 import glob
 import os
@@ -23,7 +23,7 @@ def stored_path(path: str | os.PathLike[str], run: Path) -> dict[str, str]:
 
 
 def known_places(stored: Any, run: Path) -> Iterator[Path]:
-    """Where a path of :func:`stored_path` may be; nothing if what was stored is something else."""
+    """The places where a path of :func:`stored_path` may be; none if the stored value is something else."""
     if isinstance(stored, dict):
         absolute, relative = stored.get("absolute"), stored.get("relative")
         if isinstance(absolute, str):

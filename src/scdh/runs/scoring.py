@@ -1,4 +1,4 @@
-"""Score a run: codes of its queries and database (kept for reuse), their scores, and everything these rest on."""
+"""Score a run: codes of its queries and database (kept for reuse), their scores, and everything these depend on."""
 
 import time
 from collections.abc import Callable, Iterable
@@ -64,7 +64,7 @@ def score_run(
         run: the run's folder.
         part: "query" or "validation".
         options: definitions of the scores.
-        network: of a run with a teacher, whose codes to score (None: the teacher's); or "last", the last epoch's.
+        network: for a run with a teacher, whose codes to score (None: the teacher's); or "last", the last epoch's.
         on_bad_image: "fail" or "skip"; None: as in training.
         source: the run's data, if they are already open.
         protocol: the split to score; None: the run's.
@@ -205,9 +205,8 @@ def _encode_or_reuse(
     encode: Callable[[], Iterable[tuple[np.ndarray, np.ndarray]]],
     keep: bool,
 ) -> _EncodedPart:
-    """Codes from an earlier scoring, if the same model made them of the same split and none was left out; else new.
-
-    ``keep`` asks for the real outputs, which an earlier scoring does not have.
+    """Codes from an earlier scoring, if the same model made them for the same split and no row was left out; otherwise
+    new ones. ``keep`` also keeps the real outputs, which an earlier scoring does not have.
     """
     metadata = {"model": hasher.fingerprint(), "protocol": protocol.fingerprint}
     is_by_bits = hasher.method.ranking == HAMMING
@@ -225,7 +224,7 @@ def _encode_or_reuse(
 
 
 def _has_l_q(hasher: Hasher) -> bool:
-    """Outputs of a fitted projection are not drawn to ±1, so their distance from it means nothing."""
+    """Whether l_q is meaningful: outputs of a fitted projection are not pulled towards ±1."""
     return hasher.method.learns_by_gradient
 
 
