@@ -126,7 +126,7 @@ def _scores_by_kernel(n: Counts, rho: Counts, topk: int | None, denominator: str
 
 
 def _level_sums(n: Counts, rho: Counts, in_top: Counts, before: Counts, relevant_before: Counts, ties: str) -> Floats:
-    """The contribution of the first ``in_top`` items of each level to the sum of precisions: the three formulas above."""
+    """What the first ``in_top`` items of each level add to the sum of precisions: the three formulas above."""
     if ties == "expected":
         spread = (rho - 1) / np.maximum(n - 1, 1)
         span = harmonic_span(before, in_top)

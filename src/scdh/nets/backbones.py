@@ -205,7 +205,7 @@ def _torchvision(name: str, settings: NetSettings, pretrained: bool) -> Backbone
 
 @contextmanager
 def _rejected_options(name: str, options: dict[str, Any]) -> Iterator[None]:
-    """Not every network accepts dropout or drop path, which only shows when it is built: the error names the setting."""
+    """Name the setting in the error of a network without dropout or drop path, which only building it shows."""
     try:
         yield
     except TypeError as error:

@@ -188,7 +188,7 @@ def thumbnail(image: Image.Image, side: int) -> bytes:
 
 
 def _limit_time(seconds: float) -> None:
-    """Let the system end the process after this processor time, even within a decoder or an endless wait; 0: no limit."""
+    """Let the system end the process after this processor time, even in a decoder or an endless wait; 0: no limit."""
     if sys.platform != "win32":
         signal.setitimer(signal.ITIMER_PROF, seconds)
         signal.setitimer(signal.ITIMER_REAL, WALL_FACTOR * seconds)

@@ -78,7 +78,7 @@ class Service:
             log("ready", items=self._items, bits=self.encoder.bits)
 
     def announce_stop(self) -> None:
-        """Let ``/ready`` answer 503 from now on, so that no new requests are sent here; those that arrive are answered."""
+        """Let ``/ready`` answer 503 from now on, so that no new requests are sent; those that arrive are answered."""
         if self.state != "stopping":
             self.state = "stopping"
             self.measures.ready.set(0)

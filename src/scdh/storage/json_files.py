@@ -1,4 +1,4 @@
-"""Small JSON files of runs, models and comparisons: written whole with a checksum; damage is reported in one sentence."""
+"""Small JSON files of runs, models and comparisons: written whole with a checksum; damage is one sentence."""
 
 import json
 from collections.abc import Mapping

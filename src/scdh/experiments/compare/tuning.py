@@ -26,7 +26,7 @@ OWN_VALUES: Literal["grid"] = "grid"  # an equal number of combinations of the v
 
 
 class Tuner:
-    """Owns the trials of a comparison and what they chose."""
+    """The trials of a comparison and their choices."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class Tuner:
                 after_run()
         by_method: dict[str, list[TriedValues]] = {}
         for cell, tried in trials:
-            self._runner.train(cell, wait=True)  # those that another process has begun
+            self._runner.train(cell, wait=True)  # cells that another process has begun
             trial = TriedValues(values=tried, validation_map=self._runner.validation_map(cell))
             by_method.setdefault(cell.method, []).append(trial)
         return by_method

@@ -1,4 +1,4 @@
-"""Runs and models: what their folders say, read without torch."""
+"""Describe runs and models from their folders, without torch."""
 
 import shlex
 from collections.abc import Iterable, Sequence
@@ -22,7 +22,7 @@ from scdh.storage.tensor_files import read_metadata
 
 @dataclass
 class Described:
-    """What something is."""
+    """The description of a path or name."""
 
     kind: str
     title: str
@@ -79,7 +79,7 @@ def counts_text(counts: dict[str, int]) -> str:
     return ", ".join(f"{part} {count:,}" for part, count in counts.items())
 
 
-MOST_FOLDERS = 300  # that are looked at for the model of some codes
+MOST_FOLDERS = 300  # that are searched for the model of some codes
 
 
 def is_model(folder: Path) -> bool:

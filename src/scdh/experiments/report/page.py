@@ -1,4 +1,4 @@
-"""The page of a run: one HTML file with everything inside, so that it can be mailed and opened without a network."""
+"""The page of a run: one self-contained HTML file, which can be mailed and opened without a network."""
 
 import os
 import shlex
@@ -31,7 +31,7 @@ SHOWN_PRECISIONS = (1, 10, 100)
 
 @dataclass(frozen=True)
 class ShownQuery:
-    """A query of the page with its hits, and what its list of hits leaves out."""
+    """A query of the page with its hits, and a note about hits that are not shown."""
 
     image: str | None
     name: str
@@ -284,7 +284,7 @@ def choose_queries(average_precisions: np.ndarray, relevant: np.ndarray, labels:
 
 
 def _of_different_keys(order: np.ndarray, keys: Sequence[Hashable], count: int, taken: Iterable[int]) -> list[int]:
-    """The first ``count`` places in order that are not taken; a key comes again only if there are too few others."""
+    """The first ``count`` free places in order; a key is repeated only if there are too few others."""
     used = set(taken)
     free = [place for place in order.tolist() if place not in used]
     firsts: dict[Hashable, int] = {}

@@ -38,7 +38,7 @@ def read_claims() -> tuple[str, list[dict[str, Any]]]:
 
 
 def decide_all(reproduced: Reproduced) -> list[Verdict]:
-    """The verdict on every claim."""
+    """Decide every claim."""
     verdicts = []
     for entry in read_claims()[1]:
         outcome, evidence = _KINDS[entry["kind"]](reproduced, entry)
