@@ -70,7 +70,7 @@ def quantise(
     from scdh.model.folder import reject_other_content
     from scdh.model.hub import has_model
     from scdh.nets.quantisation import INT8
-    from scdh.runs.data_options import data_options
+    from scdh.runs.data_paths import data_options
     from scdh.runs.folder import RunFolder
     from scdh.runs.quantising import choose_rows, quantise_and_compare
     from scdh.runs.run_data import open_run_data

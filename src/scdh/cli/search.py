@@ -215,9 +215,9 @@ def _check_ranking(
 ) -> None:
     """Check --model and --radius: a distance of the method's own needs the model for every query, and has no radius."""
     from scdh.codes import HAMMING, ranking_of
-    from scdh.index import HammingIndex
+    from scdh.index.engines import is_engine_address
 
-    if rank == "vectors" and not isinstance(index, HammingIndex):
+    if rank == "vectors" and is_engine_address(name):
         raise ConfigError(f"--rank vectors needs an index file that keeps vectors, and {name} is a search engine.")
     ranking = ranking_of(index.metadata)
     if ranking == HAMMING:

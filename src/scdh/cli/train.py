@@ -223,7 +223,7 @@ def default_folder(run: "RunConfig") -> Path:
 def _next_commands(run: "RunConfig", folder: Path, ranking: str, has_queries: bool) -> list[str]:
     """The next commands, ready for a shell: names with spaces are quoted, and data have the same options."""
     from scdh.codes import HAMMING
-    from scdh.runs.data_options import data_options
+    from scdh.runs.data_paths import data_options
 
     data = run.data
     given = data_options(data.model_dump())

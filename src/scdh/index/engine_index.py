@@ -129,6 +129,11 @@ class EngineIndex:
         return dict(self._metadata)
 
     @property
+    def vector_kind(self) -> None:
+        """None: engines keep no vectors of the items."""
+        return None
+
+    @property
     def shown(self) -> str:
         """The address without its password."""
         return self._store.shown

@@ -14,7 +14,6 @@ from scdh.codes.checks import check_same_model, searched_bits
 from scdh.data.name_files import load_names, names_of_index, save_names_to_append
 from scdh.data.row_names import RowNames, joined
 from scdh.errors import CodesError, ExistingIdError, IdError, IndexLockedError, ScdhError, UnknownIdError
-from scdh.index import HammingIndex
 from scdh.index.engines import is_engine_address, open_index
 from scdh.index.items import Items
 from scdh.index.search_index import SearchEngine, SearchIndex
@@ -145,7 +144,7 @@ class Collection:
         accepted: list[tuple[Addition, np.ndarray]] = []
         for addition in additions:
             try:
-                if isinstance(ids_so_far, HammingIndex) and ids_so_far.vector_kind is not None:
+                if ids_so_far.vector_kind is not None:
                     raise invalid("Items of this index have vectors, so only `scdh index --append` can add to it.")
                 self._check_labels(addition)
                 ids = ids_so_far.add(addition.codes, addition.ids)

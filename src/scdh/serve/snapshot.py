@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from scdh.codes import Codes
 from scdh.data.row_names import RowNames
 from scdh.errors import UnknownIdError, UnknownLabelError
-from scdh.index.hamming import HammingIndex
 from scdh.index.rescoring import RESCORE
 from scdh.index.search_index import SearchEngine, SearchIndex
 from scdh.index.ties import may_complete, order_ties
@@ -145,7 +144,7 @@ class Snapshot:
 
     def _with_vectors(self, codes: Codes, outputs: NDArray[np.float32] | None) -> Codes:
         """The queries with their outputs as vectors; RequestError 422 if the index does not keep the items' outputs."""
-        kind = self.index.vector_kind if isinstance(self.index, HammingIndex) else None
+        kind = self.index.vector_kind
         if kind is None or kind[1] != codes.bits:
             raise invalid("This index keeps no outputs of its items to rank by; leave 'rank' out.")
         return codes.with_vectors(outputs, "float16")

@@ -12,7 +12,7 @@ from scdh.model.description import quantisation_of, read_description
 from scdh.model.hub import MODEL_OF_RUN, WEIGHTS, has_model
 from scdh.nets.quantisation import FLOAT32, INT8
 from scdh.runs.choices import Choices
-from scdh.runs.data_options import data_options
+from scdh.runs.data_paths import data_options
 from scdh.runs.folder import RunFolder
 from scdh.storage.checksums import is_intact
 from scdh.storage.files import read_regular

@@ -20,7 +20,7 @@ from scdh.experiments.report.figures import draw_bits, draw_buckets, draw_confus
 from scdh.extras import versions
 from scdh.methods.registry import method_class
 from scdh.metrics.statistics import bucket_sizes, code_statistics
-from scdh.runs.data_options import data_options
+from scdh.runs.data_paths import data_options
 from scdh.runs.folder import RunFolder
 from scdh.runs.run_scores import RunScores
 from scdh.runs.summary import summarise
