@@ -20,6 +20,11 @@ from tests.index.test_hamming import random_bits
 KEY = ("nearest", "L")
 
 
+def run_program(program):
+    environment = {**os.environ, "PYTHONPATH": str(Path(scdh.__file__).parents[1])}
+    return subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=120)
+
+
 @pytest.fixture(autouse=True)
 def nothing_loaded(monkeypatch):
     """As in a new process; loads of other tests stay as they are."""
@@ -162,8 +167,7 @@ def test_kernels_load_without_scipy_and_leave_blas_to_others():
         "assert 'scipy.linalg' not in sys.modules\nimport numba\n"
         "assert numba.njit(lambda a: np.dot(a, a))(np.eye(3)).sum() == 3\n"
     )
-    environment = {**os.environ, "PYTHONPATH": str(Path(scdh.__file__).parents[1])}
-    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=120)
+    done = run_program(program)
     assert done.returncode == 0, done.stderr
 
 
@@ -208,8 +212,7 @@ def test_a_fork_waits_for_the_compiler():
         "assert loading.is_loaded(('nearest', 'L'))\n"
         "if child: assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0\n"
     )
-    environment = {**os.environ, "PYTHONPATH": str(Path(scdh.__file__).parents[1])}
-    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=60)
+    done = run_program(program)
     assert done.returncode == 0, done.stderr
 
 
@@ -219,9 +222,8 @@ def test_the_end_of_a_process_waits_for_the_compiler():
         "def compile():\n    time.sleep(0.5)\n    print('compiled')\n"
         "loading.load(('nearest', 'L'), compile, 0)\nprint('answered')\n"
     )
-    environment = {**os.environ, "PYTHONPATH": str(Path(scdh.__file__).parents[1])}
     begun = time.perf_counter()
-    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=60)
+    done = run_program(program)
     assert done.stdout.split() == ["answered", "compiled"], done.stderr
     assert time.perf_counter() - begun >= 0.5
 

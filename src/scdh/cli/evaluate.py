@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from scdh.cli.options import Device, From, Json, MovedData, MovedRoot, Remaining, use_device
+from scdh.cli.options import Device, From, Json, MovedData, MovedRoot, NoFloats, Remaining, use_device
 from scdh.cli.output import print_json, print_line, print_note, print_table
 from scdh.errors import CodesError, ConfigError, DataError
 
@@ -54,10 +54,7 @@ def evaluate(
     on_bad_image: Annotated[
         Literal["fail", "skip"] | None, typer.Option(help="For images that cannot be read (as in training).")
     ] = None,
-    no_floats: Annotated[
-        bool,
-        typer.Option("--no-floats", metavar="", help="Leave out the scores of the float vectors behind the codes."),
-    ] = False,
+    no_floats: NoFloats = False,
     no_outputs: Annotated[
         bool,
         typer.Option("--no-outputs", metavar="", help="Leave out the ranking by the queries' real outputs."),

@@ -56,6 +56,12 @@ EngineName = Annotated[
     Engine,
     typer.Option("--engine", help="Engine for codes of images on a CPU; auto: openvino if it saves time."),
 ]
+PictureData = Annotated[
+    str | None, typer.Option(help="For --html: data whose rows are the items, if their names are not image files.")
+]
+NoFloats = Annotated[
+    bool, typer.Option("--no-floats", metavar="", help="Leave out the scores of the float vectors behind the codes.")
+]
 Json = Annotated[bool, typer.Option("--json", metavar="", help="Print one JSON document instead of a table.")]
 From = Annotated[
     Literal["teacher", "student"] | None,

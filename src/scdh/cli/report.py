@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from scdh.cli.options import Device, Json, MovedData, MovedRoot, Remaining, use_device
+from scdh.cli.options import Device, Json, MovedData, MovedRoot, NoFloats, Remaining, use_device
 from scdh.cli.output import print_json, print_line
 from scdh.printable import readable_size
 
@@ -24,10 +24,7 @@ def report(
     data: MovedData = None,
     root: MovedRoot = None,
     remaining: Remaining = False,
-    no_floats: Annotated[
-        bool,
-        typer.Option("--no-floats", metavar="", help="Leave out the scores of the float vectors behind the codes."),
-    ] = False,
+    no_floats: NoFloats = False,
     device: Device = None,
     as_json: Json = False,
 ) -> None:

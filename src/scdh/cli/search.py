@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import typer
 
-from scdh.cli.options import Device, EngineName, Json, use_device
+from scdh.cli.options import Device, EngineName, Json, PictureData, use_device
 from scdh.cli.output import print_json, print_line, print_note
 from scdh.errors import CodesError, ConfigError
 
@@ -69,10 +69,7 @@ def search(
     html: Annotated[
         Path | None, typer.Option(help="Also write the hits into this HTML file, with pictures.", show_default=False)
     ] = None,
-    data: Annotated[
-        str | None,
-        typer.Option(help="For --html: data whose rows are the items, if their names are not image files."),
-    ] = None,
+    data: PictureData = None,
     device: Device = None,
     engine: EngineName = "auto",
     as_json: Json = False,

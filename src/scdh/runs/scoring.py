@@ -102,41 +102,22 @@ def score_run(
     encoding_seconds = round(time.perf_counter() - started, 3)
     started = time.perf_counter()
     labels, _ = scored_labels(source, options.label_column)
+    query_labels, item_labels = labels[queries.rows], labels[database.rows]
+    definition = {"leave_one_out": is_validation, **options.for_evaluate(source.name)}
     scores = score_ranking(
-        hasher,
-        queries.codes,
-        queries.u,
-        labels[queries.rows],
-        database.codes,
-        labels[database.rows],
-        leave_one_out=is_validation,
-        progress=True,
-        **options.for_evaluate(source.name),
+        hasher, queries.codes, queries.u, query_labels, database.codes, item_labels, progress=True, **definition
     )
     nested = {
         bits: evaluate(
-            queries.codes.truncate(bits),
-            labels[queries.rows],
-            database.codes.truncate(bits),
-            labels[database.rows],
-            leave_one_out=is_validation,
-            **options.for_evaluate(source.name),
+            queries.codes.truncate(bits), query_labels, database.codes.truncate(bits), item_labels, **definition
         )
         for bits in sorted({*config.method.own.get("nested", [])} - {hasher.bits})
     }
     by_outputs = None
     if outputs and queries.u is not None and hasher.method.ranking == HAMMING:
-        arguments = options.for_evaluate(source.name)
-        del arguments["radius"]
+        del definition["radius"]
         by_outputs = evaluate_outputs(
-            queries.codes,
-            queries.u,
-            labels[queries.rows],
-            database.codes,
-            labels[database.rows],
-            leave_one_out=is_validation,
-            progress=True,
-            **arguments,
+            queries.codes, queries.u, query_labels, database.codes, item_labels, progress=True, **definition
         )
     result = RunScores(
         run=run,
@@ -150,7 +131,7 @@ def score_run(
         config=config,
         l_q=queries.l_q,
         left_out=len(rows) - len(queries.codes),
-        unlabelled_items=int((~is_labelled(labels[database.rows])).sum()) or None,
+        unlabelled_items=int((~is_labelled(item_labels)).sum()) or None,
         model=hasher.fingerprint(),
         label_column=options.label_column,
         seconds={"encoding": encoding_seconds, "scoring": round(time.perf_counter() - started, 3)},
