@@ -120,7 +120,7 @@ def nearest_in_words(base: Any, queries: Any, i: int, start: int, stop: int, k: 
     limit = states[i, LIMIT]
     column = start
     while column < stop and limit > 0:
-        # Loops of their own, short enough for the compiler to keep all that they need in registers.
+        # Separate loops, short enough for the compiler to keep their values in registers.
         if base.shape[0] == 1:
             while column + CHUNK <= stop and not any_word_below(base, column, queries, i, limit):
                 column += CHUNK
@@ -181,6 +181,6 @@ def within(base: Any, queries: Any, first: int, last: int, radius: int, bits: in
 @compiled
 def twice_as_long(keys: Any) -> Any:
     longer = np.empty(2 * len(keys), keys.dtype)
-    for i in range(len(keys)):  # to copy a slice takes two seconds more to compile
+    for i in range(len(keys)):  # copying a slice would take two seconds more to compile
         longer[i] = keys[i]
     return longer

@@ -26,7 +26,8 @@ UNUSED_BYTES = 16 << 20
 class IndexWriter:
     """The one writer of an index file; a context manager that closes the file at its end.
 
-    Each ``add``, ``remove`` and ``commit`` is durable when it returns; after a kill it is done wholly or not at all.
+    Each ``add``, ``remove`` and ``commit`` is durable when it returns; after a kill it is done completely or not at
+    all.
 
     Args:
         path: the file, which is created if it does not exist.
@@ -100,7 +101,7 @@ class IndexWriter:
             ids: int64 [m], new ones. None takes those of the codes, or else the numbers after the largest id.
 
         Raises:
-            CodesError: if codes or ids do not fit, or the file cannot be written, which then has its last state.
+            CodesError: if codes or ids do not fit, or the file cannot be written, which then keeps its last state.
         """
         self.add_all([(codes, ids)])
 
@@ -146,7 +147,7 @@ class IndexWriter:
                 try:
                     return self._rewrite(handle, new_segments)
                 except OSError:
-                    # No space for a second file: the old one can still grow, unless it was replaced already.
+                    # No space for a second file; the old one can still grow, unless it was already replaced.
                     if self._interrupted:
                         raise
             self._append(handle, new_segments)
