@@ -81,9 +81,9 @@ def search(
 
     If a list ends within a tie, a line below it gives the number of further items at that distance. --html writes the
     hits as a page with pictures of items whose names are image files, or of the rows of --data. --rank outputs sums the
-    sizes of the query's real outputs over the bits that differ; search engines rank the nearest candidates only. --rank
-    vectors ranks the 4·k nearest items by the cosine of their outputs and the query's. An index of a method with a
-    distance of its own (DQN, Cls-onehot) needs --model, also with --row and --codes.
+    absolute values of the query's real outputs over the bits that differ; search engines rank the nearest candidates
+    only. --rank vectors ranks the 4·k nearest items by the cosine of their outputs and the query's. An index of a
+    method with a distance of its own (DQN, Cls-onehot) needs --model, also with --row and --codes.
     """
     use_device(device)
     index_name, inputs = _split_arguments(index, arguments or [])

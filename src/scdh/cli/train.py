@@ -118,9 +118,9 @@ def train(
 ) -> None:
     """Learn codes from labelled images or embeddings.
 
-    Settings are the defaults, then --preset, then --config, then the options here. Without preset and file the data
-    decides some; --show-config says which, and lists the keys of --set (`scdh methods NAME`: a method's own).
-    Settings, split, logs, the last epoch's checkpoint and the model go into the run folder. Several processes:
+    Settings come from the defaults, --preset, --config and the options here; later ones win. Without preset and file
+    some depend on the data; --show-config shows which, and lists the keys of --set (`scdh methods NAME`: a method's
+    own). Settings, split, logs, the last epoch's checkpoint and the model go into the run folder. Several processes:
     `torchrun --nproc_per_node 2 -m scdh train ...`.
     """
     from scdh.config import length_settings, load_config

@@ -105,7 +105,7 @@ def _warn_once(problem: str) -> None:
 
 
 def loop_folders() -> tuple[Path, list[Path]] | None:
-    """The folder of all compiled loops, and its entries, including those of other versions; None without a home folder."""
+    """The folder of all compiled loops, and its entries, of all versions; None without a home folder."""
     try:
         base = _base_folder()
         return base, sorted(base.glob(f"{_PREFIX}*"))

@@ -71,7 +71,7 @@ def slice_blocks(base: Any, start: int, stop: int, room: Any) -> None:
 
 @compiled
 def table_offsets(queries: Any, code_bytes: int) -> Any:
-    """Offsets uint16 [q, bunches, 11] in a bunch's vectors of queries [q, words], for codes with this number of bytes."""
+    """Offsets uint16 [q, bunches, 11] in a bunch's vectors of queries [q, words], for codes of so many bytes."""
     bunches, size = (code_bytes + 1) // 2, queries.itemsize
     offsets = np.zeros((queries.shape[0], bunches, OFFSETS), np.uint16)
     for i in range(queries.shape[0]):
