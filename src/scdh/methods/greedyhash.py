@@ -38,7 +38,7 @@ class Greedyhash(Method):
         cost="O(B·C·r)",
         fidelity="faithful",
         differs="several labels share a softmax, the paper has one label per item",
-        use_when="a simple unary baseline is wanted that trains on real bits",
+        use_when="you want a simple unary baseline that trains on real bits",
     )
     Settings = GreedyhashSettings
     settings: GreedyhashSettings
