@@ -30,8 +30,8 @@ def index(
     codes: Annotated[
         list[Path] | None,
         typer.Argument(
-            help="Files that `scdh encode` wrote; or packed codes of other programs: .npy (uint8, one row per code), "
-            "or .txt with one hexadecimal hash per line and a name after it."
+            help="Files that `scdh encode` wrote; or packed codes of other programs: .npy (uint8 \\[n, bytes]), or "
+            ".txt with one hexadecimal hash per line and a name after it."
         ),
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Index file to write.")] = None,

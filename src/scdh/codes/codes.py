@@ -299,8 +299,8 @@ class Codes:
             rows: a slice, int64 [m], boolean [n], or one number (which gives codes of one row).
 
         Raises:
-            IndexError: if a row number is out of range. CodesError: if it is something else, or a mask of another
-                length.
+            IndexError: if a row number is out of range.
+            CodesError: if it is something else, or a mask of another length.
         """
         if isinstance(rows, int | np.integer) and not isinstance(rows, bool):
             row = int(rows)

@@ -1,6 +1,4 @@
-"""Open a name or a path as a source. Names listed by `scdh datasets` come first; write ./digits for a folder of that
-name.
-"""
+"""A name or a path → a source. Names listed by `scdh datasets` come first; write ./digits for a folder of that name."""
 
 import glob
 import os
@@ -61,15 +59,15 @@ def open_source(
         root: the folder of a named data set (default ``data``), or the folder that paths in a table are relative to
             (default: the table's own).
         image_column: name of the image column of a table; None chooses it by type and usual names.
-        vector_column: name of a table's column of embeddings; None chooses it by type and usual names if there are no
-            images.
+        vector_column: name of a table's column of embeddings; None chooses it by type and usual names where there are
+            no images.
         label_column: name of the label column of a table, "a,b" for one label from each of several columns, "none"
             for no labels; None chooses it by type and usual names.
-        label_separator: what separates several labels in one cell of text: ",", ";", "|" or another text; "none" if a
-            cell is one label. "auto" splits at ; and |, at commas if the cells clearly are lists of labels, and reads
-            lists such as "['a', 'b']".
-        id_column: name of the column with the ids shown in results, "none" for row numbers; None takes a column ``id``,
-            ``item_id``, ``uid``, ``uuid``, ``key`` or ``sku`` if there is one.
+        label_separator: what separates several labels in one cell of text: ",", ";", "|" or another text; "none" where
+            a cell is one label. "auto" splits at ; and |, at commas where the cells clearly are lists of labels, and
+            reads lists such as "['a', 'b']".
+        id_column: name of the column that says what rows are called in results, "none" for their number; None takes a
+            column ``id``, ``item_id``, ``uid``, ``uuid``, ``key`` or ``sku`` where there is one.
         labels: path of the ``.npy`` file with the labels of ``.npy`` embeddings.
         split_column: name of the column of a table, or the array of an ``.npz`` file, that holds the split; None
             chooses it by usual names and words.
@@ -117,7 +115,7 @@ def open_source(
         _check_usable(spec, options, "root", *COLUMNS)
         return open_csv(files[0], folder=None if root is None else Path(root), **_given(options, COLUMNS))
     if kind in (".npy", ".npz"):
-        from scdh.data.arrays.array_files import open_embeddings
+        from scdh.data.arrays.files import open_embeddings
 
         _check_usable(spec, options, "labels", *(["split_column"] if kind == ".npz" else []))
         return open_embeddings(files[0], None if labels is None else Path(labels), split_column)
@@ -154,7 +152,7 @@ def _open_named(name: str, options: Options) -> Source:
 
 
 def _open_directory(folder: Path, options: Options) -> Source:
-    """A folder of images, or a folder of parquet files, as on the hub."""
+    """A folder of images, or a folder of parquet files, as the hub has them."""
     tables = sorted(folder.glob("*.parquet"))
     if tables:
         from scdh.data.tables.readers import open_parquet

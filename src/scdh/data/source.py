@@ -54,7 +54,7 @@ class Source(ABC):
         split_origin: str, where the split was found, for messages.
         split_note: str, a message if data without a split seem to contain one.
         has_paths: bool, whether every row is a file, so that ``stable_names`` identify the rows.
-        label_advice: str, how to give such data labels, for messages.
+        label_advice: str, how such data get labels, for messages.
     """
 
     name: str

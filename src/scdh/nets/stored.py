@@ -47,7 +47,7 @@ class StoredOutputs(nn.Module):
         return found
 
     def _find(self, rows: Tensor) -> tuple[Tensor, Tensor]:
-        """Which rows are training rows, bool [B], and their positions in the table."""
+        """Which rows are training rows, bool [B], and where the table has those that are."""
         nearest = torch.searchsorted(self.rows, rows).clamp(max=max(len(self.rows) - 1, 0))
         is_known = self.rows[nearest] == rows if len(self.rows) else torch.zeros_like(rows, dtype=torch.bool)
         return is_known, self.positions[nearest[is_known]]

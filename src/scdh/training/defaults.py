@@ -59,7 +59,7 @@ UNTRAINED = ("features", "small_conv")  # backbones without pretrained weights, 
 # With this many classes, centres may shrink to 0 together without the paper's warm-up. With 200 classes (Tiny ImageNet,
 # 32 bits) it changes nothing: validation MAP 0.196 without, 0.195 with a norm of 4, 0.171 with 8.
 MANY_CLASSES = 500
-# Random crops matter most if photos are few; each version costs one pass of all photos through the network.
+# Random crops matter most where photos are few; each costs as much as all photos once through the network.
 VIEWS = ((5_000, 5), (10_000, 3))  # (rows, views): up to so many rows
 MOST_ROWS_VIEWS = 2
 BATCHES = ((4_000, 64), (16_000, 128))  # (rows, batch): below so many rows

@@ -59,9 +59,9 @@ def training_batches(
         views: independent random versions of each input; those after the first are ``Batch.other_views``.
         first_step: batches to leave out at the start, for a resume.
         unlabelled: int64, rows to use without label: each batch has ``batch_size`` labelled rows first, then unlabelled
-            ones, whose labels are replaced by "no label" even if the source has them.
-        labelled_share: share of labelled rows in a batch, if there are unlabelled ones. steps: length of the epoch;
-            None for one pass over ``unlabelled`` if given, else over ``rows``.
+            ones, whose labels are replaced by "no label" whatever the source knows of them.
+        labelled_share: share of labelled rows in a batch, where there are unlabelled ones.
+        steps: length of the epoch; None for one pass over ``unlabelled`` if given, else over ``rows``.
 
     Yields:
         :class:`Batch` of batch_size / world labelled rows, and unlabelled ones.
