@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 
 from benchmarks import curves, report
@@ -18,6 +19,8 @@ from benchmarks.timing import Table
 from scdh.index import thread_count
 
 _HERE = Path(__file__).parent
+MODULES = {"first": "first_search", "encode": "encoding"}  # of sections with a name of their own
+WITH_TORCH = ("cost", "encode")  # take their threads from torch
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -49,47 +52,16 @@ def main(arguments: list[str] | None = None) -> None:
 
 def measure(section: str, options: argparse.Namespace, threads: int) -> list[Table]:
     """Each section imports what it needs: searching needs no torch, encoding no faiss."""
-    if section == "search":
-        from benchmarks import search
-
-        return search.measure(search.QUICK if options.quick else search.Plan(), threads)
-    if section == "scale":
-        from benchmarks import scale
-
-        return scale.measure(scale.QUICK if options.quick else scale.Plan(), threads)
-    if section == "first":
-        from benchmarks import first_search
-
-        return first_search.measure(first_search.QUICK if options.quick else first_search.Plan(), threads)
-    if section == "quantised":
-        from benchmarks import quantised
-
-        return quantised.measure(quantised.QUICK if options.quick else quantised.Plan(), threads)
-    if section == "radius":
-        from benchmarks import radius
-
-        return radius.measure(radius.QUICK if options.quick else radius.Plan(), threads)
-    if section == "evaluation":
-        from benchmarks import evaluation
-
-        plan = evaluation.QUICK if options.quick else evaluation.Plan()
-        if options.imagenet is not None:
-            plan = replace(plan, large=(replace(evaluation.IMAGENET, queries=options.imagenet),))
-        return evaluation.measure(plan, threads)
-    if section == "serve":
-        from benchmarks import serve
-
-        return serve.measure(serve.QUICK if options.quick else serve.Plan(), threads)
+    module = import_module(f"benchmarks.{MODULES.get(section, section)}")
+    plan = module.QUICK if options.quick else module.Plan()
+    if section == "evaluation" and options.imagenet is not None:
+        plan = replace(plan, large=(replace(module.IMAGENET, queries=options.imagenet),))
+    if section not in WITH_TORCH:
+        return module.measure(plan, threads)
     import torch
 
     torch.set_num_threads(threads)
-    if section == "cost":
-        from benchmarks import cost
-
-        return cost.measure(cost.QUICK if options.quick else cost.Plan())
-    from benchmarks import encoding
-
-    return encoding.measure(encoding.QUICK if options.quick else encoding.Plan())
+    return module.measure(plan)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ INTRODUCTION = """# Methods
 Made by `python docs/make_methods.py` from what each method's file says. `scdh methods` lists them, `scdh methods NAME`
 shows one; `scdh train --method NAME` takes one, and [compare.md](compare.md) explains how to compare several.
 
-**Faithful**: as published, but for small things that are named. **Variant**: a departure changes results.
+**Faithful**: as published, except for small differences that are listed. **Variant**: a difference changes results.
 **Reconstruction**: the formulas are not known for certain. § marks what a publication leaves open, and what is done
 here.
 

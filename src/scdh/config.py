@@ -37,7 +37,7 @@ class RunConfig(Settings):
         return self._checked()
 
     def _checked(self) -> "RunConfig":
-        """The settings themselves; a ConfigError if two groups, or method and settings, contradict each other."""
+        """Return the settings; raise ConfigError if two groups, or method and settings, contradict each other."""
         from scdh.methods.registry import method_settings
 
         if self.train.recalibrate and (self.net.caches_frozen or self.net.frozen_batch_norm):
@@ -83,12 +83,12 @@ class RunConfig(Settings):
             try:
                 update[group] = type(settings).model_validate({**settings.model_dump(exclude_unset=True), **entries})
             except ValidationError:
-                # The whole is parsed for its message, which names the setting by its full key.
+                # Parse everything again for an error message with the full key of the setting.
                 return parse_config({**self.model_dump(), group: {**settings.model_dump(), **entries}})
         return self.model_copy(update=update)._checked()
 
     def with_method_defaults(self) -> "RunConfig":
-        """The same settings with all of the method's own written out, also those that have their defaults."""
+        """The same settings with all of the method's own written out, including those at their defaults."""
         from scdh.methods.registry import method_settings
 
         own = method_settings(self.method.name, self.method.own).model_dump(mode="json")
@@ -148,7 +148,7 @@ def load_config(
 
 
 def length_settings(bits: Iterable[int]) -> dict[str, Any]:
-    """Settings of codes of one length; or of nested codes: the largest length, and the others as its first bits."""
+    """Settings for codes of one length, or for nested codes: the largest length, with the others as its first bits."""
     lengths = sorted(set(bits))
     return {"method.bits": lengths[-1], **({"method.nested": lengths[:-1]} if len(lengths) > 1 else {})}
 
@@ -166,10 +166,10 @@ def read_settings_file(file: str | Path) -> dict[str, Any]:
 
 
 def _drop_unknown_settings(preset: dict[str, Any], method: str) -> None:
-    """A preset's [method] settings were chosen for its own method: only a variant of that takes those it has too.
+    """Drop a preset's [method] settings that do not apply: they were chosen for its method, and suit only its variants.
 
-    λ or μ of another method is another weight, though it has the same name. A method with a teacher averages the
-    weights itself, so the average of a preset goes.
+    λ and μ of another method weigh other terms, although the names are the same. A method with a teacher averages the
+    weights itself, so the preset's averaging is dropped.
     """
     from scdh.methods.base import Method
     from scdh.methods.registry import method_class

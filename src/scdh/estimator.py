@@ -23,8 +23,8 @@ class HashTransformer(TransformerMixin, BaseEstimator):
     Args:
         method: name of the method.
         bits: length of the codes.
-        settings: the method's own settings, e.g. ``{"margin": 24.0}`` for "dsh"; None or a missing key: what suits
-            embeddings.
+        settings: the method's own settings, e.g. ``{"margin": 24.0}`` for "dsh"; None or a missing key: a value that
+            suits embeddings.
         hidden: widths of an MLP below the hash layer (empty: a linear hash); None: one layer of 512. Methods that are
             fitted have none.
         dropout: after each layer of the MLP; None: 0.2.
@@ -32,8 +32,8 @@ class HashTransformer(TransformerMixin, BaseEstimator):
         batch_size: rows of one step; None: by the number of rows.
         learning_rate: of AdamW, with a cosine schedule; None: 0.003.
         weight_decay: of AdamW; None: 0.01.
-        random_state: seed, or a RandomState; None: another one each time.
-        verbose: 1 prints the figures of epochs, of short ones at times.
+        random_state: seed, or a RandomState; None: a new seed each time.
+        verbose: 1 prints the figures of every epoch; of some epochs, if they are short.
 
     Attributes:
         classes_: the values of y, or the numbers of its columns.
@@ -84,8 +84,8 @@ class HashTransformer(TransformerMixin, BaseEstimator):
         Args:
             X: embeddings, float [n, d].
             y: labels, int or str [n], multi-hot [n, C], or a list of labels per row, where −1, None, "", an empty list
-                or a row of zeros means no label: methods that can learn from such rows do. Methods that need no labels
-                take None.
+                or a row of zeros means no label; methods that can learn from such rows use them. For methods that need
+                no labels, y may be None.
         """
         # torch is imported here, so that importing the class stays cheap.
         from scdh.config import load_config
@@ -133,13 +133,13 @@ class HashTransformer(TransformerMixin, BaseEstimator):
         """X float64 [n, d], and ``y``, as scikit-learn checks them."""
         if issparse(X):
             raise TypeError(
-                f"X is a sparse matrix, and {type(self).__name__} needs dense vectors: put TruncatedSVD of "
-                "scikit-learn before it, or use X.toarray() if that fits in memory."
+                f"X is a sparse matrix, and {type(self).__name__} needs dense vectors: apply TruncatedSVD of "
+                "scikit-learn first, or use X.toarray() if that fits in memory."
             )
         return validate_data(self, X, *y, dtype=np.float64, **options)
 
     def codes(self, X: Any) -> Codes:
-        """The codes of ``X``, float [n, d], as an object that the index takes."""
+        """The codes of ``X``, float [n, d], as ``Codes``, which an index takes."""
         X = self._prepared(X)  # first, as it raises NotFittedError
         return self.hasher_.encode(X, batch_size=4096)
 
@@ -153,8 +153,8 @@ class HashTransformer(TransformerMixin, BaseEstimator):
         return self.codes(X).packed
 
     def score(self, X: Any, y: Any = None) -> float:
-        """MAP of held-out rows as queries against the training rows, which ``GridSearchCV`` takes to choose settings
-        by. Codes that were learned without labels are scored among the rows of ``X``, each left out of its own ranking.
+        """MAP of held-out rows as queries against the training rows; ``GridSearchCV`` chooses settings by it. Codes
+        that were learned without labels are scored among the rows of ``X``, each left out of its own ranking.
 
         Args:
             X: embeddings, float [n, d].
@@ -225,7 +225,7 @@ class SCDHTransformer(HashTransformer):
 
     Args:
         bits: length of the codes.
-        lam: λ, weight of the distance to the own centres; None: what suits the data, as for all that follow.
+        lam: λ, weight of the distance to the own centres; None, here and below: a value that suits the data.
         mu: μ, weight of the classification loss.
         alpha: α, weight of the quantization loss.
         hidden, dropout, epochs, batch_size, learning_rate, weight_decay, random_state, verbose: as in

@@ -1,4 +1,4 @@
-"""Codes or distances and labels in, scores out; every score carries the definition it was computed by."""
+"""Score codes or distances with labels; every score carries its definition."""
 
 from typing import Any
 
@@ -68,7 +68,7 @@ def describe(
 
 
 def _text(distance: str, topk: int | None, denominator: str, ties: str, leave_one_out: bool, radius: int | None) -> str:
-    """What MAP, and the precision within a radius if there is one, mean for these options."""
+    """The meaning of MAP, and of the precision within a radius if there is one, for these options."""
     ranking = "the whole ranking" if topk is None else f"the first {topk} items"
     divisor = "all relevant items" if topk is None else _DENOMINATOR_TEXT[denominator]
     excluded = ", its own row left out" if leave_one_out else ""
@@ -115,10 +115,9 @@ def evaluate(
         topk: only the first k items count; None means the whole ranking.
         denominator: what average precision is divided by: "hits" (the relevant items in the top k), "relevant" (all
             relevant items) or "min(k, relevant)".
-        radius: of the ball for ``precision_at_radius``, in bits.
-        ties: the order of items at the same distance that ``map`` is for: "expected" (the mean over all orders),
-            "best", "worst", or "order" (the order of the database rows: the classic number, which changes when the
-            database is shuffled).
+        radius: radius of the ball for ``precision_at_radius``, in bits.
+        ties: how ``map`` orders items at the same distance: "expected" (the mean over all orders), "best", "worst", or
+            "order" (the order of the database rows: the classic number, which changes when the database is shuffled).
         leave_one_out: the queries are the database, and no query finds its own row.
         progress: whether to show progress on standard error.
 
@@ -205,19 +204,19 @@ def evaluate_distances(
     last digit. For Hamming distances the scores are those of ``evaluate``.
 
     Args:
-        distances: real numbers [q, n]; or a function that gives those of some queries, [len, n] for the slice
-            ``rows`` of queries, so that the whole table need not be in memory. None may be NaN.
+        distances: real numbers [q, n]; or a function that takes a slice ``rows`` of the queries and returns their
+            distances [len, n], so that the whole table need not be in memory. None may be NaN.
         query_labels: q labels, as for ``evaluate``.
         database_labels: n labels, as for ``evaluate``.
         topk: as for ``evaluate``.
         denominator: as for ``evaluate``.
         ties: as for ``evaluate``.
         leave_one_out: the queries are the database (q = n), and no query finds its own row.
-        distance_name: what the distance is called in the text of the definition.
+        distance_name: name of the distance in the text of the definition.
         progress: whether to show progress on standard error.
 
     Returns:
-        ``RankingScores``, which has no precision within a radius: that is for Hamming distances.
+        ``RankingScores``; precision within a radius is defined for Hamming distances only.
 
     Raises:
         DataError: if distances or labels do not fit together, or there are no queries or no items.

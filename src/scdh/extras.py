@@ -1,4 +1,4 @@
-"""Packages: versions of those that make a result, and which extra of pip brings an optional one that is missing."""
+"""Packages: the versions that a result depends on, and the pip extra that installs a missing optional package."""
 
 import platform
 from importlib.metadata import PackageNotFoundError, version
@@ -34,14 +34,14 @@ def check_installed(what: str, *modules: str) -> None:
     """Raise if a feature needs packages that are not installed.
 
     Raises:
-        ConfigError: if one is missing; it says the pip command that brings them.
+        ConfigError: if one is missing; the message has the pip command that installs it.
     """
     if missing := missing_packages(*modules):
         raise ConfigError(lack_message(what, *missing))
 
 
 def missing_packages(*modules: str) -> list[str]:
-    """Those of the modules that are not installed; nothing is imported."""
+    """The modules that are not installed; nothing is imported."""
     return [module for module in modules if find_spec(module) is None]
 
 
@@ -57,7 +57,7 @@ def lack_message(what: str, *missing: str) -> str:
 
 
 def versions() -> dict[str, str]:
-    """Package → version, of those that numbers depend on."""
+    """Package → version, for the packages that numbers depend on."""
     installed = {"scdh": __version__, "python": platform.python_version()}
     for package in ("torch", "timm", "torchvision", "numpy"):
         try:

@@ -34,7 +34,7 @@ def no_labels(count: int) -> np.ndarray:
 
 
 def hide_labels(labels: np.ndarray, hidden: np.ndarray) -> None:
-    """Take away the labels of the rows where ``hidden``, bool [n], is true; ``labels`` is changed in place."""
+    """Remove the labels of the rows for which ``hidden``, bool [n], is true; ``labels`` is changed in place."""
     labels[hidden] = 0 if labels.ndim == 2 else NO_LABEL
 
 
@@ -51,7 +51,7 @@ def multi_hot(numbers: np.ndarray, num_classes: int) -> np.ndarray:
 
 
 def renumbered(labels: np.ndarray, new_numbers: np.ndarray, num_classes: int) -> np.ndarray:
-    """Labels where class i has become class ``new_numbers[i]`` of ``num_classes``."""
+    """Labels with class i renumbered to ``new_numbers[i]`` of ``num_classes``."""
     if labels.ndim == 1:
         return np.append(new_numbers, NO_LABEL)[labels]
     hot = np.zeros((len(labels), num_classes), np.uint8)
@@ -60,7 +60,7 @@ def renumbered(labels: np.ndarray, new_numbers: np.ndarray, num_classes: int) ->
 
 
 def with_classes(labels: np.ndarray, stays: np.ndarray) -> np.ndarray:
-    """Labels without the classes where ``stays``, bool [C], is false; the others keep their order.
+    """Labels without the classes for which ``stays``, bool [C], is false; the others keep their order.
 
     >>> with_classes(np.array([2, 1, -1]), np.array([True, False, True])).tolist()
     [1, -1, -1]
@@ -71,7 +71,7 @@ def with_classes(labels: np.ndarray, stays: np.ndarray) -> np.ndarray:
 
 
 def count_label_sets(labels: np.ndarray) -> int:
-    """How many different sets of labels rows have; rows without a label have none.
+    """The number of distinct label sets; rows without a label do not count.
 
     >>> count_label_sets(np.array([[1, 0], [1, 1], [1, 0], [0, 0]])), count_label_sets(np.array([2, 2, -1]))
     (2, 1)

@@ -1,7 +1,8 @@
-"""Texts that other people chose (names of files, folders, classes, columns) made safe to show.
+"""Make text from other people (names of files, folders, classes, columns) safe to show.
 
-A name on Linux is any bytes; Python holds those that are not UTF-8 as lone surrogates, which can be neither printed nor
-written. A name may hold ESC as well, which commands the terminal, or signs that reverse the order of letters.
+A name on Linux may hold any bytes. Python represents bytes that are not UTF-8 as lone surrogates, which can be neither
+printed nor written. A name may also hold ESC, which controls the terminal, or characters that reverse the direction of
+text.
 """
 
 import json
@@ -15,7 +16,7 @@ _OF_JSON = re.compile(_UNSAFE.pattern.replace("\x00-\x1f", ""))  # JSON escapes 
 
 
 def printable(text: str, keep: str = "") -> str:
-    r"""The text with everything that is not safe to show written as an escape.
+    r"""The text with all unsafe characters written as escapes.
 
     Args:
         text: any text.
@@ -54,7 +55,7 @@ def counted(count: int, noun: str) -> str:
 
 
 def readable_size(count: int) -> str:
-    """Bytes in the unit that people would choose.
+    """Bytes in a readable unit.
 
     >>> readable_size(900), readable_size(2_340_000), readable_size(10_700_000_000)
     ('1 kB', '2.3 MB', '10.7 GB')

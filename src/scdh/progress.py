@@ -1,4 +1,4 @@
-"""How far long work is: one bar on a terminal, a line now and then in a pipe or a log file."""
+"""Progress of long work: a bar on a terminal, occasional lines in a pipe or a log file."""
 
 import os
 import sys
@@ -44,7 +44,7 @@ def progress_bar(unit: str = "items") -> Any:
 
 
 class ProgressLines:
-    """Lines such as "encoding: 12,800 of 60,000, 240 items/s, 3 min left", in gaps that grow."""
+    """Lines such as "encoding: 12,800 of 60,000, 240 items/s, 3 min left", at growing intervals."""
 
     def __init__(
         self,
@@ -68,11 +68,11 @@ class ProgressLines:
         self.due = self.started + FIRST_LINE
 
     def advance(self, count: int, total: int | None = None) -> None:
-        """``count`` units more are done; ``total`` is a better number of all, once it is known."""
+        """Advance by ``count`` units; ``total`` replaces an expected total that was not exact."""
         self.done += count
         self.total = self.total if total is None else total
         now = self.clock()
-        if now < self.due or (self.total and self.done >= self.total):  # what comes next says that it is done
+        if now < self.due or (self.total and self.done >= self.total):  # the next message shows that it is done
             return
         self.write(self._line(now - self.started))
         self.due, self.gap = now + self.gap, min(2 * self.gap, LONGEST_GAP)
@@ -121,7 +121,7 @@ def count_progress(
 
 @contextmanager
 def hidden_progress() -> Iterator[None]:
-    """Hide all progress of the ``with`` block: it is part of longer work that shows its own."""
+    """Hide all progress in the ``with`` block: it is part of longer work with its own progress."""
     token = _is_hidden.set(True)
     try:
         yield

@@ -32,13 +32,13 @@ class DataSettings(Settings):
     label_separator: str = Field(
         "auto", min_length=1, description="between several labels in one cell of text; none: a cell is one label"
     )
-    id_column: str | None = Field(None, description="column of a table that says what rows are called in results")
+    id_column: str | None = Field(None, description="column of a table with the ids shown in results")
     labels: str | None = Field(None, description=".npy file with the labels of a .npy embedding file")
     split: Literal["auto", "draw", "given", "all"] = Field(
         "auto", description="auto, draw (by seed), given (the data's own parts), or all (every row trains, no queries)"
     )
     split_column: str | None = Field(None, description="column of a table that holds the split (split)")
-    train: str = Field("train", description="word that marks training rows, where it is not a usual one; a,b for two")
+    train: str = Field("train", description="word that marks training rows, if it is not a usual one; a,b for two")
     query: str = Field("test", description="word that marks queries; these rows never train")
     validation: str | None = Field(None, description="word that marks validation rows (val)")
     database: str | None = Field(
@@ -52,14 +52,14 @@ class DataSettings(Settings):
     labelled_per_class: int | None = Field(
         None,
         ge=1,
-        description="how many training rows of a class keep their label; the others train without one, where the "
+        description="how many training rows of a class keep their label; the others train without one, if the "
         "method learns from unlabelled rows",
     )
     validation_per_class: int | None = Field(
-        None, ge=0, description="held out of the training rows; 0: no validation; none: a tenth, where there are enough"
+        None, ge=0, description="held out of the training rows; 0: no validation; none: a tenth, if there are enough"
     )
     train_on_validation: bool = Field(
-        False, description="validation rows train too, for a last run after settings were chosen by them"
+        False, description="train on validation rows too, in a final run after they were used to choose settings"
     )
     on_bad_image: Literal["fail", "skip"] = "fail"
 
@@ -84,7 +84,7 @@ class NetSettings(Settings):
         None,
         ge=8,
         le=LARGEST_IMAGE,
-        description="size for validation and codes; somewhat above image_size fits random crops",
+        description="size for validation and codes; slightly more than image_size suits random crops",
     )
     crop_fraction: float | None = Field(
         None,
@@ -120,7 +120,9 @@ class NetSettings(Settings):
         return bool(self.freeze) and self.views > 0
 
     def without_layers(self) -> "NetSettings":
-        """For a fitted method, which reads the trunk's features or the embeddings: learned layers would stay random."""
+        """The settings for a fitted method, which reads the trunk's features or the embeddings: learned layers would
+        stay random.
+        """
         return self.model_copy(update={"hidden": [], "standardise": False})
 
     @model_validator(mode="after")
@@ -164,19 +166,19 @@ class TrainSettings(Settings):
     clip_norm: float | None = Field(None, gt=0)
     ema: float = Field(0.0, ge=0, lt=1, description="decay of averaged weights used for validation and codes; 0: off")
     recalibrate: bool = Field(False, description="at the end, measure batch-norm statistics again on whole images")
-    precision: Literal["auto", "fp32", "bf16", "fp16"] = Field("auto", description="auto: mixed where there is a GPU")
+    precision: Literal["auto", "fp32", "bf16", "fp16"] = Field("auto", description="auto: mixed if there is a GPU")
     augmentation: str = "crop"
     balanced: bool = Field(False, description="draw every class equally often")
     labelled_share: float = Field(
         0.5,
         gt=0,
         lt=1,
-        description="of a batch, where a method also learns from unlabelled rows, which are added to batch_size",
+        description="of a batch, if a method also learns from unlabelled rows, which are added to batch_size",
     )
     epoch_steps: int | None = Field(
         None,
         ge=1,
-        description="steps that make an epoch; none: one pass over the labelled training rows (at least 50 steps where "
+        description="steps of an epoch; none: one pass over the labelled training rows (at least 50 steps if "
         "a method also learns from unlabelled rows)",
     )
     workers: int | None = Field(None, ge=0, description="processes that decode images; none: chosen by the machine")
@@ -189,7 +191,7 @@ class TrainSettings(Settings):
     patience: int | None = Field(
         None, ge=1, description="stop after so many validation scores without a better one; none: never before the end"
     )
-    keep: Literal["best", "last"] = Field("best", description="which epoch's model is taken, where there is validation")
+    keep: Literal["best", "last"] = Field("best", description="which epoch's model is taken, if there is validation")
 
     @field_validator("augmentation", mode="before")
     @classmethod

@@ -67,7 +67,7 @@ def test_methods() -> None:
         assert trained == sorted(trained, reverse=True)
     assert {method["name"] for method in known if method["unlabelled"]} >= {"mt_scdh"}
     assert {method["name"] for method in known if not method["needs_labels"]} >= {"itq", "lsh", "pca"}
-    assert "Labels: none needed. Data without any label will do." in must("methods pca")
+    assert "Labels: none needed. Works on data without labels." in must("methods pca")
     assert "min  SCUL(u, y; C, λ) + μ l_1(fc8, y) + α l_q(u)" in must("methods scdh")  # the equation
     assert "Fidelity: variant. What differs: the first epochs" in " ".join(must("methods dpsh").split())
     assert run_json("methods itq --json")["trained"] is False

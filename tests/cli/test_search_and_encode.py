@@ -144,7 +144,7 @@ def test_a_distance_of_the_methods_own_is_searched_with_the_model(name: str, tmp
     save_model(tmp_path / "other", 5)
     HammingIndex(Codes(codes.packed, codes.bits, metadata={RANKING: "none known"})).save(tmp_path / "unknown.index")
     for given, sentence in {
-        "--row 0": "which the model computes that made it: give --model RUN.",
+        "--row 0": "computed by the model that made it: give --model RUN.",
         f"{model} --row 0 --radius 2": "for which there is no --radius.",
         f"{model} {tmp_path}/queries.npy --rank outputs": "for which there is no --rank outputs.",
         f"--model {tmp_path}/other --row 0": f"which {tmp_path}/other (SCDH) does not compute.",
@@ -157,7 +157,7 @@ def test_a_distance_of_the_methods_own_is_searched_with_the_model(name: str, tmp
 
 def test_a_model_is_no_query_where_bits_rank(photos: Path) -> None:
     message = fails(f"search {photos}/all.index --model {photos}/run --row 0")
-    assert message.endswith("rank by themselves; --model is for images, so leave it out.\n")
+    assert message.endswith("need no model for ranking; --model is for images, so leave it out.\n")
 
 
 @pytest.mark.skipif(bool(missing_packages("openvino")), reason="openvino is not installed")

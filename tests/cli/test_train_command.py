@@ -40,7 +40,7 @@ def test_a_higher_alpha_is_advised_where_signs_lose_much(method, epochs, is_told
 def test_embeddings_get_a_network_for_embeddings(work: Path) -> None:
     toml = must("train --data digits --bits 16 --epochs 3 --show-config")
     assert 'backbone = "features"  # suits embeddings' in toml
-    assert "# where trials begin" in next(line for line in toml.splitlines() if line.startswith("lr_head"))
+    assert "# trials start from this value" in next(line for line in toml.splitlines() if line.startswith("lr_head"))
     (work / "again.toml").write_text(toml)
     again = load_config(file=work / "again.toml")
     assert again.net.backbone == "features"

@@ -79,7 +79,7 @@ def test_which_column_is_taken(tmp_path: Path) -> None:
         opened({"one": vectors}, vector_column="one", image_column="one")
     with pytest.raises(DataError, match=r"must hold bytes, paths or both, not list<.*named by --vector-column"):
         opened({"one": vectors}, image_column="one")
-    with pytest.raises(DataError, match="must hold lists of numbers, one vector a row, not int64"):
+    with pytest.raises(DataError, match="must hold lists of numbers, one vector per row, not int64"):
         opened({"one": [1, 2]}, vector_column="one")
 
 
@@ -168,7 +168,7 @@ def test_vectors_in_csv(tmp_path: Path) -> None:
 
 def test_one_number_a_column(tmp_path: Path) -> None:
     (tmp_path / "w.csv").write_text("f0,label,f1,f10\n1,a,2,3\n4,b,5.5,6\n")
-    with pytest.raises(DataError, match=r'a column of its own, --vector-column "f\*" joins them'):
+    with pytest.raises(DataError, match=r'its own column, --vector-column "f\*" joins them'):
         open_source(tmp_path / "w.csv")
     source = open_source(tmp_path / "w.csv", vector_column="f*")
     assert source.features.tolist() == [[1, 2, 3], [4, 5.5, 6]]

@@ -296,7 +296,7 @@ def test_killed_resumed_and_shared_it_comes_out_the_same(compared, tmp_path, mon
         code, text, notes = run(command)  # does all the rest meanwhile
         assert code == 0
         assert "Not done yet: " in text
-        assert f"Another process is still at {waiting_cell}; queries are scored when all runs are trained" in notes
+        assert f"Another process is still training {waiting_cell}; queries are scored when all runs" in notes
         assert set(read_json(out / "compare.json")["missing"]) == set(names)  # none is scored before all are trained
         assert not list(out.glob("cells/*/scores*.json"))
         assert waiting_cell in (out / "compare.html").read_text("utf-8")

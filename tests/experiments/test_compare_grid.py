@@ -12,7 +12,7 @@ from scdh.data.open import open_source
 from scdh.errors import ConfigError
 from scdh.experiments.compare import cell, tuning
 from scdh.experiments.compare.grid import Grid, split_settings
-from scdh.experiments.compare.results import Trial
+from scdh.experiments.compare.results import TriedValues
 from scdh.methods.registry import method_class
 from scdh.runs import scoring
 from tests.cli.commands import fails, must, run
@@ -172,7 +172,7 @@ def test_equal_trials_take_the_usual_values() -> None:
     values = [{"method.a": a, "method.b": b} for a in (1, 2, 3) for b in (None, 5)]
     usual = {"method.a": 2, "method.b": 5, "train.epochs": 3}
     for score in (0.5, None):
-        trials = [Trial(values=tried, validation_map=score) for tried in values]
+        trials = [TriedValues(values=tried, validation_map=score) for tried in values]
         assert tuning.best_of(trials, usual).values == {"method.a": 2, "method.b": 5}
-    better = [Trial(values=tried, validation_map=0.1 * n) for n, tried in enumerate(values)]
+    better = [TriedValues(values=tried, validation_map=0.1 * n) for n, tried in enumerate(values)]
     assert tuning.best_of(better, usual).values == values[-1]

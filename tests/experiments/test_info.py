@@ -68,7 +68,7 @@ def test_a_comparison_that_is_not_finished(tmp_path):
     Choices(digits("scdh", 1), ["train.lr_head"]).save(tmp_path / "rates" / "scdh.json")
     facts = describe(str(tmp_path)).to_dict()
     assert (facts["kind"], facts["learning_rates_of"], facts["finished_runs"]) == ("comparison", ["scdh"], [])
-    assert "the same command goes on" in facts["title"]
+    assert "the same command continues" in facts["title"]
     write_pictures(tmp_path / "photos", [f"{name}/{i}.png" for name in ("cells", "rates") for i in range(3)])
     assert describe(str(tmp_path / "photos")).kind == "data"  # classes of these names
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from scdh.experiments.pages.charts import Line, bar_chart, line_chart
-from scdh.experiments.pages.labels import label_text, short_names
+from scdh.experiments.pages.label_texts import label_text, short_names
 from scdh.experiments.report import confusions as module
 from scdh.experiments.report.confusions import NO_LABEL_NAME, find_confusions, shares_a_label
 from scdh.experiments.report.page import choose_queries

@@ -182,7 +182,7 @@ def test_a_stopped_reproduction_goes_on(tiny: Path, tmp_path: Path, monkeypatch:
     monkeypatch.setattr(CellRunner, "_train", stopped)
     code, _, err = run(command)
     assert code != 0
-    assert "goes on where it was" in err
+    assert "the same command continues" in err
     monkeypatch.undo()
     assert run_json(f"{command} --plan --json")["studies"][0]["runs"] == 16
     models = {name: modification_times(next((tmp_path / "out/studies").glob(f"*/cells/{name}/model"))) for name in done}

@@ -6,7 +6,7 @@ import pytest
 from scdh import Codes, HammingIndex
 from scdh.errors import CodesError, TooManyPairsError
 from scdh.index import duplicates
-from scdh.index.search import tables
+from scdh.index.search import hash_tables
 from tests.reference import slow_search
 
 
@@ -38,8 +38,8 @@ def test_tables_give_the_same_pairs(monkeypatch):
     base = clustered(3000, 24, seed=3)
     index = HammingIndex(Codes.from_signs(base))
     scanned = index.pairs_within(1)
-    monkeypatch.setattr(tables, "FEWEST_ROWS", 16)
-    monkeypatch.setattr(tables, "may_win", lambda bits, rows, radius: True)
+    monkeypatch.setattr(hash_tables, "FEWEST_ROWS", 16)
+    monkeypatch.setattr(hash_tables, "may_win", lambda bits, rows, radius: True)
     looked_up = index.pairs_within(1)
     assert len(scanned) > 1000
     assert np.array_equal(scanned.ids, looked_up.ids)
@@ -53,7 +53,7 @@ def test_equal_codes_are_groups_without_their_pairs():
     groups = index.groups_within(2)
     assert groups.sizes.tolist() == [100_000] * 10
     assert next(iter(groups))[:3].tolist() == [0, 10, 20]
-    with pytest.raises(TooManyPairsError, match="More than 10,000,000 pairs are within 2 bits; take groups_within"):
+    with pytest.raises(TooManyPairsError, match="More than 10,000,000 pairs are within 2 bits; use groups_within"):
         index.pairs_within(2)
 
 

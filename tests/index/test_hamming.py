@@ -12,7 +12,7 @@ from scdh.codes import Codes
 from scdh.errors import CodesError, ConfigError
 from scdh.index import HammingIndex, segments
 from scdh.index.kernels import distances, threads
-from scdh.index.search import planner, scan, tables
+from scdh.index.search import hash_tables, planner, scan
 from scdh.index.search import queries as query_search
 from scdh.index.store import IndexWriter
 from tests.reference import slow_search
@@ -193,7 +193,7 @@ def test_no_code_is_lost_when_several_threads_add():
 
 
 def test_a_filter_does_not_switch_tables_off_for_others(monkeypatch):
-    monkeypatch.setattr(tables, "FEWEST_ROWS", 1000)
+    monkeypatch.setattr(hash_tables, "FEWEST_ROWS", 1000)
     monkeypatch.setattr(scan, "WORTH_LOADING", 0)
     rng = np.random.default_rng(0)
     codes = Codes.from_signs(rng.normal(size=(30_000, 64)))
@@ -210,7 +210,7 @@ def test_a_filter_does_not_switch_tables_off_for_others(monkeypatch):
 @pytest.mark.slow
 @pytest.mark.parametrize("crowded", [False, True])
 def test_tables_are_built_when_they_pay_and_left_when_they_do_not(crowded, monkeypatch):
-    monkeypatch.setattr(tables, "FEWEST_ROWS", 1000)
+    monkeypatch.setattr(hash_tables, "FEWEST_ROWS", 1000)
     monkeypatch.setattr(planner, "_QUERIES_PER_TABLE", 8)
     monkeypatch.setattr(scan, "WORTH_LOADING", 0)
     rng = np.random.default_rng(0)
@@ -220,7 +220,7 @@ def test_tables_are_built_when_they_pay_and_left_when_they_do_not(crowded, monke
         base[:, 40:] = rng.random((20_000, 24)) < 0.02
     index, queries = HammingIndex(Codes.from_signs(base)), Codes.from_signs(base[:300] ^ (rng.random((300, 64)) < 0.01))
     scanned = index.within(queries, 1, by="scan"), index.search(queries, 1, by="scan")
-    tables.load_now(index._segments[0].words)
+    hash_tables.load_now(index._segments[0].words)
     (state,) = index._planner._states.values()
     assert state.tables is None
     for _ in range(2):
@@ -237,7 +237,7 @@ def test_tables_are_built_when_they_pay_and_left_when_they_do_not(crowded, monke
 
 
 def test_prepared_tables_survive_removals(monkeypatch):
-    monkeypatch.setattr(tables, "FEWEST_ROWS", 100)
+    monkeypatch.setattr(hash_tables, "FEWEST_ROWS", 100)
     codes = Codes.from_signs(random_bits(500, 32, 0))
     index = HammingIndex(codes)
     index.prepare()
@@ -451,7 +451,7 @@ def test_a_reader_takes_up_what_a_writer_committed(tmp_path):
         reader.refresh()
     other = HammingIndex.load(tmp_path / "index")
     HammingIndex(Codes.from_signs(random_bits(5, 7, 0))).save(tmp_path / "index")
-    with pytest.raises(CodesError, match="7 bits, but those before had 13"):
+    with pytest.raises(CodesError, match="7 bits, but it had 13"):
         other.refresh()
     assert len(other) == 20
 
@@ -493,7 +493,7 @@ def test_counts_within_a_radius_are_those_of_all_hits(bits):
 
 
 def test_a_change_of_a_copy_leaves_the_index_and_its_tables_alone(monkeypatch):
-    monkeypatch.setattr(tables, "FEWEST_ROWS", 10)
+    monkeypatch.setattr(hash_tables, "FEWEST_ROWS", 10)
     index = HammingIndex(Codes.from_signs(random_bits(300, 64, 1)))
     index.prepare()
     words = index._segments[0].words

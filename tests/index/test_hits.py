@@ -34,7 +34,7 @@ def test_one_query_at_a_time(hits):
 @pytest.mark.parametrize("hits", both())
 def test_indexes_are_rejected_as_lists_reject_them(hits):
     for query in (2, -3, 100):
-        with pytest.raises(IndexError, match=f"Query {query} is outside of 2 queries"):
+        with pytest.raises(IndexError, match=f"Query {query} is out of range for 2 queries"):
             hits[query]
     for query in (0.0, "0", None):
         with pytest.raises(TypeError):

@@ -13,11 +13,16 @@ import pytest
 import scdh
 from scdh.codes import Codes
 from scdh.index import HammingIndex
-from scdh.index.search import loading, scan, tables, warming
-from scdh.index.search.tables import FEWEST_ROWS
+from scdh.index.search import hash_tables, loading, scan, warming
+from scdh.index.search.hash_tables import FEWEST_ROWS
 from tests.index.test_hamming import random_bits
 
 KEY = ("nearest", "L")
+
+
+def run_program(program):
+    environment = {**os.environ, "PYTHONPATH": str(Path(scdh.__file__).parents[1])}
+    return subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=120)
 
 
 @pytest.fixture(autouse=True)
@@ -101,9 +106,9 @@ def test_numpy_answers_while_the_kernel_is_compiled(monkeypatch, compiler):
 
 def test_no_search_waits_for_the_loops_of_tables(monkeypatch, compiler):
     """The search after which tables pay compiled them: a stall of seconds, also in a service that was warm."""
-    monkeypatch.setattr(tables, "FEWEST_ROWS", 1000)
+    monkeypatch.setattr(hash_tables, "FEWEST_ROWS", 1000)
     monkeypatch.setattr(scan, "WORTH_LOADING", 1 << 20)
-    monkeypatch.setattr(tables, "_rehearse", lambda words: compiler())
+    monkeypatch.setattr(hash_tables, "_rehearse", lambda words: compiler())
     monkeypatch.setattr(scan, "choose_kernel", lambda *_: False)
     codes = Codes.from_signs(np.repeat(random_bits(50, 32, 1), 2000, axis=0))
     index = HammingIndex(codes)
@@ -162,8 +167,7 @@ def test_kernels_load_without_scipy_and_leave_blas_to_others():
         "assert 'scipy.linalg' not in sys.modules\nimport numba\n"
         "assert numba.njit(lambda a: np.dot(a, a))(np.eye(3)).sum() == 3\n"
     )
-    environment = {**os.environ, "PYTHONPATH": str(Path(scdh.__file__).parents[1])}
-    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=120)
+    done = run_program(program)
     assert done.returncode == 0, done.stderr
 
 
@@ -187,7 +191,7 @@ def test_a_rehearsal_compiles_for_the_types_of_a_search(monkeypatch, bits):
     words = scan.few_rows(index._segments[0].words)
     scan._rehearse_nearest(words)
     scan._rehearse_within(words)
-    tables._rehearse(words)
+    hash_tables._rehearse(words)
     kernels = (scanning.nearest, scanning.within, probing.nearest_by_tables, probing.within_by_tables)
     compiled = [len(kernel.signatures) for kernel in kernels]
     for options in ({}, {"only": half}, {"only": [3, 5, 8]}):
@@ -208,8 +212,7 @@ def test_a_fork_waits_for_the_compiler():
         "assert loading.is_loaded(('nearest', 'L'))\n"
         "if child: assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0\n"
     )
-    environment = {**os.environ, "PYTHONPATH": str(Path(scdh.__file__).parents[1])}
-    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=60)
+    done = run_program(program)
     assert done.returncode == 0, done.stderr
 
 
@@ -219,9 +222,8 @@ def test_the_end_of_a_process_waits_for_the_compiler():
         "def compile():\n    time.sleep(0.5)\n    print('compiled')\n"
         "loading.load(('nearest', 'L'), compile, 0)\nprint('answered')\n"
     )
-    environment = {**os.environ, "PYTHONPATH": str(Path(scdh.__file__).parents[1])}
     begun = time.perf_counter()
-    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=60)
+    done = run_program(program)
     assert done.stdout.split() == ["answered", "compiled"], done.stderr
     assert time.perf_counter() - begun >= 0.5
 

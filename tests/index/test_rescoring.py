@@ -139,7 +139,7 @@ def test_what_does_not_fit_is_rejected() -> None:
     with pytest.raises(CodesError, match="rescore must be"):
         index.search(codes, rescore=0)
     for other in (plain, some_codes(6, kind="float16"), some_codes(6, width=20)):
-        with pytest.raises(CodesError, match="items of an index have vectors of one kind or none"):
+        with pytest.raises(CodesError, match="items of an index must have vectors of one kind"):
             index.add(other, np.arange(10, 16))
         assert len(index) == 6
     with pytest.raises(CodesError, match="all parts need vectors of one kind"):

@@ -17,7 +17,7 @@ from scdh.errors import CodesError
 from scdh.index.segments import Segment, add_segment, make_segment, remove_ids
 from scdh.index.store import IndexWriter, is_newer, read_index, write_index
 from scdh.index.store import arrays as store_arrays
-from scdh.index.store import files as store_files
+from scdh.index.store import file_access as store_files
 from scdh.index.store import format as store_format
 from scdh.index.store import writer as store_writer
 from scdh.index.store.format import BODY_AT, SLOTS_AT, Manifest, Pen, Slot

@@ -155,7 +155,7 @@ def test_training_can_be_called_without_a_run_folder(monkeypatch):
     """The loop on its own: a network, a method, and batches from anywhere."""
     from scdh.data.arrays.memory import ArraySource
     from scdh.data.batches.loaders import training_batches
-    from scdh.training.device import make_accelerator
+    from scdh.training.processes import make_accelerator
 
     use_as_toy(monkeypatch, Toy)
     config = digits(**{"train.epochs": 2})

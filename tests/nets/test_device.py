@@ -11,7 +11,7 @@ from scdh.config import load_config
 from scdh.errors import ConfigError
 from scdh.model.hasher import Hasher
 from scdh.nets.device import chosen_device, find_device, on_device, parse_device
-from scdh.training.device import make_accelerator
+from scdh.training.processes import make_accelerator
 from tests.cli.commands import must, run
 
 CPU = torch.device("cpu")

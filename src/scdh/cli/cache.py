@@ -1,4 +1,4 @@
-"""``scdh cache``: what scdh keeps on this machine, and how to remove it."""
+"""``scdh cache``: show what scdh keeps on this machine, and remove it."""
 
 from typing import Annotated, Literal
 
@@ -13,16 +13,16 @@ EXAMPLES = ("scdh cache", "scdh cache --clear features", "scdh cache --json")
 def cache(
     clear: Annotated[
         Literal["features", "exports", "loops", "all"] | None,
-        typer.Option(help="Remove what is kept; what is needed again is computed again."),
+        typer.Option(help="Remove what is kept; it is recomputed when needed."),
     ] = None,
     as_json: Json = False,
 ) -> None:
     """Show or clear what scdh keeps on this machine.
 
-    Features of frozen networks are shared by all runs, so a run with other bits or another method on the same photos
-    computes none again. The least recently used ones are removed beyond the limit. `--feature-cache FOLDER` of `scdh
-    train` keeps those of a run elsewhere; SCDH_FEATURE_DIR names another folder for all runs, and if it is empty, each
-    run keeps its own.
+    Features of frozen networks are shared by all runs, so a run with other bits or another method reuses those of the
+    same photos. The least recently used ones are removed beyond the limit. `scdh train --feature-cache FOLDER` keeps
+    those of one run elsewhere. SCDH_FEATURE_DIR sets another folder for all runs; if it is empty, each run keeps its
+    own.
     """
     from scdh.printable import readable_size
     from scdh.runs.caches import machine_caches

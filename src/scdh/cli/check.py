@@ -1,4 +1,4 @@
-"""``scdh check``: whether something that scdh wrote is whole."""
+"""``scdh check``: verify the checksums of anything that scdh wrote."""
 
 from typing import Annotated
 
@@ -20,7 +20,7 @@ def check(
 ) -> None:
     """Read all of a run, model, codes file, index, comparison or cache, and compare it with its checksums.
 
-    Prints a line for every part, with what to do where one is damaged. Ends with 1 where something is damaged.
+    Prints a line for every part, with a remedy if it is damaged. The exit code is 1 if anything is damaged.
     """
     from scdh.experiments.check import check_anything
 

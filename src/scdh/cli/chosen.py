@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def print_settings(plan: "Plan", as_json: bool) -> None:
-    """All settings as TOML, with the reasons of those that were chosen."""
+    """Print all settings as TOML, with a reason for each that was chosen."""
     from scdh.runs.choices import flat_settings
 
     choices = plan.choices
@@ -28,14 +28,14 @@ def print_settings(plan: "Plan", as_json: bool) -> None:
         print_json({**document, "choices": [asdict(choice) for choice in made], "to_try": to_try})
         return
     values = flat_settings(run.model_dump(mode="json"))
-    # A run that was made longer has another value than was chosen, and not for that reason.
+    # If a run was made longer, its value is not the chosen one, and the reason does not apply.
     reasons = {choice.setting: choice.reason for choice in made if values.get(choice.setting) == choice.value}
-    reasons |= dict.fromkeys(to_try, "where trials begin; they find the value when the run starts")
+    reasons |= dict.fromkeys(to_try, "trials start from this value, and find the final one when the run starts")
     print_line(to_toml(run, reasons))
 
 
 def print_plan(plan: "Plan", folder: Path) -> None:
-    """What a run will do, before it does it."""
+    """Print what a run is going to do."""
     run = plan.config
     print_line(
         f"Training {run.method.name} with {run.method.bits} bits on {run.data.source} "
@@ -68,7 +68,7 @@ def _duration(plan: "Plan") -> str:
 
 
 def print_found(plan: "Plan") -> None:
-    """What the trials found."""
+    """Print what the trials found."""
     if plan.choices is None:
         return
     trials = plan.choices.trials

@@ -1,4 +1,4 @@
-"""``scdh compare``: methods side by side, under one protocol, with one network and one budget."""
+"""``scdh compare``: compare methods under one protocol, with one network and one budget."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -102,11 +102,11 @@ def compare(
 ) -> None:
     """Compare methods: mean and deviation over seeds of MAP, precision within radius 2, and training time.
 
-    Each run has a folder below OUT/cells; the same command after a stop goes on where it was, and started in two
-    terminals (or on two machines with one disk) it shares the work. With a frozen network (net.freeze) its features
-    are computed once for all runs. Nothing is chosen on queries: learning rates, the best epoch and values of --tune
-    are chosen on validation rows (data.validation_per_class; by default a tenth of the training rows). Queries are
-    scored once, when all runs are trained; later changes are reported on the page.
+    Each run has a folder below OUT/cells. After a stop, the same command continues. Started in two terminals (or on two
+    machines with a shared disk), the processes share the work. With a frozen network (net.freeze) its features are
+    computed once for all runs. Nothing is chosen on queries: learning rates, the best epoch and values of --tune are
+    chosen on validation rows (data.validation_per_class; by default a tenth of the training rows). Queries are scored
+    once, when all runs are trained; later changes are reported on the page.
     """
     from scdh.cli.inputs import check_folder_writable
     from scdh.experiments.compare.grid import split_settings
@@ -115,12 +115,12 @@ def compare(
     from scdh.experiments.compare.run import compare_methods
     from scdh.extras import lack_message, missing_packages
     from scdh.runs.protocol import source_of
-    from scdh.training.device import process_count
+    from scdh.training.processes import process_count
 
     if process_count() > 1:
         raise ConfigError(
-            f"A comparison runs in one process, not in {process_count()}; start it without torchrun, for more speed "
-            "several times at once."
+            f"A comparison runs in one process, not in {process_count()}; start it without torchrun, and for more "
+            "speed several times at once."
         )
     use_device(device)
     if preset is None and config is None and data is None:
@@ -166,7 +166,7 @@ def compare(
             notify=print_note,
         )
     except KeyboardInterrupt:
-        raise Stopped(f"Stopped; the same command goes on where it was (runs are in {quote(str(out))})") from None
+        raise Stopped(f"Stopped; the same command continues (runs are in {quote(str(out))})") from None
     written = [out / RESULTS_FILE, *write_page(results, out)]
     if as_json:
         print_json(results.to_json())
@@ -186,7 +186,7 @@ def _tuned(texts: list[str]) -> "dict[str, list[Any]] | Literal['grid']":
     if "grid" not in texts:
         return read_tuned_values(texts)
     if len(texts) > 1:
-        raise ConfigError("--tune grid goes by itself: give either it or values of your own.")
+        raise ConfigError("--tune grid cannot be combined with values: give one or the other.")
     return "grid"
 
 
@@ -207,8 +207,8 @@ def _grid(methods: list[str], bits: str, seeds: str, *settings: Any) -> "Grid":
 
 
 def _can_learn(name: str, source: "Source", grid: "Grid") -> bool:
-    """For `all`: methods that take such labels; one that does not load, or has none of the lengths, is left out with a
-    warning.
+    """For `all`: the methods that take such labels. Those that do not load or have none of the lengths are left out
+    with a warning.
     """
     from scdh.experiments.compare.grid import takes_labels
     from scdh.methods.registry import make_method

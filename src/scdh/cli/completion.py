@@ -19,7 +19,7 @@ def complete_preset(incomplete: str) -> list[str]:
 
 
 def complete_data(incomplete: str) -> list[str]:
-    """Names of data sets; where none begins so, and for an empty word, the shell offers files instead."""
+    """Names of data sets; if none matches, or the word is empty, the shell offers files instead."""
     from scdh.data.named.benchmarks import DATASETS
 
     return _that_begin_with(incomplete, DATASETS) if incomplete else []

@@ -1,4 +1,4 @@
-"""``scdh datasets``: which data can be used, and what a given source holds."""
+"""``scdh datasets``: list the data sets and formats, or describe one source."""
 
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -80,7 +80,7 @@ def datasets(
 
 
 def _training_split(source: "Source", settings: dict[str, Any]) -> dict[str, Any]:
-    """The split that `scdh train` makes of the source at its defaults, or why it makes none."""
+    """The split that `scdh train` would use by default, or the reason why there is none."""
     from scdh.config import load_config
     from scdh.runs.protocol import protocol_of
 

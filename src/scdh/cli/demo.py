@@ -1,4 +1,4 @@
-"""``scdh demo``: train, encode, index, search and score once on small data, with pages to look at."""
+"""``scdh demo``: train, encode, index, search and score on small data, with pages about the results."""
 
 import shlex
 import shutil
@@ -67,7 +67,7 @@ def _print_scores(results: "ComparisonResults") -> None:
 
 
 def _with_program(command: str) -> str:
-    """The command as it can be pasted: `make demo` runs a program that no shell finds by its name alone."""
+    """The command ready to paste: `make demo` runs a program that is not on the shell's path."""
     program = Path(sys.argv[0])
     is_hidden = shutil.which("scdh") is None and program.name == "scdh" and program.is_file()
     return f"{shlex.quote(str(program))}{command.removeprefix('scdh')}" if is_hidden else command

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from scdh.cli.options import Json
+from scdh.cli.options import Json, PictureData
 from scdh.cli.output import print_json, print_line, print_table
 from scdh.errors import ConfigError
 from scdh.printable import counted
@@ -34,10 +34,7 @@ def duplicates(
     html: Annotated[
         Path | None, typer.Option(help="Also write a page with the pictures of each group side by side.")
     ] = None,
-    data: Annotated[
-        str | None,
-        typer.Option(help="For --html: data whose rows are the items, if their names are not image files."),
-    ] = None,
+    data: PictureData = None,
     as_json: Json = False,
 ) -> None:
     """Find groups of near-duplicates: items connected by pairs that are at most --radius bits apart.

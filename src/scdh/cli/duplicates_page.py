@@ -7,7 +7,7 @@ import numpy as np
 
 from scdh.cli.inputs import open_inputs
 from scdh.cli.search_page import ItemPictures
-from scdh.experiments.pages.labels import label_text
+from scdh.experiments.pages.label_texts import label_text
 from scdh.experiments.pages.pictures import ShownHit
 from scdh.experiments.pages.template import load_template, save_page
 

@@ -94,8 +94,8 @@ def encode(
     engine: Annotated[
         Literal["auto", "torch", "openvino", "ray"],
         typer.Option(
-            help="What computes codes of images on a CPU; auto: openvino, the faster, where it is of use. ray: all "
-            "shards on a Ray cluster, by auto."
+            help="Engine for codes of images on a CPU; auto: openvino if it saves time; ray: all shards on a Ray "
+            "cluster, with auto."
         ),
     ] = "auto",
     address: Annotated[
@@ -111,11 +111,11 @@ def encode(
     """Turn images or embeddings into binary codes.
 
     The ids of the codes are the row numbers of the data. Names and labels of the rows go into OUT with the codes;
-    `index`, `search` and `evaluate` read them there. Features that a run with a frozen network kept of these data are
-    read, not computed again. An existing file is replaced only with --replace.
+    `index`, `search` and `evaluate` read them there. Features of these data that a run with a frozen network kept are
+    read, not recomputed. An existing file is replaced only with --replace.
 
     With --shards, finished shards are skipped, so that the same command continues after a kill and any number of
-    machines can share the work. --merge checks that all shards are there and of one model and one data set.
+    machines can share the work. --merge checks that all shards exist and come from one model and one data set.
     """
     from scdh.cli.inputs import check_file_writable, check_folder_writable, check_not_there, open_inputs
 

@@ -1,4 +1,4 @@
-"""Names and labels that a search engine stores, as the rows that commands show; only those that are asked for."""
+"""Names and labels that a search engine stores, in the form that commands show; only the requested ones are read."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
@@ -39,7 +39,7 @@ def row_names_of(engine: "SearchEngine", ids: Iterable[int]) -> RowNames | None:
 
 
 def rows_called(engine: "SearchEngine", text: str) -> RowNames | None:
-    """Names and labels of the items that an option may mean by this text: an id, or a name; None if it stores none."""
+    """Names and labels of the items with this text as id or name; None if the engine stores none."""
     ids = list(engine.named([text]))
     number = int(text) if text.removeprefix("-").isdecimal() else None
     if number is not None and -(1 << 63) < number < 1 << 63 and engine.contains([number])[0]:

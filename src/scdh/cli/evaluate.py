@@ -1,11 +1,11 @@
-"""``scdh evaluate``: scores of a run, or of two files of codes."""
+"""``scdh evaluate``: score a run, or two files of codes."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from scdh.cli.options import Device, From, Json, MovedData, MovedRoot, Remaining, use_device
+from scdh.cli.options import Device, From, Json, MovedData, MovedRoot, NoFloats, Remaining, use_device
 from scdh.cli.output import print_json, print_line, print_note, print_table
 from scdh.errors import CodesError, ConfigError, DataError
 
@@ -54,10 +54,7 @@ def evaluate(
     on_bad_image: Annotated[
         Literal["fail", "skip"] | None, typer.Option(help="For images that cannot be read (as in training).")
     ] = None,
-    no_floats: Annotated[
-        bool,
-        typer.Option("--no-floats", metavar="", help="Leave out the scores of the float vectors behind the codes."),
-    ] = False,
+    no_floats: NoFloats = False,
     no_outputs: Annotated[
         bool,
         typer.Option("--no-outputs", metavar="", help="Leave out the ranking by the queries' real outputs."),
@@ -71,8 +68,8 @@ def evaluate(
     definitions, the settings and the split's fingerprint, RUN/per_query.npz the scores of every query. A run with a
     teacher is scored twice: the teacher in these files, its student in scores_student.json. The same codes are also
     ranked by the queries' real outputs (as `scdh search --rank outputs` does). The float vectors that the codes were
-    made of (the features of a frozen network, or the embeddings) are scored too, by cosine with the same queries, items
-    and definitions.
+    made from (the features of a frozen network, or the embeddings) are scored too, by cosine with the same queries,
+    items and definitions.
 
     The interval of MAP is a bootstrap over queries. It does not cover other seeds, splits or databases.
     """

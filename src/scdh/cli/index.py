@@ -1,4 +1,4 @@
-"""``scdh index``: files of codes → one index to search in, in a file or in a search engine."""
+"""``scdh index``: put files of codes into one index, in a file or in a search engine."""
 
 import shlex
 from pathlib import Path
@@ -30,8 +30,8 @@ def index(
     codes: Annotated[
         list[Path] | None,
         typer.Argument(
-            help="Files that `scdh encode` wrote; or packed codes of other programs: .npy (uint8 [n, bytes]), or .txt "
-            "with one hexadecimal hash per line and a name after it."
+            help="Files that `scdh encode` wrote; or packed codes of other programs: .npy (uint8 \\[n, bytes]), or "
+            ".txt with one hexadecimal hash per line and a name after it."
         ),
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Index file to write.")] = None,
@@ -66,7 +66,9 @@ def index(
     ] = None,
     bits: Annotated[
         int | None,
-        typer.Option(help="Take only so many first bits of the codes, as of nested codes (all).", show_default=False),
+        typer.Option(
+            help="Keep only the first N bits of each code, such as of nested codes (all).", show_default=False
+        ),
     ] = None,
     remove: Annotated[
         list[str] | None, typer.Option(help="Remove this item from OUT, by id or name; repeatable.")

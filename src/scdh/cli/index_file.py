@@ -1,4 +1,4 @@
-"""Index files made of files of codes, and items added to them or removed from them, with names and labels."""
+"""Make index files from files of codes, and add or remove items, with names and labels."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ import numpy as np
 from scdh.codes import Codes
 from scdh.codes.checks import check_same_model
 from scdh.codes.vectors import VectorKind
-from scdh.data.arrays.files import read_npy
+from scdh.data.arrays.array_files import read_npy
 from scdh.data.name_files import (
     for_new_index,
     load_named_codes,
@@ -31,7 +31,7 @@ _NO_IDS = np.empty(0, np.int64)
 
 
 def load_codes(paths: list[Path], bits: int | None = None) -> list[CodesFile]:
-    """Codes of all files, which must have the same bits and model, and names where they have some.
+    """Codes of all files, which must have the same bits and model, and their names, if they have any.
 
     Args:
         paths: of files of codes.
@@ -133,7 +133,7 @@ def remove_items(out: Path, items: Sequence[str]) -> tuple[int, int]:
     """Remove items, each given by its id or its name, in one commit.
 
     Returns:
-        The number of items removed, and of those left.
+        The number of items removed, and the number left.
 
     Raises:
         ConfigError: if an item is unknown, or several have the same name; then nothing is removed.
@@ -222,7 +222,7 @@ class _Build:
         self._record(path, codes, add_codes(self.index, codes, path, self.renumber), names)
 
     def _same_items(self, codes: Codes, names: RowNames | None) -> np.ndarray:
-        """The id of the item of the index that each code is of, −1 if there is none."""
+        """For each code the id of the same item in the index; −1 if there is none."""
         if not self.renumber and codes.ids is not None:
             return np.where(self.index.contains(codes.ids), codes.ids, -1)
         if names is None:
@@ -301,6 +301,6 @@ def _renamed(names: RowNames | None, rows: np.ndarray, ids: np.ndarray) -> RowNa
 
 
 def _numbered_rows(path: Path, count: int) -> RowNames:
-    """Names for the rows of a file that has none: the file and the number of the row."""
+    """Names for the rows of a file without names: the file and the row number."""
     names = [f"{path.name} row {row}" for row in range(count)]
     return RowNames(np.arange(count), names, no_labels(count), [])

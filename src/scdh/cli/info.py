@@ -1,4 +1,4 @@
-"""``scdh info``: what something is, and what to do with it."""
+"""``scdh info``: describe anything that scdh reads or writes, and suggest commands."""
 
 from typing import Annotated
 
@@ -20,9 +20,10 @@ def info(
     thing: Annotated[str, typer.Argument(help="Folder, file, name of a data set, or hf:owner/name on the hub.")],
     as_json: Json = False,
 ) -> None:
-    """Describe a run, model, codes file, index, comparison, split or data: sizes, labels, scores, and what is next.
+    """Describe a run, model, codes file, index, comparison, split or data: sizes, labels, scores, and commands to run
+    next.
 
-    Codes and indexes say which model made them, and the run nearby that has it.
+    For codes and indexes it also shows which model made them, and the nearby run that has it.
     """
     from scdh.experiments.info.find import describe
 

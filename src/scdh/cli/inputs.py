@@ -1,4 +1,4 @@
-"""What a user names on the command line → a source: a data set, a file, a folder, or single image files."""
+"""Open the data that a user names: a data set, a file, a folder, or single image files."""
 
 import errno
 import os

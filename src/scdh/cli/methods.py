@@ -1,4 +1,4 @@
-"""``scdh methods``: the methods that learn codes, and all about one of them."""
+"""``scdh methods``: list the methods that learn codes, or describe one."""
 
 import shutil
 import textwrap
@@ -14,21 +14,21 @@ from scdh.errors import ConfigError
 
 EXAMPLES = ("scdh methods", "scdh methods scdh", "scdh methods --json")
 OWN = "the paper's own"
-# In this order; kinds that are not here come before the last two. What each is about, for those who know the word only.
+# Kinds of methods in the order of the list, each with a short explanation; other kinds come before the last two.
 GROUPS = {
     OWN: "Semantic Cluster Unary Loss for Efficient Deep Hashing, its variants and ablations",
     "unary": "each item by itself, against classes or learned centres",
-    "fixed centres": "each item against a target code that does not learn",
-    "pairwise": "pairs of items, alike or not",
-    "triplet": "an item, one alike and one not",
-    "semi-supervised": "rows without label are learned from too",
+    "fixed centres": "each item against a fixed target code",
+    "pairwise": "pairs of items, similar or not",
+    "triplet": "an item with a similar and a dissimilar one",
+    "semi-supervised": "unlabelled rows are used too",
     "discrete": "codes are solved for, and a function is fitted to them",
     "unsupervised": "no labels are needed",
     "data-independent": "nothing is learned",
 }
 LAST_GROUPS = ("unsupervised", "data-independent")
 WIDEST = 120
-MOST_DIGITS = 8  # of a value as it is, with its point; longer numbers are fractions
+MOST_DIGITS = 8  # with the decimal point; longer numbers are shown as fractions
 
 
 def methods(
@@ -137,9 +137,9 @@ def _print_list(descriptions: list[dict[str, Any]]) -> None:
             _print_text(start + _remarks(member), hanging=len(start))
         print_line()
     _print_text(
-        "faithful: as published, but for small things that are named; variant: a departure changes results; "
-        "reconstruction: the formulas are not known for certain. Methods take rows with one label or with several, if "
-        "nothing else is said."
+        "faithful: as published, except for small differences that are listed; variant: a difference changes "
+        "results; reconstruction: the formulas are not known for certain. Methods take rows with one label or with "
+        "several, unless stated otherwise."
     )
     _print_text(
         "`scdh methods NAME` shows equation, use and settings of one; `scdh compare` puts several side by side."
@@ -156,7 +156,7 @@ def _remarks(description: dict[str, Any]) -> str:
     if description["bits_multiple"] > 1:
         remarks.append(f"multiples of {description['bits_multiple']} bits only")
     if description["unlabelled"]:
-        remarks.append("learns from rows without label too")
+        remarks.append("learns from unlabelled rows too")
     if not description["needs_labels"] and description["trained"]:
         remarks.append("trained without labels")
     if description["ranking"] != HAMMING:
@@ -172,7 +172,7 @@ def _print_text(text: str, hanging: int = 0) -> None:
 
 
 def value_text(value: Any) -> str:
-    """A value of a setting; a number with many digits as the fraction 1/n that it is, else with three of them.
+    """A value of a setting; a number with many digits as 1/n if it is such a fraction, otherwise with three digits.
 
     >>> value_text(1 / 55), value_text(0.1 + 0.2), value_text(10 / 3), value_text(0.0089), value_text(None)
     ('1/55', '0.3', '3.33', '0.0089', 'None')
@@ -196,7 +196,7 @@ def suited_text(suited: dict[str, dict[str, Any]]) -> str:
 
 
 def ranking_text(ranking: str) -> str:
-    """How codes are searched that another distance than the Hamming distance ranks; "" where that does."""
+    """How to search codes that are ranked by a distance other than Hamming distance; "" for Hamming distance."""
     from scdh.codes import HAMMING
 
     if ranking == HAMMING:
@@ -239,5 +239,5 @@ def _print_description(description: dict[str, Any]) -> None:
 
 def _without_label(description: dict[str, Any]) -> str:
     if description["unlabelled"]:
-        return "Rows without label are learned from too"
-    return "Rows without label are left out" if description["needs_labels"] else "Data without any label will do"
+        return "Learns from unlabelled rows too"
+    return "Unlabelled rows are left out" if description["needs_labels"] else "Works on data without labels"

@@ -56,6 +56,12 @@ EngineName = Annotated[
     Engine,
     typer.Option("--engine", help="Engine for codes of images on a CPU; auto: openvino if it saves time."),
 ]
+PictureData = Annotated[
+    str | None, typer.Option(help="For --html: data whose rows are the items, if their names are not image files.")
+]
+NoFloats = Annotated[
+    bool, typer.Option("--no-floats", metavar="", help="Leave out the scores of the float vectors behind the codes.")
+]
 Json = Annotated[bool, typer.Option("--json", metavar="", help="Print one JSON document instead of a table.")]
 From = Annotated[
     Literal["teacher", "student"] | None,
@@ -91,7 +97,7 @@ def use_device(name: str | None) -> None:
 
 
 def data_settings(source: str | None, **options: str | Path | None) -> dict[str, Any]:
-    """Settings of a run, by dotted key, of the data and the options above; those not given are left out."""
+    """The data and the options above as settings of a run, by dotted key; options that were not given are left out."""
     given = {"source": source, **options}
     return {f"data.{key}": str(value) for key, value in given.items() if value is not None}
 
@@ -128,7 +134,7 @@ def _split_tuned_values(text: str) -> tuple[str, list[Any]]:
 
 
 def unique_keys(pairs: Iterable[tuple[str, Any]], option: str) -> dict[str, Any]:
-    """The pairs as a dict; of two values for one key neither is dropped silently."""
+    """The pairs as a dict; a key with two values is an error."""
     values: dict[str, Any] = {}
     for key, value in pairs:
         if key in values:

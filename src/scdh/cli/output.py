@@ -1,5 +1,6 @@
-"""What commands print: results to standard output, notes to standard error, and only by the first of the processes that
-train together. Whatever is printed is safe to show (:mod:`scdh.printable`): names of files and classes are in it.
+"""Print the output of commands: results to standard output, notes to standard error. Of several processes that train
+together only the first prints. All output is made safe to show (:mod:`scdh.printable`), because it contains names of
+files and classes.
 """
 
 import json
@@ -18,7 +19,7 @@ _rank: ContextVar[int] = ContextVar("rank", default=0)
 
 
 class Stopped(Exception):
-    """The user pressed Ctrl-C; the message says how to go on."""
+    """The user pressed Ctrl-C; the message says how to continue."""
 
 
 def join_training() -> None:
@@ -45,7 +46,7 @@ def never_fail_to_print() -> None:
 def print_line(text: str = "") -> None:
     """Print a line of the result."""
     if process_rank() == 0:
-        print(printable(text, keep="\n"), flush=True)  # at once also into a pipe: work that takes hours may follow
+        print(printable(text, keep="\n"), flush=True)  # flushed, also into a pipe: work that takes hours may follow
 
 
 def print_json(content: Any) -> None:
@@ -83,7 +84,7 @@ def print_table(
 
     console = Console(highlight=False)
     if not console.is_terminal:
-        console = Console(highlight=False, width=160)  # a file has no width; 80 would break long paths for nothing
+        console = Console(highlight=False, width=160)  # a file has no width; 80 columns would break long paths
     heading = Text(printable(title)) if title else None
     table = Table(title=heading, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     # As Text, because rich would read [brackets] in a file's name as its own markup.

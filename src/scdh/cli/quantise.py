@@ -1,4 +1,4 @@
-"""``scdh quantise``: a float32 model → an INT8 one, and what that changes."""
+"""``scdh quantise``: make an INT8 model from a float32 model, and measure the difference."""
 
 from pathlib import Path
 from shlex import join
@@ -55,13 +55,14 @@ def quantise(
     device: Device = None,
     as_json: Json = False,
 ) -> None:
-    """Make an INT8 model: faster by OpenVINO on CPUs, with slightly other codes.
+    """Make an INT8 model: faster with OpenVINO on CPUs, with slightly different codes.
 
-    The numbers that each layer takes are recorded on some images, and rounded to 8 bits from then on. Codes of other
-    images are compared: how many bits differ, and MAP of both where there are labels. Queries of a run are never used.
+    The input range of each layer is recorded on some images; the new model rounds inputs and weights to 8 bits. The
+    codes of other images are compared: the share of bits that differ and, if there are labels, the MAP of both models.
+    Queries of a run are never used.
 
-    `encode`, `search`, `index` and `serve` take the new model as any other. Its codes have a fingerprint of their own,
-    and cannot be mixed with those of the float32 model. docs/encode.md has measurements.
+    `encode`, `search`, `index` and `serve` accept the new model like any other. Its codes have a fingerprint of their
+    own, and cannot be mixed with those of the float32 model. docs/encode.md has measurements.
     """
     from scdh.cli.inputs import check_folder_writable, open_inputs
     from scdh.errors import ConfigError
@@ -69,7 +70,7 @@ def quantise(
     from scdh.model.folder import reject_other_content
     from scdh.model.hub import has_model
     from scdh.nets.quantisation import INT8
-    from scdh.runs.data_options import data_options
+    from scdh.runs.data_paths import data_options
     from scdh.runs.folder import RunFolder
     from scdh.runs.quantising import choose_rows, quantise_and_compare
     from scdh.runs.run_data import open_run_data

@@ -1,11 +1,11 @@
-"""``scdh report``: a page about one run."""
+"""``scdh report``: write a page about one run."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from scdh.cli.options import Device, Json, MovedData, MovedRoot, Remaining, use_device
+from scdh.cli.options import Device, Json, MovedData, MovedRoot, NoFloats, Remaining, use_device
 from scdh.cli.output import print_json, print_line
 from scdh.printable import readable_size
 
@@ -24,17 +24,15 @@ def report(
     data: MovedData = None,
     root: MovedRoot = None,
     remaining: Remaining = False,
-    no_floats: Annotated[
-        bool,
-        typer.Option("--no-floats", metavar="", help="Leave out the scores of the float vectors behind the codes."),
-    ] = False,
+    no_floats: NoFloats = False,
     device: Device = None,
     as_json: Json = False,
 ) -> None:
     """Write one HTML page about a run: scores, curves, bits, hits as pictures (failures first), confused labels.
 
-    Everything is inside the file, pictures too, so it can be mailed. Stored codes and features are read, not computed
-    again; scores are written as by `scdh evaluate`. A run without queries shows its validation rows, or only its codes.
+    The file contains everything, including pictures, so it can be shared. Stored codes and features are read, not
+    computed again; scores are written as by `scdh evaluate`. A run without queries shows its validation rows, or only
+    its codes.
     """
     use_device(device)
     from scdh.extras import check_installed

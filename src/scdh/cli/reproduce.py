@@ -1,4 +1,4 @@
-"""``scdh reproduce``: the tables, figures and claims of the paper, computed again."""
+"""``scdh reproduce``: compute the paper's tables, figures and claims again."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -44,8 +44,8 @@ def reproduce(
     """Compute the tables, figures and claims of the paper again, at a scale that fits the machine.
 
     quick takes minutes, on data that come with the package; cpu takes hours on two cores, with the original CIFAR-10;
-    full is the paper's setting. Finished runs are kept: the same command goes on where it was stopped, and does nothing
-    if nothing is left. Writes report.html, results.md and the data of all figures as CSV.
+    full is the paper's setting. Finished runs are kept: after a stop, the same command continues. Writes report.html,
+    results.md and the data of all figures as CSV.
     """
     from scdh.cli.inputs import check_folder_writable
     from scdh.experiments.reproduce.claims import decide_all
@@ -87,7 +87,7 @@ def reproduce(
             run_work(reproduced, print_note)
         blocks = [block for item in chosen for block in item.build(reproduced) if block is not None]
     except KeyboardInterrupt:
-        raise Stopped("Stopped; the same command goes on where it was") from None
+        raise Stopped("Stopped; the same command continues") from None
     verdicts = decide_all(reproduced)
     written = write_report(reproduced, blocks, verdicts, folder)
     if as_json:

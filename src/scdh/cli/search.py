@@ -1,4 +1,4 @@
-"""``scdh search``: the nearest items of an index for images, codes, or an item of the index itself."""
+"""``scdh search``: find the nearest items for images, codes, or an item of the index."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import typer
 
-from scdh.cli.options import Device, EngineName, Json, use_device
+from scdh.cli.options import Device, EngineName, Json, PictureData, use_device
 from scdh.cli.output import print_json, print_line, print_note
 from scdh.errors import CodesError, ConfigError
 
@@ -69,10 +69,7 @@ def search(
     html: Annotated[
         Path | None, typer.Option(help="Also write the hits into this HTML file, with pictures.", show_default=False)
     ] = None,
-    data: Annotated[
-        str | None,
-        typer.Option(help="For --html: data whose rows are the items, if their names are not image files."),
-    ] = None,
+    data: PictureData = None,
     device: Device = None,
     engine: EngineName = "auto",
     as_json: Json = False,
@@ -82,11 +79,11 @@ def search(
     The query's own item comes first. Items at the same distance are ordered by the query's real outputs if --model
     encodes it, otherwise by id. Codes mean "same label", not "looks most alike".
 
-    Where a list ends within a tie, a line below it says how many more items are at that distance. --html writes the
-    hits as a page with pictures: of items whose names are image files, or of the rows of --data. --rank outputs sums
-    the sizes of the query's real outputs over the bits that differ; search engines rank the nearest candidates only.
-    --rank vectors ranks the 4·k nearest items by the cosine of their outputs and the query's.
-    An index of a method with a distance of its own (DQN, Cls-onehot) needs --model, also with --row and --codes.
+    If a list ends within a tie, a line below it gives the number of further items at that distance. --html writes the
+    hits as a page with pictures of items whose names are image files, or of the rows of --data. --rank outputs sums the
+    absolute values of the query's real outputs over the bits that differ; search engines rank the nearest candidates
+    only. --rank vectors ranks the 4·k nearest items by the cosine of their outputs and the query's. An index of a
+    method with a distance of its own (DQN, Cls-onehot) needs --model, also with --row and --codes.
     """
     use_device(device)
     index_name, inputs = _split_arguments(index, arguments or [])
@@ -164,7 +161,7 @@ def search(
 
 
 def _check_page(html: Path | None, data: str | None) -> None:
-    """Reject what cannot be written before the work, not after it."""
+    """Check before the search that the page can be written."""
     if html is None:
         if data is not None:
             raise ConfigError("--data is for the pictures of --html; give that too.")
@@ -213,19 +210,19 @@ def _check_ranking(
     radius: int | None,
     rank: str,
 ) -> None:
-    """A distance of the method's own needs the model for every query, and has neither radius nor bits that count."""
+    """Check --model and --radius: a distance of the method's own needs the model for every query, and has no radius."""
     from scdh.codes import HAMMING, ranking_of
-    from scdh.index import HammingIndex
+    from scdh.index.engines import is_engine_address
 
-    if rank == "vectors" and not isinstance(index, HammingIndex):
+    if rank == "vectors" and is_engine_address(name):
         raise ConfigError(f"--rank vectors needs an index file that keeps vectors, and {name} is a search engine.")
     ranking = ranking_of(index.metadata)
     if ranking == HAMMING:
         if model is not None and not inputs:
-            raise ConfigError(f"The codes of {name} rank by themselves; --model is for images, so leave it out.")
+            raise ConfigError(f"The codes of {name} need no model for ranking; --model is for images, so leave it out.")
         return
     if model is None:
-        raise ConfigError(f"{name} is ranked by {ranking}, which the model computes that made it: give --model RUN.")
+        raise ConfigError(f"{name} is ranked by {ranking}, computed by the model that made it: give --model RUN.")
     if radius is not None or rank != "bits":
         option = "--radius" if radius is not None else f"--rank {rank}"
         raise ConfigError(f"{name} is ranked by {ranking}, for which there is no {option}.")

@@ -1,4 +1,4 @@
-"""Hits of a search: found, described with names and labels, and printed, with a note on ties at the end of a list."""
+"""Find, describe and print the hits of a search, with names, labels, and a note on ties at the end of a list."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
@@ -20,7 +20,7 @@ DEFAULT_K = 10
 
 @dataclass(frozen=True, eq=False)
 class SearchRequest:
-    """What is searched, and how.
+    """A search: the index and the options.
 
     Args:
         index: the items.
@@ -28,7 +28,7 @@ class SearchRequest:
         radius: only items at most this many bits away; None: any.
         allowed: what may be found, as ``only`` takes it; None: all.
         left_out: id to leave out, because it is the query.
-        rescore: take so many times k items, and rank them by their vectors; None: do not.
+        rescore: take this many times k items, and rank them by their vectors; None: do not.
     """
 
     index: SearchIndex

@@ -15,7 +15,7 @@ from scdh.codes import ranking_of
 from scdh.data.images.formats import is_image_name
 from scdh.data.row_names import RowNames
 from scdh.errors import DataError
-from scdh.experiments.pages.labels import label_text
+from scdh.experiments.pages.label_texts import label_text
 from scdh.experiments.pages.pictures import ShownHit, picture_of_file, pictures_of_source
 from scdh.experiments.pages.template import load_template, save_page
 from scdh.index.weights import NAME as WEIGHTED
@@ -28,7 +28,9 @@ MOST_QUERIES, MOST_HITS = 200, 100  # on one page; a browser must be able to ope
 
 @dataclass(frozen=True)
 class SearchedQuery:
-    """A query with its hits; ``note`` says what ties leave out, ``hidden`` how many hits the page does not show."""
+    """A query with its hits; ``note`` is about ties that are not shown, ``hidden`` is the number of hits not on the
+    page.
+    """
 
     image: str | None
     name: str

@@ -91,7 +91,7 @@ def id_of_row(row: str, row_names: RowNames | None, index_name: str, option: str
 
 
 def query_of_index(index: "SearchIndex", row_id: int, row_names: RowNames | None) -> SearchQueries:
-    """The item of an id."""
+    """The item with this id."""
     codes = index.codes_of([row_id])
     position = None if row_names is None else row_names.position(row_id)
     if row_names is None or position is None:
@@ -112,7 +112,7 @@ def queries_of_file(path: Path, index: "SearchIndex", index_name: str) -> Search
 def encoded_queries(
     model: str, inputs: list[str], index: "SearchIndex", index_name: str, *, rank: str, engine: Engine = "auto"
 ) -> SearchQueries:
-    """Image files or data, encoded by the model that made the index; with what ``rank``, as of the command, needs."""
+    """Image files or data, encoded by the model that made the index, with the outputs that ``rank`` needs."""
     from scdh.cli.inputs import open_inputs
     from scdh.runs.encoding import KeptOutputs, hash_outputs_of_rows, named_codes
     from scdh.runs.folder import RunFolder
@@ -139,7 +139,7 @@ def _as_long_as(index: "SearchIndex", codes: Codes) -> Codes:
 
 
 def ranked_by_model(queries: SearchQueries, model: str, index: "SearchIndex", index_name: str) -> SearchQueries:
-    """Queries of which only codes are known, with the tables of the model's own distance."""
+    """Queries known by their codes only, with the tables of the model's own distance."""
     from scdh.runs.folder import RunFolder
 
     hasher = RunFolder(model).load_model()

@@ -1,4 +1,4 @@
-"""``scdh serve``: search over HTTP, with a web page."""
+"""``scdh serve``: serve a search over HTTP, with a web page."""
 
 import os
 import stat
@@ -32,8 +32,8 @@ def serve(
     names: Annotated[
         Path | None, typer.Option(help="Codes or index file whose names are shown (default: those of the index).")
     ] = None,
-    host: Annotated[str, typer.Option(help="Address to listen at; 0.0.0.0 allows other machines.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen at; 0: any free one.")] = 8000,
+    host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 allows other machines.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0: any free one.")] = 8000,
     token_file: Annotated[
         Path | None,
         typer.Option(
@@ -62,8 +62,8 @@ def serve(
 ) -> None:
     """Search by picture, by item, by code and by embedding: an HTTP API and a web page.
 
-    Only this machine can call it unless --host says otherwise, and items can be added and removed only with a token. A
-    new state of the index file is taken up while it runs. Needs some packages: pip install 'scdh[serve]'.
+    Only this machine can call it unless --host says otherwise, and items can be added and removed only with a token.
+    Changes of the index file are picked up while it runs. Needs some packages: pip install 'scdh[serve]'.
     """
     from scdh.extras import check_installed
 
@@ -94,7 +94,9 @@ def serve(
     listener = bind(host, port)
     page = address_of(listener)
     if not is_local:
-        print_note("Other machines can reach this service, and reading needs no token; put a proxy with TLS before it.")
+        print_note(
+            "Other machines can reach this service, and reading needs no token; put a proxy with TLS in front of it."
+        )
     run(
         settings,
         listener,

@@ -1,4 +1,4 @@
-"""``scdh train``: from labelled data to a run folder with a model in it."""
+"""``scdh train``: train on labelled data, and write a run folder with a model."""
 
 import re
 import time
@@ -118,9 +118,9 @@ def train(
 ) -> None:
     """Learn codes from labelled images or embeddings.
 
-    Settings are the defaults, then --preset, then --config, then the options here. Without preset and file the data
-    decides some; --show-config says which, and lists the keys of --set (`scdh methods NAME`: a method's own).
-    Settings, split, logs, the last epoch's checkpoint and the model go into the run folder. Several processes:
+    Settings come from the defaults, --preset, --config and the options here; later ones win. Without preset and file
+    some depend on the data; --show-config shows which, and lists the keys of --set (`scdh methods NAME`: a method's
+    own). Settings, split, logs, the last epoch's checkpoint and the model go into the run folder. Several processes:
     `torchrun --nproc_per_node 2 -m scdh train ...`.
     """
     from scdh.config import length_settings, load_config
@@ -146,8 +146,8 @@ def train(
     given = {key: value for key, value in options.items() if value is not None}
     settings = merge_settings(given, read_settings(setting or []))
     from scdh.runs.folder import RunFolder
-    from scdh.training.device import is_first_process
     from scdh.training.plan import plan_run
+    from scdh.training.processes import is_first_process
 
     resumed = out if resume else None
     if out is not None and not show_config:
@@ -221,9 +221,9 @@ def default_folder(run: "RunConfig") -> Path:
 
 
 def _next_commands(run: "RunConfig", folder: Path, ranking: str, has_queries: bool) -> list[str]:
-    """Commands to go on with, ready for a shell: names with spaces are quoted, and data have the same options."""
+    """The next commands, ready for a shell: names with spaces are quoted, and data have the same options."""
     from scdh.codes import HAMMING
-    from scdh.runs.data_options import data_options
+    from scdh.runs.data_paths import data_options
 
     data = run.data
     given = data_options(data.model_dump())

@@ -1,4 +1,4 @@
-"""What somebody gave in place of codes, and the one call that makes codes of it, for the messages of errors."""
+"""For error messages: a description of a value given instead of codes, and the call that makes codes from it."""
 
 import os
 from typing import Any
@@ -8,10 +8,10 @@ from numpy.typing import NDArray
 
 
 def to_array(value: Any) -> NDArray[Any]:
-    """The values as an array; tensors of torch may be on another device, have a gradient or be bfloat16.
+    """The values as an array; torch tensors may be on another device, have a gradient or be bfloat16.
 
     Raises:
-        ValueError, TypeError: if no array can be made of them.
+        ValueError, TypeError: if they cannot be converted to an array.
     """
     if callable(getattr(value, "detach", None)) and callable(getattr(value, "cpu", None)):
         value = value.detach().cpu()
@@ -21,7 +21,7 @@ def to_array(value: Any) -> NDArray[Any]:
 
 
 def describe(value: Any) -> str:
-    """What was given, in a few words: ``a float64 array of shape [5, 32]``."""
+    """The given value in a few words: ``a float64 array of shape [5, 32]``."""
     if isinstance(value, np.ndarray):
         return f"{_a(value.dtype.name)} array of shape {list(value.shape)}"
     if hasattr(value, "dtype") and hasattr(value, "shape"):
@@ -30,7 +30,7 @@ def describe(value: Any) -> str:
 
 
 def advice(value: Any) -> str:
-    """The end of a sentence about what was given: the call that makes codes of it; empty where none does."""
+    """The end of a sentence about a given value: the call that makes codes from it; empty if there is none."""
     call = _call_for(value)
     return f"; {call}" if call else ""
 
@@ -57,7 +57,7 @@ def _call_for(value: Any) -> str:
 
 
 def is_bits(values: NDArray[Any]) -> bool:
-    """Whether these are numbers that are all 0 or 1, and both come."""
+    """Whether all numbers are 0 or 1, and both occur."""
     if values.size == 0 or values.dtype.kind not in "iuf" or values.min() != 0 or values.max() != 1:
         return False
     return bool(((values == 0) | (values == 1)).all())

@@ -1,4 +1,4 @@
-"""What callers give to make codes, checked: arrays of bits, ids, chosen rows, metadata."""
+"""Checks of the arguments from which codes are made: arrays of bits, ids, row selections, metadata."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -31,7 +31,7 @@ def two_dimensional(array: ArrayLike) -> NDArray[Any]:
         values = to_array(array)
     except (ValueError, TypeError, RuntimeError) as error:
         raise CodesError(
-            f"Codes are made from an array of shape [n, bits], and {describe(array)} is none{advice(array)}."
+            f"Codes are made from an array of shape [n, bits], not from {describe(array)}{advice(array)}."
         ) from error
     if values.ndim != 2 or values.shape[1] == 0:
         raise CodesError(
@@ -94,7 +94,7 @@ def row_choice(rows: Any, count: int) -> NDArray[Any]:
 
 
 def read_only_view(array: NDArray[Any]) -> NDArray[Any]:
-    """The same memory, which cannot be written to through this array."""
+    """A read-only view of the same memory."""
     view = array.view()
     view.flags.writeable = False
     return view

@@ -1,4 +1,4 @@
-"""Codes given to an index or to a score, checked: are they codes, of so many bits, ranked by the right distance?"""
+"""Checks of codes given to an index or a score: their type, number of bits, and ranking."""
 
 from collections.abc import Mapping
 
@@ -13,7 +13,7 @@ _OTHER_WAY = {
 
 
 def check_codes(value: object, name: str, bits: int | None = None) -> Codes:
-    """The value itself, which must be ``Codes``, of ``bits`` bits if these are given."""
+    """Return the value, which must be ``Codes``, with ``bits`` bits if given."""
     if not isinstance(value, Codes):
         raise CodesError(f"{name} must be Codes, got {describe(value)}{advice(value) or _USUAL_CALL}.")
     if bits is not None and value.bits != bits:
@@ -22,7 +22,7 @@ def check_codes(value: object, name: str, bits: int | None = None) -> Codes:
 
 
 def check_ranked_codes(value: object, name: str, bits: int | None, ranking: str) -> Codes:
-    """As ``check_codes``; codes that rank items by another distance than ``ranking`` are rejected as well."""
+    """As ``check_codes``; also reject codes that rank items by a distance other than ``ranking``."""
     codes = check_codes(value, name, bits)
     if codes.ranking != ranking:
         raise CodesError(f"{name} are ranked by {codes.ranking}, not by {ranking}{_OTHER_WAY.get(ranking, '')}.")
@@ -36,7 +36,7 @@ def check_ranking(ranking: str, otherwise: str) -> None:
 
 
 def check_hamming_codes(value: object, name: str, bits: int | None = None) -> Codes:
-    """As ``check_codes``; codes that rank items by another distance than Hamming distance are rejected as well."""
+    """As ``check_codes``; also reject codes that rank items by a distance other than Hamming distance."""
     return check_ranked_codes(value, name, bits, HAMMING)
 
 
@@ -46,7 +46,7 @@ def check_same_model(first: Mapping[str, str], second: Mapping[str, str], first_
     The entry ``model`` of their metadata is compared; codes without one are accepted.
 
     Raises:
-        CodesError: if both name a model, and not the same.
+        CodesError: if both name a model, and the models differ.
     """
     first_model, second_model = first.get("model"), second.get("model")
     if first_model is not None and second_model is not None and first_model != second_model:
@@ -57,7 +57,8 @@ def check_same_model(first: Mapping[str, str], second: Mapping[str, str], first_
 
 
 def searched_bits(bits: int, model: str | None, index_bits: int, index_metadata: Mapping[str, str]) -> int:
-    """How many first bits of codes search an index: all, or as many as an index of the same model has, if it has fewer.
+    """How many leading bits of the queries to search with: all, or those of the index if it holds fewer of the same
+    model.
 
     Args:
         bits: of the codes.

@@ -39,16 +39,16 @@ def ranking_of(metadata: Mapping[str, str]) -> str:
 
 
 def ranking_metadata(ranking: str) -> dict[str, str]:
-    """What codes that rank by this distance carry."""
+    """The metadata of codes that rank by this distance."""
     return {} if ranking == HAMMING else {RANKING: ranking}
 
 
 class Codes:
-    """n binary codes of ``bits`` bits each, which never change.
+    """n immutable binary codes of ``bits`` bits each.
 
     ``len(codes)`` is n, ``codes[rows]`` chooses rows by number, slice, index array or mask, iterating gives one row at
-    a time, and ``==`` compares bits and ids, not metadata. Made by ``from_signs``, ``from_bits`` or ``load``, or
-    from rows that are packed already.
+    a time, and ``==`` compares bits and ids, not metadata. Made by ``from_signs``, ``from_bits`` or ``load``, or from
+    packed rows.
 
     Args:
         packed: uint8 [n, ceil(bits / 8)], one row per code as described at the top of this file, spare bits 0; the
@@ -101,7 +101,7 @@ class Codes:
 
         Args:
             array: real numbers [n, bits], all finite; or booleans [n, bits], whose bit is 1 iff True. Numbers that are
-                all 0 or 1 are rejected: their signs are all +, which is never meant.
+                all 0 or 1 are rejected: their signs are all +, which is never intended.
             ids: int64 [n], or None.
             metadata: as for ``Codes``.
 
@@ -110,7 +110,7 @@ class Codes:
         """
         values = two_dimensional(array)
         if values.dtype == np.bool_:
-            # "≥ 0" is true for False as well.
+            # False ≥ 0 is true
             return cls(np.packbits(values, axis=1), values.shape[1], ids, metadata)
         check_signs(values)
         return cls(np.packbits(values >= 0, axis=1), values.shape[1], ids, metadata)
@@ -163,8 +163,8 @@ class Codes:
             packed = np.asarray(rows)
         if packed.dtype == np.int8:
             raise CodesError(
-                "int8 rows are ambiguous: of sentence-transformers and Cohere take (rows + 128).astype(uint8) of int16 "
-                "values, of Vespa rows.view(uint8)."
+                "int8 rows are ambiguous: for sentence-transformers and Cohere use (rows.astype(int16) + "
+                "128).astype(uint8), for Vespa rows.view(uint8)."
             )
         if packed.ndim != 2 or packed.dtype != np.uint8:
             raise CodesError(f"Packed rows must be uint8 [n, bytes], got {packed.dtype} of shape {list(packed.shape)}.")
@@ -203,7 +203,7 @@ class Codes:
         return cls(packed, lengths[0], ids, metadata, vectors=np.concatenate(vectors) if vectors else None)
 
     def with_metadata(self, metadata: Mapping[str, str]) -> "Codes":
-        """The same codes, vectors and ids with ``metadata``, text by name, in place of their own."""
+        """The same codes, vectors and ids with other ``metadata``, text by name."""
         return Codes(self._packed, self._bits, self._ids, metadata, vectors=self._vectors)
 
     def with_vectors(self, vectors: ArrayLike | None, kind: VectorKind = "int8") -> "Codes":
@@ -299,7 +299,7 @@ class Codes:
             rows: a slice, int64 [m], boolean [n], or one number (which gives codes of one row).
 
         Raises:
-            IndexError: if a row number is outside of the rows.
+            IndexError: if a row number is out of range.
             CodesError: if it is something else, or a mask of another length.
         """
         if isinstance(rows, int | np.integer) and not isinstance(rows, bool):
@@ -354,7 +354,7 @@ class Codes:
 def write_codes(
     path: str | os.PathLike[str], codes: Codes, more: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]
 ) -> None:
-    """Write a codes file that holds ``more`` arrays, such as names, which ``Codes.load`` leaves alone."""
+    """Write a codes file with ``more`` arrays, such as names, which ``Codes.load`` ignores."""
     tensors: dict[str, NDArray[Any]] = {**more, "packed": codes.packed}
     if codes.ids is not None:
         tensors["ids"] = codes.ids

@@ -24,9 +24,9 @@ def take_per_class(
 ) -> np.ndarray:
     """The first ``count`` rows of every class in ``order``. A smaller ``count`` gives a subset of a larger one's rows.
 
-    Papers write "100 per class" also for rows with several labels, and leave open what that means. Here a row then
-    counts for one of its labels only: the rarest one that still needs rows. So there are exactly ``count`` × C rows, as
-    in the published sizes, and rare labels are filled before common ones use up their rows.
+    Papers also write "100 per class" for rows with several labels, and do not define it. Here such a row counts for one
+    of its labels only: the rarest one that still needs rows. So there are exactly ``count`` × C rows, as in the
+    published sizes, and rare labels are filled before common ones use up their rows.
 
     Args:
         labels: int64 [n] or uint8 multi-hot [n, C].

@@ -1,6 +1,6 @@
 """Codes with ids, names and labels written in the formats of other programs.
 
-Codes are packed rows in the order of ``numpy.packbits``, which all of these programs take; a length that is not a
+Codes are packed rows in the order of ``numpy.packbits``, which all of these programs accept; a length that is not a
 multiple of 8 is padded with zero bits, which change no distance.
 """
 
@@ -121,22 +121,19 @@ def _write_lines(path: Path, lines: Iterator[dict[str, Any]]) -> None:
 
 def _write_elasticsearch(path: Path, codes: Codes, names: RowNames | None) -> None:
     """The bulk format; a field of type dense_vector with element_type bit takes hexadecimal digits."""
-
-    def lines() -> Iterator[dict[str, Any]]:
-        for item, row, fields in _items(codes, names):
-            yield {"index": {"_id": str(item)}}
-            yield {"code": row.tobytes().hex(), **fields}
-
-    _write_lines(path, lines())
+    _write_bulk(path, codes, names, lambda row: row.tobytes().hex())
 
 
 def _write_opensearch(path: Path, codes: Codes, names: RowNames | None) -> None:
     """The bulk format; a field of type knn_vector with data_type binary takes bytes as numbers from −128 to 127."""
+    _write_bulk(path, codes, names, lambda row: row.view(np.int8).tolist())
 
+
+def _write_bulk(path: Path, codes: Codes, names: RowNames | None, form: Callable[[np.ndarray], Any]) -> None:
     def lines() -> Iterator[dict[str, Any]]:
         for item, row, fields in _items(codes, names):
             yield {"index": {"_id": str(item)}}
-            yield {"code": row.view(np.int8).tolist(), **fields}
+            yield {"code": form(row), **fields}
 
     _write_lines(path, lines())
 
@@ -144,11 +141,13 @@ def _write_opensearch(path: Path, codes: Codes, names: RowNames | None) -> None:
 def _write_vespa(path: Path, codes: Codes, names: RowNames | None) -> None:
     """JSON lines for ``vespa feed``; the field is a tensor<int8>(x[bytes])."""
 
-    def lines() -> Iterator[dict[str, Any]]:
-        for item, row, fields in _items(codes, names):
-            yield {"put": f"id:scdh:item::{item}", "fields": {"code": {"values": row.view(np.int8).tolist()}, **fields}}
-
-    _write_lines(path, lines())
+    _write_lines(
+        path,
+        (
+            {"put": f"id:scdh:item::{item}", "fields": {"code": {"values": row.view(np.int8).tolist()}, **fields}}
+            for item, row, fields in _items(codes, names)
+        ),
+    )
 
 
 FORMATS: dict[str, Callable[[Path, Codes, RowNames | None], None]] = {

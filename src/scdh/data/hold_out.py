@@ -1,7 +1,7 @@
 """How many rows of each class are held out as queries and for validation, and which ones.
 
-A number given by the user is taken exactly (:func:`scdh.data.draw.take_per_class`). Without one the number fits the
-data: a share of each class, so that large classes do not go unjudged and small ones are not used up.
+A number given by the user is taken exactly (:func:`scdh.data.draw.take_per_class`). Otherwise the number depends on the
+data: a share of each class, so that large classes are tested and small ones are not used up.
 """
 
 from dataclasses import dataclass
@@ -11,21 +11,21 @@ import numpy as np
 from scdh.data.draw import take_per_class
 
 QUERY_SHARE = 5  # one row in 5
-QUERY_MOST_OF_CLASS = 100  # what the papers take; more of a class hardly changes its mean
-QUERY_MOST = 5_000  # their mean is known to half a per cent; more only take time
-QUERY_LEAST_ROWS = 2  # of a class: a query needs another row of its class to find
+QUERY_MOST_OF_CLASS = 100  # as in the papers; more per class hardly change its mean
+QUERY_MOST = 5_000  # their mean is accurate to half a per cent; more only take time
+QUERY_LEAST_ROWS = 2  # per class: a query needs another row of its class to find
 VALIDATION_SHARE = 10  # one in 10 of the rows left
 VALIDATION_MOST_OF_CLASS = 50
 VALIDATION_MOST = 2_000  # every epoch encodes them and ranks them among themselves
-VALIDATION_LEAST_ROWS = 8  # of a class: below, each row is worth more in training
-VALIDATION_LEAST_OF_CLASS = 2  # ranked among themselves, a single row of a class finds nothing
-VALIDATION_LEAST = 20  # fewer choose an epoch by chance
-VALIDATION_LEAST_CLASSES = 2  # of one class every ranking is perfect
+VALIDATION_LEAST_ROWS = 8  # per class: with fewer rows, each is worth more in training
+VALIDATION_LEAST_OF_CLASS = 2  # per class: they are ranked among themselves, so a single row finds nothing
+VALIDATION_LEAST = 20  # with fewer, the best epoch is chance
+VALIDATION_LEAST_CLASSES = 2  # with one class every ranking is perfect
 
 
 @dataclass(frozen=True, eq=False)
 class HeldOut:
-    """Row numbers, and in words what one should know about them."""
+    """Row numbers, with notes for the user."""
 
     query: np.ndarray
     train: np.ndarray
@@ -82,7 +82,7 @@ def _why_no_validation(labels: np.ndarray, train: np.ndarray) -> str:
 
 
 def fitting_queries(labels: np.ndarray, order: np.ndarray) -> np.ndarray:
-    """int64, the rows of ``order`` that are held out as queries where no number is given."""
+    """int64, the rows of ``order`` that are held out as queries if no number is given."""
     classes = _one_class_per_row(labels, order)
     sizes = np.bincount(classes)
     counts = _share(sizes, QUERY_SHARE).clip(1, QUERY_MOST_OF_CLASS)
@@ -92,7 +92,7 @@ def fitting_queries(labels: np.ndarray, order: np.ndarray) -> np.ndarray:
 
 
 def fitting_validation(labels: np.ndarray, order: np.ndarray) -> np.ndarray:
-    """int64, the rows of ``order`` (the training rows) that are held out for validation where no number is given."""
+    """int64, the rows of ``order`` (the training rows) that are held out for validation if no number is given."""
     classes = _one_class_per_row(labels, order)
     sizes = np.bincount(classes)
     counts = _share(sizes, VALIDATION_SHARE).clip(VALIDATION_LEAST_OF_CLASS, VALIDATION_MOST_OF_CLASS)

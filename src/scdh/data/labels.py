@@ -1,4 +1,4 @@
-"""Label columns of any kind → the two forms of :mod:`scdh.label_arrays`, and the names of the labels.
+"""Convert label columns of any kind to the two forms of :mod:`scdh.label_arrays`, with the names of the labels.
 
 Values without given names are numbered in sorted order (numbers by size, text by alphabet), so that the numbering does
 not depend on the order of the rows. ``what`` is how messages call the column.
@@ -49,7 +49,7 @@ def encode_columns(columns: dict[str, Encoded]) -> Encoded:
     """One label from each of several columns → multi-hot.
 
     Names begin with their column ("coarse=Orange"), because the same value may mean different things in two columns.
-    Columns of only 0 and 1 are the multi-hot form itself, one label a column.
+    Columns of only 0 and 1 are already multi-hot, one label per column.
     """
     if all(numbers.ndim == 1 and names in (["0", "1"], ["0"], ["1"]) for numbers, names in columns.values()):
         # The appended "0" is what −1, no label, points to.
@@ -113,7 +113,7 @@ def holds_lists(y: Any) -> bool:
 
 
 def plain_labels(y: Any) -> np.ndarray:
-    """Labels as an array of numbers or of text; where Python objects are mixed with None or NaN, these become −1 or "".
+    """Labels as an array of numbers or of text; None and NaN among Python objects become −1 or "".
 
     >>> plain_labels(["cat", None]).tolist(), plain_labels(np.array([3, None])).tolist()
     (['cat', ''], [3, -1])
@@ -151,7 +151,7 @@ def number_classes(y: np.ndarray, classes: np.ndarray | None = None) -> tuple[np
 
 
 def labels_like(y: Any, count: int, learned: np.ndarray | None, classes: np.ndarray | None) -> np.ndarray:
-    """The labels of other rows in the form of those that were learned from.
+    """The labels of new rows, in the form of the training labels.
 
     Args:
         y: numbers, names, lists of names or 0/1 rows, as a user gave them.

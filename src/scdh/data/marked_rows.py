@@ -1,7 +1,7 @@
-"""What a source's own split says: which rows train, validate, are queries and are searched.
+"""Read a source's own split: which rows train, validate, are queries and are searched.
 
-:mod:`scdh.data.split_words` knows the usual words; settings name others. A row that is marked as a query is never
-anything else, and a word that no setting explains is rejected with a question.
+:mod:`scdh.data.split_words` knows the usual words; settings name others. A row that is marked as a query is never used
+otherwise, and a word that no setting explains is an error that asks for its meaning.
 """
 
 from collections.abc import Sequence
@@ -37,7 +37,7 @@ class PartSettings:
         return self != PartSettings()
 
     def words(self) -> dict[str, tuple[str, ...]]:
-        """Words by part. An unnamed part has its usual word, unless another part is named by it."""
+        """Words by part. A part without a name has its usual word, unless another part has that name."""
         words = {"train": named_words(self.train), "query": named_words(self.query)}
         for part, text in (("validation", self.validation), ("database", self.database)):
             if text is not None:
@@ -86,7 +86,7 @@ class MarkedRows:
 
 
 def read_marks(source: Source, settings: PartSettings) -> MarkedRows:
-    """The rows that each part of the source's own split has.
+    """The rows of each part of the source's own split.
 
     Raises:
         ConfigError: a word is named for two parts that cannot share rows.

@@ -1,9 +1,9 @@
-"""Where names and labels of rows are kept, so that codes never get those of others.
+"""Store names and labels of rows, so that codes never get those of other codes.
 
 A codes file holds its own: one rename replaces codes, names and labels together. An index grows in place, so its names
-are in a file next to it. The metadata of an index that ``scdh index`` wrote have a random number, which is in the name
-of that file too (``photos.index.items-90b1c35e7f2a4d68``): names are written first, then the index that asks for them,
-and whichever of the two was last, an index finds its own names. Other indexes take ``photos.index.items``.
+are in a file next to it. The metadata of an index written by ``scdh index`` hold a random number, which is part of the
+name of that file (``photos.index.items-90b1c35e7f2a4d68``). Names are written first, then the index that refers to
+them, so an index always finds its own names. Other indexes use ``photos.index.items``.
 """
 
 import os
@@ -61,7 +61,7 @@ def save_names(row_names: RowNames, path: str | os.PathLike[str]) -> None:
 
 
 def load_names(path: str | os.PathLike[str]) -> RowNames | None:
-    """Those of a codes or index file; None where there are none."""
+    """The names and labels of a codes or index file; None if there are none."""
     path = Path(path)
     if not path.exists():
         return None
@@ -71,7 +71,7 @@ def load_names(path: str | os.PathLike[str]) -> RowNames | None:
 
 
 def read_names_file(file: str | os.PathLike[str]) -> RowNames | None:
-    """Those of one file that holds names; None if there is no such file."""
+    """The names and labels in one names file; None if there is no such file."""
     file = Path(file)
     if not file.exists():
         return None
@@ -82,7 +82,9 @@ def read_names_file(file: str | os.PathLike[str]) -> RowNames | None:
 def matching(
     row_names: RowNames, ids: np.ndarray, path: str | os.PathLike[str], *, may_have_more: bool = False
 ) -> RowNames:
-    """Those of the rows with these ``ids``, int64 [n], of the file ``path``; rejected if they are not all there."""
+    """The names and labels of the rows with these ``ids``, int64 [n], of the file ``path``; an error if some are
+    missing.
+    """
     if may_have_more and len(row_names.ids) > len(ids):
         row_names = row_names.take(np.flatnonzero(np.isin(row_names.ids, ids)))
     if not np.array_equal(row_names.ids, ids):
@@ -120,7 +122,7 @@ def owner_of_names(file: Path) -> Path | None:
 
 
 def for_new_index(codes: Codes, *, named: bool = True) -> Codes:
-    """The codes that a new index begins with: its metadata then say which names are its own, and if it has any."""
+    """The codes for a new index, with metadata that name its names file, or say that it has none."""
     own = {_KEY: secrets.token_hex(8), **({_NAMED: "yes"} if named else {})}
     return codes.with_metadata({**codes.metadata, **own})
 
@@ -146,7 +148,7 @@ def save_named_index(path: Path, index: "HammingIndex", row_names: RowNames | No
 
 
 def save_names_to_append(path: Path, metadata: Mapping[str, str], row_names: RowNames) -> None:
-    """Write the names of an index and of the rows that are added next: rows without a name must never be there."""
+    """Write the names of an index and of the rows that are added next: it must never have rows without a name."""
     write_names_file(index_names_file(path, metadata), row_names)
 
 

@@ -39,7 +39,7 @@ def has_names(stored: StoredTensors) -> bool:
 
 def read_name_tensors(stored: StoredTensors, ids: np.ndarray) -> RowNames:
     """Read the names and labels of the rows with the given ``ids``, int64 [n]."""
-    # Errors of ``stored`` already name the file, so the arrays are read outside of the try block.
+    # Errors of ``stored`` already name the file, so the arrays are read outside the try block.
     label_keys = ("label_numbers", "label_ends") if "label_numbers" in stored else ("labels",)
     arrays = {key: stored.read(key) for key in ("names", "name_ends", "label_names", "label_name_ends", *label_keys)}
     try:

@@ -115,7 +115,7 @@ def open_source(
         _check_usable(spec, options, "root", *COLUMNS)
         return open_csv(files[0], folder=None if root is None else Path(root), **_given(options, COLUMNS))
     if kind in (".npy", ".npz"):
-        from scdh.data.arrays.files import open_embeddings
+        from scdh.data.arrays.array_files import open_embeddings
 
         _check_usable(spec, options, "labels", *(["split_column"] if kind == ".npz" else []))
         return open_embeddings(files[0], None if labels is None else Path(labels), split_column)

@@ -1,4 +1,4 @@
-"""Texts of rows as sequences: millions of names take their bytes and 8 more each, and are decoded when looked at."""
+"""Texts of rows as sequences: each of millions of names takes its bytes and 8 more, and is decoded when it is read."""
 
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
@@ -30,7 +30,7 @@ class RowTexts(Sequence[str]):
 
 
 class PackedTexts(RowTexts):
-    """n texts that never change; equal to a list of the same texts.
+    """n immutable texts; equal to a list of the same texts.
 
     Args:
         data: uint8 [m], the bytes of all texts.
@@ -53,7 +53,7 @@ class PackedTexts(RowTexts):
 
     @classmethod
     def of(cls, texts: Iterable[str]) -> "PackedTexts":
-        """Those of any texts."""
+        """Pack any texts."""
         if isinstance(texts, PackedTexts):
             return texts
         encoded = [text.encode("utf-8", _ERRORS) for text in texts]

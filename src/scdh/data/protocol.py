@@ -1,7 +1,7 @@
 """Which rows are trained on, which are queries and which are searched: drawn with a seed, checked, saved and named.
 
-Published numbers differ because splits were drawn again at each start, or shared rows between training and queries.
-Here a split is an object with a fingerprint; only runs with the same fingerprint can be compared.
+Published numbers differ because splits were redrawn at each start, or training rows were also queries. Here a split is
+an object with a fingerprint; only runs with the same fingerprint can be compared.
 """
 
 import hashlib
@@ -28,7 +28,7 @@ LABELS_STREAM = 1  # a random stream of its own: which rows keep their label mus
 
 @dataclass(frozen=True, eq=False)
 class Protocol:
-    """The parts of a source; :func:`scdh.runs.protocol.protocol_of` makes one of the settings of a run.
+    """The parts of a source; :func:`scdh.runs.protocol.protocol_of` makes one from the settings of a run.
 
     Args:
         name: str, shown in reports; part of the fingerprint.
@@ -38,7 +38,7 @@ class Protocol:
         database: int64 row numbers that are searched.
         validation: int64 row numbers for choosing settings and epochs; may be empty. Queries are never used for that.
         source_fingerprint: :meth:`scdh.data.source.Source.fingerprint` of the data the rows belong to.
-        about: str, in words where the parts come from; not part of the fingerprint.
+        about: str, where the parts come from, in words; not part of the fingerprint.
         run_id: str, the run that it was saved for; not part of the fingerprint.
     """
 
@@ -134,7 +134,8 @@ class Protocol:
         Args:
             labels: int64 [n] or uint8 multi-hot [n, C] of the source.
             per_class: how many training rows of each class keep their label; a class with fewer rows keeps all.
-            seed: which rows these are. With one seed a smaller number keeps a subset of what a larger one keeps.
+            seed: decides which rows these are. For one seed, a smaller number keeps a subset of what a larger one
+                keeps.
         """
         if per_class < 1:
             raise DataError(f"At least 1 row per class must keep its label, not {per_class}.")
@@ -165,7 +166,7 @@ class Protocol:
         """Read what :meth:`save` wrote; a file that was changed since then is rejected."""
         try:
             content = json.loads(read_regular(path))
-            if not is_intact(content):  # the fingerprint is of the split alone, not of what is said about it
+            if not is_intact(content):  # the fingerprint covers the split alone, not its description
                 raise ValueError("it was changed or damaged after it was written")
             content.pop(CHECKSUM, None)
             stored_format, stored_fingerprint = content.pop("format"), content.pop("fingerprint")
@@ -189,7 +190,7 @@ if TYPE_CHECKING:
 
 
 def learned_source(source: Source, protocol: Protocol) -> Source:
-    """``source`` without the labels that no training or validation row has; itself where there are none such."""
+    """``source`` without the labels that no training or validation row has; itself if there are none."""
     rows = np.concatenate([protocol.train, protocol.validation])
     is_learned = rows_per_class(source.labels[rows], source.num_classes) > 0
     return source if is_learned.all() else _LearnedLabels(source, is_learned)
@@ -228,5 +229,5 @@ class _LearnedLabels(Source):
     def content_samples(self) -> Iterable[bytes]:
         return self._source.content_samples()
 
-    def fingerprint(self) -> str:  # of the data as they are, by which kept features are found
+    def fingerprint(self) -> str:  # of the original data, as it is the key of stored features
         return self._source.fingerprint()

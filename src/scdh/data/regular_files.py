@@ -1,4 +1,4 @@
-"""Whether a path is a file that can be read from beginning to end; a pipe or a device would make a reader wait."""
+"""Check that a path is a regular file; reading a pipe or a device could block."""
 
 import os
 import stat
@@ -9,7 +9,7 @@ _KINDS = ((stat.S_ISDIR, "a folder"), (stat.S_ISFIFO, "a pipe"), (stat.S_ISSOCK,
 
 
 def problem_of_file(path: str | os.PathLike[str]) -> str:
-    """Why the path cannot be read as a file, as the end of a sentence; empty where it is a file."""
+    """Why the path cannot be read as a file, as the end of a sentence; empty if it is a file."""
     try:
         mode = os.stat(path).st_mode
     except (FileNotFoundError, NotADirectoryError, ValueError):  # ValueError: it holds a NUL, which no path can

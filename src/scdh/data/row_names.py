@@ -1,6 +1,6 @@
-"""Names and labels of rows: which photo row 17 is and which labels it has.
+"""Names and labels of rows: which photo row 17 is, and which labels it has.
 
-With them a search can show names and an evaluation has its labels; :mod:`scdh.data.name_files` keeps them.
+A search shows these names, and an evaluation uses the labels; :mod:`scdh.data.name_files` stores both.
 """
 
 import os
@@ -35,7 +35,7 @@ class RowNames:
 
     @classmethod
     def from_source(cls, source: Source, rows: np.ndarray) -> "RowNames":
-        """Those of the rows ``rows``, int64 [n], of a source; the row numbers become the ids."""
+        """The names and labels of the rows ``rows``, int64 [n], of a source; the row numbers become the ids."""
         names = [source.item_name(row) for row in rows.tolist()]
         return cls(rows, names, source.labels[rows], list(source.label_names))
 
@@ -71,7 +71,7 @@ class RowNames:
         return names.reshape(wanted.shape)
 
     def positions_of(self, ids: np.ndarray) -> np.ndarray:
-        """The row of each of these ids, int64 [m]; −1 where there is none."""
+        """The row of each of these ids, int64 [m]; −1 for an unknown id."""
         if not len(self.ids):
             return np.full(len(ids), -1)
         order = self._order
@@ -92,7 +92,7 @@ class RowNames:
         return None if np.all(self.ids[1:] > self.ids[:-1]) else np.argsort(self.ids, kind="stable")
 
     def ids_of(self, name: str) -> list[int]:
-        """Ids of the items of this name: none, one, or several."""
+        """Ids of the items with this name: none, one, or several."""
         return [int(row_id) for row_id, own in zip(self.ids, self.names, strict=True) if own == name]
 
     def ids_with_labels(self, labels: Iterable[str]) -> np.ndarray:
@@ -121,13 +121,13 @@ class RowNames:
         return multi_hot(labels, len(names)) if multi and labels.ndim == 1 else labels
 
     def take(self, rows: np.ndarray) -> "RowNames":
-        """Those at the positions ``rows``, int64 [m]."""
+        """The names and labels at the positions ``rows``, int64 [m]."""
         return RowNames(self.ids[rows], [self.names[row] for row in rows.tolist()], self.labels[rows], self.label_names)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Keep these with the codes or index file ``path``, which must be there; what it had before is replaced.
+        """Store these with the codes or index file ``path``, which must exist; earlier names are replaced.
 
-        A codes file is written again with the names inside, in one step. Those of an index go into a file next to it.
+        A codes file is rewritten with the names inside, in one step. The names of an index go into a file next to it.
         """
         from scdh.data.name_files import save_names
 
@@ -142,7 +142,7 @@ class RowNames:
         *,
         may_have_more: bool = False,
     ) -> "RowNames | None":
-        """The names and labels that belong to the codes or index file ``path``; None where there are none.
+        """The names and labels that belong to the codes or index file ``path``; None if there are none.
 
         Args:
             path: the codes or index file.

@@ -50,9 +50,9 @@ class Source(ABC):
         labels: int64 [n] with −1 for no label, or uint8 multi-hot [n, C] with a row of zeros for no label.
         label_names: list of C str; label i is called ``label_names[i]``.
         split: str array [n] with the part of each row ("train", "val", "test", "database", "unlabelled", or another
-            word that a setting explains) where the data come divided, else None.
+            word that a setting explains) if the data come divided, otherwise None.
         split_origin: str, where the split was found, for messages.
-        split_note: str, what in data without a split looks like one, for messages.
+        split_note: str, a message if data without a split seem to contain one.
         has_paths: bool, whether every row is a file, so that ``stable_names`` identify the rows.
         label_advice: str, how such data get labels, for messages.
     """
@@ -98,7 +98,7 @@ class Source(ABC):
     def feature_view(
         self, rows: np.ndarray, earlier_uses: np.ndarray, random_key: tuple[int, int], view: int
     ) -> np.ndarray:
-        """A random version of the vectors of ``rows``; the vectors themselves where a source has only one version.
+        """A random version of the vectors of ``rows``; the vectors themselves if a source has only one version.
 
         Args:
             rows: int64 [B], row numbers.
@@ -148,7 +148,7 @@ class Source(ABC):
     def content_fingerprint(self) -> str:
         """16 hex digits that also depend on images or vectors, as far as possible without reading them all.
 
-        It is the key of cached features: other data with the same names and labels must not find these.
+        It is the key of cached features, so that other data with the same names and labels do not find them.
         """
         digest = hashlib.sha256(self.fingerprint().encode())
         for sample in self.content_samples():

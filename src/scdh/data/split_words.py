@@ -1,4 +1,4 @@
-"""The words by which data mark their parts: in a column or array ``split``, as folders, as file names, on the hub.
+"""The words that mark the parts of data: in a column or array ``split``, as folders, as file names, on the hub.
 
 Capitals and surrounding blanks do not matter. Words that are not known here keep their spelling: a setting such as
 ``data.query`` may name them, and without one a run asks (:mod:`scdh.data.marked_rows`).
@@ -26,7 +26,7 @@ _SPELLINGS = {
 }
 _PART_OF_WORD = {word: part for part, words in _SPELLINGS.items() for word in words}
 COLUMN = "split"
-# Columns that hold a split only if their words tell it: their names are used for other things too.
+# Columns that hold a split only if their words show it: their names are used for other things too.
 OTHER_COLUMNS = ("subset", "partition", "data_split", "part", "set", "phase", "usage", "dataset")
 
 
@@ -77,7 +77,8 @@ def marks_parts(column: str, words: Collection[object]) -> bool:
 
     Under any name, words of several parts and nothing else, training and held-out ones among them. Under one of
     ``OTHER_COLUMNS`` also words of a single part; and other words next to clear ones (train, test, extra), or longer
-    ones that tell their part (train2017, val2017): these must be explained, as rows that someone held out never train.
+    ones that tell their part (train2017, val2017): these must be explained by a setting, because held-out rows must
+    never train.
     """
     if len(words) > MOST_WORDS:
         return False
@@ -90,7 +91,7 @@ def marks_parts(column: str, words: Collection[object]) -> bool:
 
 
 def note_on_flags(column: str, words: Collection[object]) -> str:
-    """A sentence where a column of two values is called as a part (``is_test``), which may mean that it is one."""
+    """A sentence if a column of two values has the name of a part (``is_test``), and so may mark one."""
     part = part_of_name(column) if len(column) < LONGEST_NAME else None
     flags = sorted(map(part_name, words))
     if part not in (TRAIN, VAL, TEST) or [flag.lower() for flag in flags] not in (["0", "1"], ["false", "true"]):
@@ -119,10 +120,9 @@ def part_of_name(name: str) -> str | None:
 
 
 def parts_of_files(names: list[str]) -> list[str] | None:
-    """The part that each of several files' names tells; None if they tell none.
-
-    What all names have in common means nothing. Next to files that are clearly parts, another file's part is the first
-    word that not all names have: a setting must explain it.
+    """The part that each file name indicates; None if they indicate none. Words that all names have in common are
+    ignored. Next to files that are clearly parts, another file's part is the first word that not all names have: a
+    setting must explain it.
     """
     pieces = [[piece for piece in re.split(r"[-_. ]+", name.rpartition(".")[0]) if piece] for name in names]
     shared = set.intersection(*map(set, pieces)) if len(names) > 1 else set()

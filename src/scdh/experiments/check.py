@@ -44,7 +44,7 @@ class Finding:
 
 
 def find(part: Path, kind: str, read: Callable[[], str], remedy: str) -> Finding:
-    """Read a part; an error of the reader is the problem."""
+    """Read a part; an error in reading is the problem that is reported."""
     try:
         return Finding(str(part), kind, contents=read())
     except ScdhError as error:
@@ -190,7 +190,7 @@ KINDS = "a run, a model, codes, an index, a comparison or a folder of kept featu
 
 
 def check_anything(name: str) -> list[Finding]:
-    """Findings about every part of what ``name`` is.
+    """Findings about every part of the run, model or file ``name``.
 
     Raises:
         DataError: if it has no checksums.

@@ -1,10 +1,10 @@
-"""Distances that are sums of table entries, one for each byte of a code: those of a method with its own distance.
+"""Distances of methods with their own distance: sums of table entries, one for each byte of a code.
 
 Each query has a table of 256 numbers for every byte; an item's distance is the sum of the entries that its bytes name.
-Any distance that looks at the bytes of a code one by one can be written so: the inner product of a real vector with the
-words that a product quantiser chose (DQN), or the probability of an item's class (Cls-onehot).
+Any distance that reads the bytes of a code one by one has this form: the inner product of a real vector with the words
+that a product quantiser chose (DQN), or the probability of an item's class (Cls-onehot).
 
-Sums are taken in float64, byte after byte, in every way to search, so distances agree to the last digit.
+All searches sum in float64, byte after byte, so their distances agree to the last digit.
 """
 
 from collections.abc import Callable
@@ -16,16 +16,16 @@ from numpy.typing import ArrayLike, NDArray
 from scdh.errors import CodesError
 
 BYTE_VALUES = 256
-# Tables that are in memory at once; those of one query with thousands of bits take megabytes.
+# Bytes of tables in memory at once; those of one query with thousands of bits take megabytes.
 TABLE_BYTES = 1 << 26
 
 Floats = NDArray[np.float64]
-# Tables [q, bytes, 256] of all queries, or a function that gives those of a slice of them.
+# Tables [q, bytes, 256] of all queries, or a function that returns those of a slice of the queries.
 ByteTables = ArrayLike | Callable[[slice], ArrayLike]
 
 
 def queries_at_once(bits: int) -> int:
-    """How many queries' tables of codes of ``bits`` bits are made at once."""
+    """The number of queries whose tables, for codes of ``bits`` bits, are made at once."""
     return max(1, TABLE_BYTES // (-(-bits // 8) * BYTE_VALUES * 8))
 
 
@@ -42,13 +42,13 @@ def _check(tables: ArrayLike, bits: int, count: int) -> Floats:
     try:
         values = np.ascontiguousarray(tables, np.float64)
     except (ValueError, TypeError, RuntimeError) as error:
-        raise CodesError(f"Tables must be real numbers [queries, bytes, 256], but these are none: {error}.") from None
+        raise CodesError(f"Tables must be real numbers [queries, bytes, 256], but got other values: {error}.") from None
     wanted = (count, -(-bits // 8), BYTE_VALUES)
     if values.shape != wanted:
         raise CodesError(
             f"Tables must have shape {list(wanted)}, [queries, bytes, 256], got shape {list(values.shape)}."
         )
-    # This holds for sums too: entries whose sum is not finite cannot rank.
+    # Sums must be finite too, otherwise they cannot rank.
     with np.errstate(over="ignore"):
         is_finite = bool(np.isfinite(np.abs(values).max(2, initial=0.0).sum(1)).all())
     if not is_finite:

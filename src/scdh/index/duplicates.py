@@ -16,7 +16,7 @@ from scipy.sparse.csgraph import connected_components
 
 from scdh.codes import Codes
 from scdh.errors import TooManyPairsError
-from scdh.index.search import tables
+from scdh.index.search import hash_tables
 from scdh.progress import count_progress
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 Numbers = NDArray[np.int64]
 
-# Hits that one call gathers, and edges that are kept until they are merged into components.
+# The most hits of one call, and the most edges that wait to be merged into components.
 _HITS = 1 << 22
 _EDGES = 1 << 23
 _FEWEST_QUERIES, _MOST_QUERIES = 256, 1 << 15
@@ -68,7 +68,7 @@ class Groups:
 
 
 def find_pairs(index: "HammingIndex", radius: int, most: int, progress: bool) -> Pairs:
-    """All pairs at most ``radius`` apart; raises ``TooManyPairsError`` if there are more than ``most``."""
+    """All pairs at most ``radius`` apart; raises ``TooManyPairsError`` for more than ``most`` pairs."""
     items = _Items.of(index.codes)
     counts = np.diff(items.starts)
     total = int((counts * (counts - 1) // 2).sum())
@@ -131,7 +131,7 @@ def _near(codes: Codes, radius: int, progress: bool) -> Iterator[tuple[Numbers, 
     if radius == 0 or len(codes) < 2:
         return
     index = HammingIndex(codes)
-    if tables.may_win(codes.bits, len(codes), radius):
+    if hash_tables.may_win(codes.bits, len(codes), radius):
         index.prepare()
     start, size = 0, _FEWEST_QUERIES
     bar = count_progress(len(codes), "comparing", "codes") if progress else nullcontext(lambda count: None)
@@ -174,7 +174,7 @@ def _expanded(
 
 
 def _components(component: Numbers, edges: list[NDArray[np.int64]]) -> Numbers:
-    """The component of each node after more edges between nodes."""
+    """The component of each node after adding edges between nodes."""
     if not edges:
         return component
     one, other = component[np.concatenate(edges, axis=1)]
@@ -196,5 +196,5 @@ def _grouped(ids: Numbers, component: Numbers) -> Groups:
 def _check_count(total: int, most: int, radius: int) -> None:
     if total > most:
         raise TooManyPairsError(
-            f"More than {most:,} pairs are within {radius} bits; take groups_within, a smaller radius, or raise most."
+            f"More than {most:,} pairs are within {radius} bits; use groups_within, lower radius, or raise most."
         )

@@ -1,4 +1,4 @@
-"""The index in a search engine: what all engines share. What differs between them is a ``Store``."""
+"""The index in a search engine: the parts that all engines share. Their differences are in a ``Store``."""
 
 from collections.abc import Mapping, Sequence
 from typing import ClassVar, Self
@@ -129,6 +129,11 @@ class EngineIndex:
         return dict(self._metadata)
 
     @property
+    def vector_kind(self) -> None:
+        """None: engines keep no vectors of the items."""
+        return None
+
+    @property
     def shown(self) -> str:
         """The address without its password."""
         return self._store.shown
@@ -226,8 +231,8 @@ class EngineIndex:
     def load(self, codes: Codes, ids: ArrayLike | None = None, items: Items | None = None) -> int:
         """Write all codes, replacing those with the same ids; only those that are missing or differ are written.
 
-        So an interrupted load is continued by the same call. Its progress is not recorded elsewhere, where it could be
-        lost, or be wrong for a new collection.
+        So an interrupted load is continued by the same call. Progress is not recorded elsewhere, where it could be lost
+        or refer to an earlier collection.
 
         Args:
             codes: m codes of the bits of the index, written in batches.
@@ -275,8 +280,8 @@ class EngineIndex:
         Args:
             query_codes: q codes of the bits of the index.
             k: the number of items for each query, at least 1; beyond n it gives all n. Milvus takes up to 16,384.
-            weights: as for ``HammingIndex.search``, but engines know Hamming distances only: of each query the nearest
-                ``candidates`` by these are fetched and then ranked, so an item beyond them is not found.
+            weights: as for ``HammingIndex.search``, but engines support Hamming distances only: for each query the
+                ``candidates`` nearest items are fetched and then ranked, so items beyond them are not found.
             candidates: with weights, how many, at least k (default: 10 · k and at least 1,000).
             byte_tables: must be None; engines cannot rank by them.
             only: ids int64 [m] of the items that may be found, up to 100,000; unknown ids are ignored. Or what
@@ -379,7 +384,7 @@ def choose_ids(codes: Codes, ids: ArrayLike | None, first: int) -> NDArray[np.in
     if chosen is None:
         return ids_after(first - 1, len(codes))
     if chosen.size and chosen.min() == _SMALLEST_ID:
-        # Filters of Milvus and LanceDB parse the number without its sign first, which does not fit into 64 bits.
+        # Filters of Milvus and LanceDB parse the number without its sign first, and it then does not fit into 64 bits.
         raise CodesError(f"Search engines cannot look for the id {_SMALLEST_ID}; choose another one.")
     check_distinct(chosen)
     return chosen

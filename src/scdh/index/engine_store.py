@@ -1,4 +1,4 @@
-"""What an engine does for an index: a ``Store`` is one collection or table, through an open connection."""
+"""What an index needs from an engine: a ``Store`` is one collection or table, through an open connection."""
 
 import json
 import re

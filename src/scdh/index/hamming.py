@@ -35,11 +35,11 @@ if TYPE_CHECKING:
 class HammingIndex:
     """An exact index over codes of any length.
 
-    Several threads may search at once, also while another one adds or removes: each search sees one state.
+    Several threads may search at once, even while another one adds or removes items: each search sees one state.
 
     Args:
-        codes: those to start with, of any number of rows; vectors that they carry are kept. If their method has a
-            distance of its own (``codes.ranking``), every search needs ``byte_tables``, and there is no radius.
+        codes: the initial codes, with any number of rows; the index keeps their vectors. If their method has a distance
+            of its own (``codes.ranking``), every search needs ``byte_tables``, and a radius is not available.
         ids: int64 [n], all different. None takes the ids that the codes carry, or else 0 … n−1.
 
     Raises:
@@ -128,7 +128,7 @@ class HammingIndex:
         return sum(len(segment) for segment in self._segments)
 
     def __copy__(self) -> "HammingIndex":
-        """The same state with the same arrays and tables; later changes of one do not concern the other."""
+        """The same state with the same arrays and tables; later changes of one do not affect the other."""
         other = object.__new__(type(self))
         vars(other).update(vars(self), _planner=self._planner.copy(), _change_lock=Lock())
         return other
@@ -148,8 +148,8 @@ class HammingIndex:
             The ids of the new items, int64 [m].
 
         Raises:
-            CodesError: if the bits differ, the codes are ranked by another distance, or an id is known or repeated;
-                then nothing is added.
+            CodesError: if the bits differ, the codes are ranked by another distance, or an id exists already or is
+                repeated; then nothing is added.
         """
         check_ranked_codes(codes, "The codes to add", self.bits, self.ranking)
         with self._change_lock:
@@ -172,12 +172,12 @@ class HammingIndex:
             self._replace_segments(remove_ids(self._segments, removed_ids))
 
     def _replace_segments(self, segments: tuple[Segment, ...]) -> None:
-        """Set the new state; searches that have begun go on with the old one."""
+        """Set the new state; searches that have begun continue with the old one."""
         self._segments, self._source = segments, None
         self._planner.keep_only([segment.words for segment in segments])
 
     def prepare(self) -> None:
-        """Build the tables for near neighbours now, rather than after enough queries that gain by them."""
+        """Build the hash tables now, rather than after enough queries that would gain from them."""
         check_ranking(self.ranking, "there is nothing to prepare")
         for segment in self._segments:
             segment.check_words()
@@ -201,10 +201,11 @@ class HammingIndex:
             query_codes: q codes of the bits of the index.
             k: the number of items for each query, at least 1; beyond n it gives all n.
             weights: real numbers [q, bits] of at least 0. The distance is then their sum over the bits that differ,
-                a float64: with the sizes ``abs(u)`` of the queries' real outputs, bits that the network was sure of
-                count more. None: every bit counts 1.
-            byte_tables: real numbers [q, bytes, 256], or a function that gives those of a slice of the queries, such as
-                ``Hasher.distance_tables``. The distance is then the sum of the entries for the bytes of an item.
+                a float64: with the absolute values ``abs(u)`` of the queries' real outputs, bits that are certain count
+                    more. None: every bit counts 1.
+            byte_tables: real numbers [q, bytes, 256], or a function that returns those of a slice of the queries, such
+                as the result of ``Hasher.distance_tables``. The distance is then the sum of the entries for the bytes
+                of an item.
             rescore: take ``k`` times as many items by Hamming distance, at least 1, and rank them by the cosine of the
                 vectors that ``query_codes`` and the items carry (``Codes.with_vectors``). The distance is then
                 1 − cosine, a float64.
@@ -219,7 +220,7 @@ class HammingIndex:
 
         Raises:
             CodesError: if the bits differ, or an argument is of another kind.
-            ConfigError: if ``by`` is none of the three.
+            ConfigError: if ``by`` is not one of the three.
         """
         check_ranked_codes(query_codes, "The queries", self.bits, self.ranking)
         check_method(by)
@@ -273,7 +274,7 @@ class HammingIndex:
     def count_within(self, query_codes: Codes, radius: int = 2, *, only: ArrayLike | None = None) -> NDArray[np.int64]:
         """How many items are at most ``radius`` from each query: the ``counts`` of ``within`` alone.
 
-        For a large radius, hits take far longer to gather than to count.
+        For a large radius, counting is far faster than gathering the hits.
 
         Args:
             query_codes, radius, only: as for ``within``.
@@ -358,7 +359,7 @@ class HammingIndex:
         return index
 
     def warm_up(self) -> None:
-        """Load the compiled loops now that searches would otherwise load after enough work."""
+        """Load the compiled loops now, which searches would otherwise load after enough work."""
         from scdh.index.search.warming import load_loops
 
         load_loops(self.bits, by_tables=self.ranking != HAMMING, rows=len(self))
@@ -383,7 +384,7 @@ class HammingIndex:
             # Known arrays stay the same objects, and keep their tables.
             stored = read_index(path, known=self._arrays)
             if stored.bits != self.bits:
-                raise CodesError(f"{path} now has codes of {stored.bits} bits, but those before had {self.bits} bits.")
+                raise CodesError(f"{path} now has codes of {stored.bits} bits, but it had {self.bits} bits before.")
             self._replace_segments(stored.segments)
             self._metadata, self._source = dict(stored.metadata), (path, stored)
             return True

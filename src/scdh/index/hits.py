@@ -40,11 +40,11 @@ class QueryHits:
 
 @dataclass(frozen=True, eq=False)
 class Hits:
-    """The k nearest items of each query, as many for every query.
+    """The k nearest items of each query; every query has the same number of hits.
 
     ``hits[i]`` is the ``QueryHits`` of query i, ``len(hits)`` the number of queries, and iterating gives the
-    ``QueryHits`` of all queries in turn. To unpack the two arrays take ``hits.arrays``: ``ids, distances = hits`` would
-    be the hits of two queries.
+    ``QueryHits`` of all queries in turn. To unpack the two arrays use ``hits.arrays``: ``ids, distances = hits`` would
+    unpack the hits of two queries.
 
     Attributes:
         ids: int64 [q, min(k, n)], where n is the number of items that may be found.
@@ -102,7 +102,7 @@ class RaggedHits:
 
     @property
     def arrays(self) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int64]]:
-        """``(ids, distances, counts)``: the first two as of ``Hits``, but of all queries after each other."""
+        """``(ids, distances, counts)``: the first two as in ``Hits``, concatenated over all queries."""
         return self.ids, self.distances, self.counts
 
     def __len__(self) -> int:
@@ -126,5 +126,5 @@ def _row_number(query: SupportsIndex, count: int) -> int:
     """The row of a query; negative numbers count from the last one, as for lists."""
     number = operator.index(query)
     if not -count <= number < count:
-        raise IndexError(f"Query {number} is outside of {count} queries.")
+        raise IndexError(f"Query {number} is out of range for {count} queries.")
     return number % count

@@ -1,4 +1,4 @@
-"""Names and labels of items, which search engines keep with the codes; an index file has them in a file next to it."""
+"""Names and labels of items: search engines store them with the codes, an index file has them in a file next to it."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ class Items:
     labels: Sequence[Sequence[str]]
 
     def take(self, rows: Iterable[int]) -> "Items":
-        """Those at these positions."""
+        """The names and labels at these positions."""
         numbers = list(rows)
         return Items([self.names[row] for row in numbers], [self.labels[row] for row in numbers])
 

@@ -1,4 +1,4 @@
-"""Hits of codes ranked again by the cosine of the vectors that the items carry."""
+"""Rank the hits of codes again, by the cosine of the items' vectors."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ from scdh.errors import CodesError
 from scdh.index.hits import Hits
 from scdh.index.segments import Segment
 
-RESCORE = 4  # times as many items are ranked by vectors, by the command line and the service
+RESCORE = 4  # the command line and the service rank this many times k items by vectors
 _CELLS = 1 << 22  # numbers of the vectors that are in memory at once
 
 

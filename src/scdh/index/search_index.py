@@ -48,6 +48,10 @@ class SearchIndex(Protocol):
     def ids(self) -> NDArray[np.int64]:
         """All ids, int64 [n] in ascending order."""
 
+    @property
+    def vector_kind(self) -> tuple[str, int] | None:
+        """Type and width of the vectors of the items, which ``rescore`` needs; None if they have none."""
+
     def __len__(self) -> int:
         """The number of items."""
 
@@ -87,7 +91,7 @@ class SearchIndex(Protocol):
         """Remove items; removes nothing if an id is unknown."""
 
     def refresh(self) -> bool:
-        """Take up the newest state; False if the index has it already."""
+        """Load the newest state; False if the index has it already."""
 
     def warm_up(self) -> None:
         """Load now what later searches need."""

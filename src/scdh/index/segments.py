@@ -23,13 +23,13 @@ MERGED_ROWS = 1 << 20
 
 
 class Guard(Protocol):
-    """Stands before an array that lies in a file: damage is rejected when rows are read for the first time."""
+    """Guards an array in a file: rejects damage when rows are read for the first time."""
 
     def check(self, rows: NDArray[Any] | None = None) -> None:
         """Reject damage in these rows, numbers or a mask; None: in all rows."""
 
     def check_unchanged(self) -> None:
-        """Reject a file that was cut short or overwritten: reading such a map would end the process."""
+        """Reject a file that was cut short or overwritten: reading such a map would crash the process."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,9 +38,9 @@ class Segment:
 
     ``words`` are the codes as unsigned numbers [words of a code, rows], as made by ``word_columns``. ``ids`` is int64
     [rows], or one number: the id of row 0, with consecutive ids after it (100 million ids then take no memory).
-    ``alive`` is a boolean [rows], False for removed rows; None if no row was removed. ``vectors`` are those of the
-    codes [rows, width], if they have some. The guards are those of arrays in a file: whoever reads ``words`` calls
-    ``check_words`` first, while the methods for ids and vectors check what they read.
+    ``alive`` is a boolean [rows], False for removed rows; None if no row was removed. ``vectors`` [rows, width] are
+    those of the codes, if they have any. Arrays in a file have guards: call ``check_words`` before reading ``words``;
+    the methods for ids and vectors check what they read.
     """
 
     words: NDArray[Any]
@@ -146,13 +146,13 @@ def vector_kind(segments: Sequence[Segment]) -> tuple[str, int] | None:
     if len(kinds) > 1:
         named = sorted("no vectors" if kind is None else f"{kind[0]} vectors of {kind[1]} numbers" for kind in kinds)
         raise CodesError(
-            f"The items of an index have vectors of one kind or none, but these have {' and '.join(named)}."
+            f"All items of an index must have vectors of one kind, or none, but these have {' and '.join(named)}."
         )
     return next(iter(kinds), None)
 
 
 def add_segment(segments: Sequence[Segment], new: Segment) -> tuple[Segment, ...]:
-    """The segments and a new one, merged with the last ones if these have less than twice its rows."""
+    """The segments and a new one, which is merged with the last ones if they have less than twice its rows."""
     vector_kind([*segments[:1], *([new] if new.rows else [])])
     result = list(segments)
     while result and result[-1].rows < 2 * new.rows and result[-1].rows + new.rows <= MERGED_ROWS:

@@ -1,4 +1,4 @@
-"""Items at the same distance: their order by the query's real outputs, and how many of them a list does not show."""
+"""Ties: order items at the same distance by the query's real outputs, and count those that a list does not show."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -43,8 +43,9 @@ def items_at(
 def items_at_sum(
     index: SearchIndex, query_code: Codes, byte_tables: ByteTables, distance: float, only: ArrayLike | None = None
 ) -> int:
-    """The number of items at exactly this distance from one query, by its tables of bytes: lists that grow until they
-    end beyond it."""
+    """The number of items at exactly this distance from one query, by its byte tables: searches with growing k until a
+    list ends beyond it.
+    """
     k = 64
     while True:
         (hits,) = index.search(query_code, k, byte_tables=byte_tables, only=only)

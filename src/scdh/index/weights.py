@@ -1,11 +1,11 @@
 """Distances that weigh bits: Σ of a query's weights over the bits in which it differs from an item.
 
-With weights |u|, the sizes of the query's real outputs, a bit that the network was sure of counts more than one it
-hardly decided ("asymmetric" distance: real numbers on one side, bits on the other). Items stay bits.
+With weights |u|, the sizes of the query's real outputs, a bit that is certain counts more than one close to 0
+("asymmetric" distance: real numbers on one side, bits on the other). Items stay bits.
 
 The sum is taken in float64, byte by byte: for each byte first the weights of its upper and of its lower four bits, then
-both together, then added to the sum so far. Every way to search does it in this order, so distances agree to the last
-digit. For float32 outputs whose sizes differ by less than a factor of 10⁵ it is exact in any order.
+both together, then added to the sum so far. All searches use this order, so distances agree to the last digit. For
+float32 outputs whose absolute values differ by less than a factor of 10⁵ the sum is exact in any order.
 """
 
 import numpy as np
@@ -15,7 +15,7 @@ from scdh.codes import Codes
 from scdh.errors import CodesError
 from scdh.index.byte_tables import Floats
 
-# What the distance is called in the definition of a score.
+# The name of the distance in the definition of a score.
 NAME = "the sum of the query's outputs |u| over the bits that differ"
 
 
@@ -24,7 +24,7 @@ def check_weights(weights: ArrayLike | None, query_codes: Codes) -> Floats:
     try:
         values = np.asarray(weights, np.float64)
     except (ValueError, TypeError, RuntimeError) as error:
-        raise CodesError(f"Weights must be real numbers [queries, bits], but these are none: {error}.") from None
+        raise CodesError(f"Weights must be real numbers [queries, bits], but got other values: {error}.") from None
     wanted = (len(query_codes), query_codes.bits)
     if values.shape != wanted:
         raise CodesError(f"Weights must have shape {list(wanted)}, [queries, bits], got shape {list(values.shape)}.")

@@ -1,6 +1,6 @@
 """The triplet ranking loss and its unary upper bounds (paper, "Unary Upper Bound" and Prop. 1).
 
-These are plain sums in float64, O(n³) for the triplets: they show that the bound holds, nothing is trained with them.
+These are plain sums in float64, O(n³) for the triplets: they show that the bound holds, and are not used for training.
 g(a, b) is monotone and 1-Lipschitz in both arguments: "hinge" [m + a − b]_+ or "softmax" (NCA) log(1 + e^{a−b}).
 """
 

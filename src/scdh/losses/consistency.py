@@ -33,8 +33,8 @@ def consistency_loss(student: Tensor, teacher: Tensor) -> Tensor:
 def target_loss(scores: Tensor, targets: Tensor) -> Tensor:
     """−Σ_j q_j log softmax_j(scores), averaged over the batch: cross-entropy with soft targets q.
 
-    Unlike :func:`consistency_loss` it never gets smaller by becoming less certain than the targets, so it does not
-    draw all outputs to one point.
+    Unlike :func:`consistency_loss` it does not fall if the outputs become less certain than the targets, so it does not
+    draw them all to one point.
 
     Args:
         scores: float tensor [B, C], before the softmax.

@@ -95,6 +95,6 @@ def _check_device(u: Tensor, other: Tensor, name: str, other_name: str) -> None:
 
 
 def shown(value: Any) -> str:
-    """A short form of what was given, with its type."""
+    """A short form of a value, with its type."""
     text = " ".join(repr(value).split())
     return f"{text if len(text) <= 40 else text[:40] + '…'} ({type(value).__name__})"

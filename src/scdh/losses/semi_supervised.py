@@ -16,7 +16,7 @@ from scdh.losses.outputs import euclidean_distances, full_precision, outputs, ou
 def graph_context_loss(e: Tensor, contexts: Tensor, met: Tensor, known: Tensor) -> Tensor:
     """−Σ_c P_ic log σ(e_i · w_c) − 1/m Σ_c log σ(−e_i · w_c); mean over the rows that are in the graph.
 
-    It is the mean of what Planetoid draws: a node that the walk meets, and one at random that it need not meet.
+    It is the mean of Planetoid's samples: a node that the walk meets, and a random node.
 
     Args:
         e: float tensor [B, k], embeddings.
@@ -39,8 +39,9 @@ def neighbour_loss(h: Tensor, near: int, far: tuple[int, int], margin: float) ->
 
     Args:
         h: float tensor [B, r].
-        near: the first so many rows by distance from i are near; i itself is the first of them.
-        far: from which place (from 0) in the order of distances to before which place rows are far.
+        near: number of nearest rows, with i itself as the first.
+        far: rows are far from the first of these places to before the second, in the order of distances, counted from
+            0.
         margin: m.
 
     Returns:

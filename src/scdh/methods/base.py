@@ -1,4 +1,4 @@
-"""What a method is: one class with a few functions; the training loop knows nothing else.
+"""The interface of a method: one class with a few functions, which is all that the training loop knows.
 
 In the order in which training calls them: ``build`` (the method's head, and so what learns), ``prepare`` (once, from
 the training data), ``step`` (losses of a batch), ``after_step`` (norm constraints and the like), ``end_epoch``
@@ -60,7 +60,7 @@ class About:
 
 @dataclass(frozen=True)
 class Moment:
-    """The time of a step, and the teacher where the method asked for one (``teacher_decay``).
+    """The time of a step, and the teacher if the method has one (``teacher_decay``).
 
     Args:
         epoch: number of the epoch, from 0.
@@ -78,7 +78,7 @@ class Moment:
 
     @property
     def epochs_done(self) -> float:
-        """With the fraction of the present epoch."""
+        """Epochs done, with the fraction of the current epoch."""
         return self.epoch + self.step / self.steps_per_epoch
 
 
@@ -131,7 +131,7 @@ class Method(nn.Module):
 
     Args:
         settings: the method's own settings, an instance of its ``Settings``.
-        bits: length of the codes as the user asked for it.
+        bits: length of the codes that the user asked for.
         num_classes: C.
         multi_label: whether an item may have several labels.
     """
@@ -148,7 +148,7 @@ class Method(nn.Module):
     unlabelled_advice: ClassVar[str] = "lower the weight of the method's loss on unlabelled rows"
     # Settings that suit a kind of data ("embeddings", "frozen images", "tuned images") better than the paper's.
     suited_settings: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
-    # The method whose settings in presets are this one's too, where names are the same: variants of one method.
+    # For variants: the method whose preset settings also apply here, if the names are the same.
     preset_settings_of: ClassVar[str] = ""
     # One to three settings worth tuning with the values to try, nine combinations in all: ``scdh compare --tune grid``.
     # A key with a dot is a setting of the run; "r/4" is a quarter of the bits.
@@ -168,12 +168,12 @@ class Method(nn.Module):
 
     @property
     def code_bits(self) -> int:
-        """Length of the codes; a method whose codes have a length of their own overrides it."""
+        """Length of the codes; methods that decide the length themselves override it."""
         return self.bits
 
     @property
     def quantization_norm(self) -> float:
-        """p of the quantization loss that l_q of codes is reported by; the paper's where the method has none."""
+        """p of the quantization loss for the reported l_q; the paper's if the method has none."""
         return float(getattr(self.settings, "p", 3.0))
 
     def teacher_decay(self, steps: int) -> float:
@@ -217,8 +217,9 @@ class Method(nn.Module):
         raise ConfigError(self._no_tables())
 
     def outputs_of_codes(self, net: Network, codes: Codes) -> np.ndarray:
-        """For methods with a ``ranking`` of their own: outputs [n, r] that codes stand for, where an item is looked up
-        of which only the code is known."""
+        """For methods with a ``ranking`` of their own: outputs [n, r] that codes stand for, so that items known only by
+        their codes can be queries.
+        """
         if self.ranking == HAMMING:
             raise ConfigError(self._no_tables())
         raise ConfigError(f"{self.about.title} cannot recover outputs from codes, so an id or a row cannot be a query.")
@@ -237,5 +238,5 @@ class Method(nn.Module):
         return np.concatenate(parts) if parts else np.zeros((0, len(database)))
 
     def centres(self, net: Network) -> Tensor | None:
-        """The semantic cluster centres [C, r], where the method has them."""
+        """The semantic cluster centres [C, r], if the method has them."""
         return None

@@ -38,7 +38,7 @@ class Boh(Method):
         cost="O(B²·r)",
         fidelity="reconstruction",
         differs="made from the abstract alone: loss, penalty and settings are ours",
-        use_when="to see what a concave penalty gives in place of a quantization loss",
+        use_when="a comparison should show a concave penalty in place of a quantization loss",
     )
     Settings = BohSettings
     settings: BohSettings

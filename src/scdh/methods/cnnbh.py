@@ -31,7 +31,7 @@ class Cnnbh(Method):
         cost="O(B·C·r)",
         fidelity="reconstruction",
         differs="idea of the abstract; layers and values are not known (dropout below the classifier as in DISH)",
-        use_when="the simplest supervised baseline is wanted",
+        use_when="you want the simplest supervised baseline",
     )
     Settings = CnnbhSettings
     settings: CnnbhSettings

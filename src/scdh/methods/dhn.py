@@ -37,7 +37,7 @@ class Dhn(Method):
         fidelity="variant",
         differs="λ = 0.1 is ours: with 0.2 or 0.3, the authors' for NUS-WIDE, codes collapse where few pairs are "
         "similar; their release for CIFAR-10 has λ = 0 and balances the pairs",
-        use_when="a pairwise baseline without a table of all rows is wanted",
+        use_when="you want a pairwise baseline without a table of all rows",
     )
     Settings = DhnSettings
     settings: DhnSettings

@@ -38,7 +38,7 @@ class Dpn(Method):
         fidelity="faithful",
         differs="targets stay as drawn, as in the authors' default, where the paper can also update them; a mean over "
         "bits, not a sum",
-        use_when="the shortest loss with fixed targets is wanted",
+        use_when="you want the shortest loss with fixed targets",
     )
     Settings = DpnSettings
     settings: DpnSettings

@@ -41,7 +41,7 @@ class Dpsh(Method):
         cost="O(B·n·(r + C))",
         fidelity="variant",
         differs="the first epochs compare within batches",
-        use_when="a few thousand training rows with one or several labels",
+        use_when="you have a few thousand training rows with one or several labels",
     )
     Settings = DpshSettings
     settings: DpshSettings

@@ -57,7 +57,7 @@ class Dqn(Method):
         cost="O(B²·d + B·256·d), d the bottleneck; k-means every second epoch",
         fidelity="variant",
         differs="words are assigned at every step; Lloyd's k-means in place of mini-batch k-means",
-        use_when="codes of 8 bits times a whole number may be compared by real numbers",
+        use_when="code lengths are multiples of 8, and real-valued distances are acceptable",
         bits_multiple=8,  # one byte for each codebook
     )
     Settings = DqnSettings

@@ -65,7 +65,7 @@ class Drlih(Method):
         fidelity="variant",
         differs="the authors' release, not their paper: no drawn actions, no action groups, no reward per step; all "
         "triplets of a batch count; it reads hidden units after ReLU and dropout, the release a layer without them",
-        use_when="to compare with bits that are made one after the other; slower than all others",
+        use_when="a comparison should include bits that are computed one after the other; slower than all others",
     )
     Settings = DrlihSettings
     settings: DrlihSettings

@@ -48,7 +48,7 @@ class Dsdh(Method):
         cost="O(B·n·(r + C) + B·r²)",
         fidelity="variant",
         differs="the first epochs compare within batches; codes are solved for each batch, as in the authors' code",
-        use_when="a few thousand training rows, and codes that a linear layer should classify",
+        use_when="you have a few thousand training rows, and a linear layer should classify the codes",
     )
     Settings = DsdhSettings
     settings: DsdhSettings

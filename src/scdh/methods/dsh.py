@@ -35,7 +35,7 @@ class Dsh(Method):
         cost="O(B²·r)",
         fidelity="faithful",
         differs="a = 0.02 is the authors' 0.01: in their release the gradient of a pair is half that of the loss",
-        use_when="a simple pairwise baseline is wanted",
+        use_when="you want a simple pairwise baseline",
     )
     Settings = DshSettings
     settings: DshSettings

@@ -34,7 +34,7 @@ class Dtsh(Method):
         cost="O(B²·r + B³/C)",
         fidelity="variant",
         differs="triplets of the batch, not of stored outputs, so that all three rows get gradients",
-        use_when="a triplet method whose outputs grow beyond ±1 is wanted",
+        use_when="you want a triplet method whose outputs grow beyond ±1",
     )
     Settings = DtshSettings
     settings: DtshSettings

@@ -1,4 +1,4 @@
-"""What the file of a method says about it: a sentence, the equation and further paragraphs.
+"""Read the explanation in a method's file: a sentence, the equation and further paragraphs.
 
 The docstring of the file begins with ``NAME: sentence``; a block that is indented by four spaces is the equation. If
 there is none, as for methods that are fitted in one go, the docstring of ``fit`` says what is computed.
@@ -16,7 +16,7 @@ INDENT = "    "
 
 @dataclass(frozen=True)
 class Explanation:
-    """What a method is."""
+    """The explanation of a method."""
 
     sentence: str
     equation: str
@@ -24,7 +24,7 @@ class Explanation:
 
 
 def explanation_of(name: str) -> Explanation:
-    """What the file of a method says about it; raises :class:`ConfigError` for an unknown name."""
+    """The explanation in a method's file; raises :class:`ConfigError` for an unknown name."""
     method = method_class(name)
     of_file = explain(inspect.cleandoc(sys.modules[method.__module__].__doc__ or ""))
     own_fit = vars(method).get("fit")

@@ -44,7 +44,7 @@ class Ftde(Method):
         cost="O(B·r); graph cuts over 500·n triplets for each bit",
         fidelity="variant",
         differs="one network goes on from group to group, where the authors train a new one for each",
-        use_when="a few thousand training rows with one label each",
+        use_when="you have a few thousand training rows with one label each",
         labels=("single",),
     )
     Settings = FtdeSettings

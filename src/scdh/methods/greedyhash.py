@@ -37,8 +37,8 @@ class Greedyhash(Method):
         reference="Su et al., Greedy Hash: Towards Fast Optimization for Accurate Hash Coding in CNN, NeurIPS 2018",
         cost="O(B·C·r)",
         fidelity="faithful",
-        differs="several labels share a softmax, the paper has one label an item",
-        use_when="a simple unary baseline is wanted that trains on real bits",
+        differs="several labels share a softmax, the paper has one label per item",
+        use_when="you want a simple unary baseline that trains on real bits",
     )
     Settings = GreedyhashSettings
     settings: GreedyhashSettings

@@ -45,7 +45,7 @@ class Hashnet(Method):
         "the share of labels in common, so this is faithful to the PyTorch code only; similar and dissimilar pairs are "
         "balanced within each batch, as in one function of that code, where its training script takes a weight from "
         "the user; β follows the share of the run that is done, not the number of iterations",
-        use_when="few pairs are similar and a pairwise method is wanted",
+        use_when="few pairs are similar, and you want a pairwise method",
     )
     Settings = HashnetSettings
     settings: HashnetSettings

@@ -20,7 +20,7 @@ class Lsh(Method):
         cost="none",
         fidelity="faithful",
         differs="the mean of the training rows is taken off first, which the paper does not do",
-        use_when="there is nothing to learn from, or as the floor of a comparison",
+        use_when="there is nothing to learn from, or a comparison needs a lower bound",
     )
     Settings = LshSettings
     learns_by_gradient = False

@@ -43,7 +43,7 @@ class Ninh(Method):
         fidelity="variant",
         differs="any backbone below; the margin of a public port, and no piecewise threshold, as there; all triplets "
         "of a batch count",
-        use_when="a triplet baseline is wanted",
+        use_when="you want a triplet baseline",
     )
     Settings = NinhSettings
     settings: NinhSettings

@@ -21,7 +21,7 @@ class Pca(Method):
         cost="PCA",
         fidelity="variant",
         differs="as the ITQ paper describes it (PCA-Direct)",
-        use_when="there are no labels, as a baseline of ITQ",
+        use_when="there are no labels and ITQ needs a baseline",
     )
     Settings = PcaSettings
     learns_by_gradient = False

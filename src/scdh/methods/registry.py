@@ -1,4 +1,4 @@
-"""Methods by name: those of this folder, and those that other installed packages offer.
+"""Methods by name: those in this folder, and those of other installed packages.
 
 A method of this folder is one file, and its class has the same name: ``scdh_c.py`` and ``ScdhC``. Another package
 offers its own method by an entry point of the group ``scdh.methods``, ``name = "module:Class"`` (see
@@ -108,7 +108,7 @@ def _load(entry: EntryPoint) -> "type[Method]":
     subject = f"Method {entry.name!r} of package {_package(entry)!r}"
     try:
         value = entry.load()
-    except Exception as error:  # importing another package's file may raise anything
+    except Exception as error:  # importing another package's file may raise any error
         raise ConfigError(f"{subject} cannot be loaded: {type(error).__name__}: {str(error).rstrip('.')}.") from error
     if not (isinstance(value, type) and issubclass(value, Method) and isinstance(getattr(value, "about", None), About)):
         raise ConfigError(f"{subject} must be a class derived from Method with an about, but {entry.value!r} is not.")

@@ -50,7 +50,7 @@ class ScdhC(Method):
         fidelity="variant",
         differs="the rate of its centres is ours; for labels that combine freely form=own is chosen without "
         "a preset, form=softmax is the paper's",
-        use_when="to see what the cluster loss gains over a centre loss",
+        use_when="a comparison should show what the cluster loss gains over a centre loss",
     )
     Settings = ScdhCSettings
     settings: ScdhCSettings

@@ -44,7 +44,7 @@ class ScdhS(Method):
         cost="O(B·C·r)",
         fidelity="faithful",
         differs="with several labels, which the paper does not write down, each has the weight 1/|Y|",
-        use_when="to see what centres gain over a softmax on the codes",
+        use_when="a comparison should show what centres gain over a softmax on the codes",
     )
     Settings = ScdhSSettings
     settings: ScdhSSettings

@@ -1,4 +1,4 @@
-"""How certain a mean over queries is."""
+"""Confidence interval of a mean over queries."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,7 @@ def mean_interval(
 
     Args:
         values: float [q], one per query.
-        level: share of the means that are inside.
+        level: share of the means inside the interval.
         resamples: number of samples, each of q values.
         seed: of the draws; the same values give the same interval.
 

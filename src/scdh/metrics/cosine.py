@@ -1,4 +1,4 @@
-"""Cosine distance of float vectors, some queries at a time: what Hamming distances of codes are measured against."""
+"""Cosine distance of float vectors, some queries at a time: the baseline for Hamming distances of codes."""
 
 from collections.abc import Callable
 
@@ -17,7 +17,7 @@ def unit_vectors(vectors: NDArray[np.floating]) -> NDArray[np.floating]:
 def cosine_distances(
     queries: NDArray[np.floating], database: NDArray[np.floating]
 ) -> Callable[[slice], NDArray[np.floating]]:
-    """A function that gives 1 − cosine of some queries to all items, as ``evaluate_distances`` takes it.
+    """A function that returns 1 − cosine of some queries to all items, for ``evaluate_distances``.
 
     >>> cosine_distances(np.array([[2.0, 0.0]]), np.array([[1.0, 0.0], [0.0, 3.0]]))(slice(0, 1)).tolist()
     [[0.0, 1.0]]

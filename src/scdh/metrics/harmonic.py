@@ -13,9 +13,8 @@ def harmonic_span(before: ArrayLike, count: ArrayLike) -> NDArray[Any]:
     """H(before + count) − H(before) = Σ_{i=1..count} 1/(before + i), for whole numbers ≥ 0.
 
     Up to 64 it comes from a table; beyond, from Euler's series H(x) = ln x + γ + 1/2x − 1/12x² + 1/120x⁴ −
-    1/252x⁶, whose error there is below 1e-16. The logarithms are subtracted inside ``log1p``: two large
-    harmonic numbers subtracted from each other would lose the digits that matter when a few items follow a
-    million.
+    1/252x⁶, whose error there is below 1e-16. The logarithms are subtracted inside ``log1p``: subtracting two large
+    harmonic numbers would lose the digits that matter if a few items follow a million.
 
     >>> harmonic_span(2, 2).round(6).item()      # 1/3 + 1/4
     0.583333

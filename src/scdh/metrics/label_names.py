@@ -1,6 +1,6 @@
-"""Labels given as names: one name per item, or a list of names → the numbers that scores are computed from.
+"""Convert labels given as names (one per item, or a list) to the numbers that scores are computed from.
 
-No label is None, "", NaN or −1, also as text: numpy turns the −1 of ``np.array(["cat", -1])`` into "-1".
+None, "", NaN and −1 mean no label, also as text: numpy turns the −1 of ``np.array(["cat", -1])`` into "-1".
 """
 
 from collections.abc import Iterable

@@ -14,7 +14,7 @@ is the sum over levels divided by
 
     "hits"             the relevant items in the top k, as in most published code
     "relevant"         all relevant items
-    "min(k, relevant)" as many as the top k could hold
+    "min(k, relevant)" the most that the top k could hold
 
 which are the same number for the whole ranking. A query without a hit scores 0.
 

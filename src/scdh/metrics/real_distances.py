@@ -1,8 +1,8 @@
 """Rankings by real-valued distances, some queries at a time.
 
 A level is a group of items at exactly the same distance from a query, as it is for Hamming distances; so the
-formulas of ``ranking``, ``cut_level`` and ``returned`` hold here too. Real distances have up to as many levels as there
-are items, so histograms are made for a block of queries, scored, and left.
+formulas of ``ranking``, ``cut_level`` and ``returned`` hold here too. Real distances can have one level per item, so
+histograms are made and scored for one block of queries at a time.
 """
 
 from collections.abc import Callable, Sequence
@@ -44,7 +44,9 @@ def check_distances(distances: ArrayLike) -> NDArray[Any]:
     try:
         array = np.asarray(distances)
     except (ValueError, TypeError, RuntimeError) as error:
-        raise DataError(f"Distances must be an array of shape [queries, items], but this is none: {error}.") from error
+        raise DataError(
+            f"Distances must be an array of shape [queries, items], but got other values: {error}."
+        ) from error
     if array.ndim != 2:
         raise DataError(f"Distances must have shape [queries, items], got shape {list(array.shape)}.")
     return array

@@ -1,4 +1,4 @@
-"""The scores of a ranking, and how they are defined."""
+"""The scores of a ranking, with their definition."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -24,7 +24,7 @@ class RankingScores:
         per_query: float64 arrays [q] by name: ``ap``, ``ap_best``, ``ap_worst`` and ``relevant`` (the number of items
             that are relevant to the query).
         definition: what the scores mean, ready for JSON: ``topk``, ``denominator``, ``ties``, ``leave_one_out``, the
-            numbers of ``queries``, ``database`` items and ``classes``, and all of it in one text, ``words``.
+            numbers of ``queries``, ``database`` items and ``classes``, and the definition in words, ``words``.
     """
 
     map: float

@@ -19,7 +19,7 @@ from scdh.storage.tensor_files import TensorHeader, parse_limited, read_header, 
 
 FORMAT, VERSION = "scdh-model", 1
 EMBEDDED = "description"  # the entry in the header of the weights
-MOST_HIDDEN = 100  # layers; an untrusted description must not decide how much memory loading takes
+MOST_HIDDEN = 100  # layers; an untrusted description must not decide how much memory is allocated
 REQUIRED = (
     "bits",
     "label_names",

@@ -36,14 +36,14 @@ def run_network(
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """(rows [B], values [B, …]) of every batch, where ``read`` selects the values from the network's outputs.
 
-    One batch at a time, so memory holds no more than one batch of real values.
+    Batches are processed one at a time, so memory holds real values of one batch at most.
 
     Args:
         net: the network.
         batches: its inputs.
         read: selects the values.
-        filled: on a CPU, fill up pieces of images to a full piece, but to no more than so many images. The values of an
-            image then do not depend on the images that come with it, to the last digit. None: pieces stay as they are.
+        filled: on a CPU, pad pieces of images to a full piece, but to at most this many images. The values of an image
+            then do not depend on the images that come with it, to the last digit. None: pieces stay as they are.
     """
     net.eval()
     threads = torch.get_num_threads() if net.device.type == "cpu" else 0

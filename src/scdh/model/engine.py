@@ -8,17 +8,14 @@ most 0.1 % of their bits may differ, and almost none do. For INT8 models the lim
 import warnings
 from collections.abc import Iterable, Iterator
 from importlib.metadata import version
-from typing import Any, Protocol, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 import torch
 
-from scdh.config import RunConfig
 from scdh.data.batches.batch import Batch
-from scdh.data.images.transforms import Preprocess
 from scdh.errors import ConfigError, unknown_name
 from scdh.extras import lack_message, missing_packages, versions
-from scdh.methods.base import Method
 from scdh.model import Engine
 from scdh.model.encode import run_exported, run_network
 from scdh.nets.export.agreement import differing_bits, most_differing, trial_images
@@ -27,24 +24,14 @@ from scdh.nets.export.graph import ExportedNetwork, ExportError, convert
 from scdh.nets.folding import fold_batch_norm
 from scdh.nets.int8.layers import round_layers
 from scdh.nets.network import Network, weights_state
-from scdh.nets.quantisation import Quantisation
 
-# Images from which on "auto" exports a network, or reads the file of an earlier export. With efficientnet_lite0 at 224²
+if TYPE_CHECKING:
+    from scdh.model.hasher import Hasher
+
+# The numbers of images from which "auto" exports a network, or reads an earlier export. With efficientnet_lite0 at 224²
 # on two cores that takes 3.6 and 0.5 s, and each image then takes 3 ms less than in torch.
 ENOUGH_TO_EXPORT, ENOUGH_TO_READ = 1000, 200
 TRIALS, FEW_TRIALS = 64, 4  # images on which codes are compared after exporting, and after reading a cached export
-
-
-class Model(Protocol):
-    """What a :class:`scdh.Hasher` has."""
-
-    network: Network
-    method: Method
-    config: RunConfig
-    preprocess: Preprocess | None
-    quantisation: Quantisation | None
-
-    def fingerprint(self) -> str: ...
 
 
 class Engines:
@@ -55,7 +42,7 @@ class Engines:
         self._exported: tuple[Any, ExportedNetwork | str] | None = None  # or the reason why it cannot be used
 
     def run(
-        self, model: Model, batches: Iterable[Batch], engine: Engine, images: int | None
+        self, model: "Hasher", batches: Iterable[Batch], engine: Engine, images: int | None
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """(rows [B], u [B, r]) of every batch."""
         exported = self.exported(model, engine, images)
@@ -63,7 +50,7 @@ class Engines:
             return run_network(self.folded(model), batches, model.method.hash_outputs)
         return run_exported(exported, batches)
 
-    def folded(self, model: Model) -> Network:
+    def folded(self, model: "Hasher") -> Network:
         """A copy of the network with batch-norm folded away, and rounded if it is INT8; for embeddings the network
         itself."""
         if model.preprocess is None:
@@ -75,7 +62,7 @@ class Engines:
             self._folded = (state, rounded)
         return self._folded[1]
 
-    def exported(self, model: Model, engine: Engine = "auto", images: int | None = None) -> ExportedNetwork | None:
+    def exported(self, model: "Hasher", engine: Engine = "auto", images: int | None = None) -> ExportedNetwork | None:
         """The network in OpenVINO; None if torch computes.
 
         Raises:
@@ -103,7 +90,7 @@ class Engines:
             raise ConfigError(f"{found}.")
         return None if isinstance(found, str) else found
 
-    def _export(self, model: Model, cached: CachedGraph) -> ExportedNetwork | str:
+    def _export(self, model: "Hasher", cached: CachedGraph) -> ExportedNetwork | str:
         """The exported network, or the reason why not, as a sentence without its full stop."""
         assert model.preprocess is not None  # _unsuited() checks it
         size, threads = model.preprocess.size, torch.get_num_threads()
@@ -131,7 +118,7 @@ class Engines:
         return found
 
 
-def _unsuited(model: Model) -> str | None:
+def _unsuited(model: "Hasher") -> str | None:
     """The reason why torch must compute a model; None if there is none."""
     if model.preprocess is None:
         return "The engine openvino is for images; this model takes embeddings."
@@ -142,8 +129,10 @@ def _unsuited(model: Model) -> str | None:
     return None
 
 
-def _about(model: Model) -> dict[str, Any]:
-    """All that determines the graph. Of code only versions count, so cached graphs are compared with torch again."""
+def _about(model: "Hasher") -> dict[str, Any]:
+    """Everything that determines the graph. Code counts by its version only, so cached graphs are compared with torch
+    again.
+    """
     assert model.preprocess is not None
     return {
         "weights": model.fingerprint(),
@@ -154,7 +143,7 @@ def _about(model: Model) -> dict[str, Any]:
     }
 
 
-def _differing_bits(model: Model, net: Network, exported: ExportedNetwork, count: int) -> float:
+def _differing_bits(model: "Hasher", net: Network, exported: ExportedNetwork, count: int) -> float:
     """Share of the bits of ``count`` images in which the exported network and ``net`` in torch differ."""
     assert model.preprocess is not None
     images, rows = trial_images(model.preprocess.size, count), torch.arange(count)

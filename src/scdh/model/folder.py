@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 import torch
@@ -13,10 +13,8 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from scdh.config import RunConfig, parse_config
-from scdh.data.images.transforms import Preprocess
 from scdh.errors import ModelError
 from scdh.extras import versions
-from scdh.methods.base import Method
 from scdh.methods.registry import method_names
 from scdh.model.description import (
     EMBEDDED,
@@ -37,6 +35,9 @@ from scdh.storage.files import leftovers, open_regular, remove_abandoned, replac
 from scdh.storage.json_files import write_table
 from scdh.storage.tensor_files import TensorHeader, read_bytes, read_header, short
 
+if TYPE_CHECKING:
+    from scdh.model.hasher import Hasher
+
 DTYPES = {
     "BOOL": torch.bool,
     "U8": torch.uint8,
@@ -51,30 +52,13 @@ DTYPES = {
 }
 
 
-class Model(Protocol):
-    """What a :class:`scdh.Hasher` has."""
-
-    network: Network
-    method: Method
-    config: RunConfig
-    label_names: list[str]
-    multi_label: bool
-    preprocess: Preprocess | None
-    feature_width: int | None
-    info: dict[str, Any]
-    quantisation: Quantisation | None
-
-
-BuiltModel = TypeVar("BuiltModel", bound=Model)
-
-
 def model_fingerprint(network: nn.Module, quantisation: Quantisation | None) -> str:
     """16 hex digits of weights and precision."""
     of_weights = weights_fingerprint(network)
     return of_weights if quantisation is None else quantisation.fingerprint(of_weights)
 
 
-def write_model(folder: str | Path, model: Model) -> None:
+def write_model(folder: str | Path, model: "Hasher") -> None:
     """Write the model; a kill or a full disk at any moment leaves the earlier one or the new one.
 
     The weights hold the description too, so their rename is the moment at which the new model is there. The other two
@@ -97,7 +81,7 @@ def write_model(folder: str | Path, model: Model) -> None:
             temporary.write_text(card, "utf-8")
 
 
-def _description(model: Model) -> dict[str, Any]:
+def _description(model: "Hasher") -> dict[str, Any]:
     quantisation = model.quantisation
     return {
         "format": FORMAT,
@@ -119,7 +103,7 @@ def _description(model: Model) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class StoredModel:
-    """A model folder that is open for reading: its description is known, its weights are still on disk."""
+    """A model folder open for reading: its description is in memory, its weights are still on disk."""
 
     folder: Path
     description: dict[str, Any]
@@ -133,8 +117,8 @@ class StoredModel:
             raise ModelError(f"The model in {str(self.folder)!r} was made by method {name!r}, which is not installed.")
         return parse_config(self.description["config"])
 
-    def load(self, build: Callable[[], BuiltModel]) -> BuiltModel:
-        """The model that ``build`` makes, with the weights that are stored."""
+    def load(self, build: "Callable[[], Hasher]") -> "Hasher":
+        """The model made by ``build``, with the stored weights."""
         model = build_unallocated(build)
         self.check_fits(model.network)  # before memory is allocated for untrusted sizes
         parts = (model.network.trunk, model.network.fc7, model.network.head, model.method)
@@ -170,7 +154,7 @@ class StoredModel:
 
         Args:
             network: that the description describes.
-            take: it has no memory of its own yet, and takes the tensors that were read.
+            take: the network has no memory of its own yet, and takes the tensors that were read.
         """
         self.check_fits(network)
         tensors = {name: self._read(name) for name in self.header.tensors}
@@ -180,7 +164,7 @@ class StoredModel:
         network.load_state_dict(tensors, assign=take)
 
     def _read(self, name: str) -> Tensor:
-        """A tensor in memory of its own: if another program shortens a mapped file, the process dies."""
+        """A tensor in its own memory: if another program shortens a mapped file, the process crashes."""
         stored = self.header.tensors[name]
         tensor = torch.empty(stored.shape, dtype=DTYPES[stored.dtype])
         if tensor.numel():
@@ -190,7 +174,7 @@ class StoredModel:
 
 @contextmanager
 def open_model(folder: Path) -> Iterator[StoredModel]:
-    """Open a model folder; whatever goes wrong until it is closed becomes one sentence."""
+    """Open a model folder; any error until it is closed becomes one sentence."""
     try:
         with open(folder / WEIGHTS, "rb", opener=open_regular) as handle:
             header = read_header(handle)

@@ -78,7 +78,9 @@ class Hasher:
         return None if centres is None else centres.detach().cpu().numpy()
 
     def encoder(self) -> Network:
-        """The network as it encodes, rebuilt when the weights have changed: batch-norm is folded, INT8 rounds."""
+        """The network as it encodes, rebuilt when the weights have changed: with folded batch-norm and, for INT8,
+        rounded weights.
+        """
         return self._engines.folded(self)
 
     def run(
@@ -125,7 +127,7 @@ class Hasher:
         return cls(network, method, config, label_names, multi_label, preprocess, feature_width)
 
     def with_network(self, network: Network) -> "Hasher":
-        """The same model with another network, such as averaged weights.
+        """The same model with a different network, for example with averaged weights.
 
         Args:
             network: of the same method; one without a trunk (:meth:`Network.on_features`) gets this model's, and one
@@ -230,7 +232,7 @@ class Hasher:
         """An INT8 model of this one, which OpenVINO runs faster on CPUs; its codes must not be mixed with this model's.
 
         Args:
-            images: as for :meth:`encode`, such as those to be encoded, 100 or more; training images, never queries.
+            images: as for :meth:`encode`, 100 or more, similar to those to be encoded; training images, never queries.
             batch_size: images that go through the network at once.
             workers, on_bad_image: as for :meth:`encode`.
         """
@@ -277,7 +279,7 @@ class Hasher:
         """For a method with a distance of its own, such as DQN: the ``byte_tables`` of ``HammingIndex.search``.
 
         Args:
-            queries: u [q, r] as :meth:`hash_outputs` gives it; or codes, if nothing else is known.
+            queries: u [q, r] as :meth:`hash_outputs` gives it; or codes, if their outputs are unknown.
 
         Returns:
             A function of a slice of the queries that gives their tables [m, bytes, 256].
@@ -293,7 +295,8 @@ class Hasher:
         """Write a model folder: weights as safetensors, everything else as JSON, and a model card.
 
         Args:
-            folder: a new one, or one with an older model, which is replaced in one step; any other raises an error.
+            folder: a new folder, or one with an older model, which is replaced in one step; other folders raise an
+                error.
         """
         write_model(folder, self)
 

@@ -1,4 +1,4 @@
-"""Where a model is (a folder, a run's folder, or a repository on the Hugging Face hub), and its page on the hub."""
+"""Find a model (in a folder, a run's folder, or a Hugging Face repository), and write its page on the hub."""
 
 import tempfile
 from collections.abc import Callable
@@ -33,8 +33,8 @@ def find_model_folder(folder_or_hub_id: str | Path) -> Path:
     repo_id = text.removeprefix(HUB)
     try:
         return Path(snapshot_download(repo_id, allow_patterns=[WEIGHTS, DESCRIPTION]))
-    except Exception as error:  # the hub's client has many kinds of errors; all mean that it cannot be had
-        raise ModelError(f"The hub did not give a model {repo_id!r} ({type(error).__name__}).") from error
+    except Exception as error:  # the hub's client raises many kinds of errors; all mean that the model is not available
+        raise ModelError(f"The hub did not return a model {repo_id!r} ({type(error).__name__}).") from error
 
 
 def looks_like_hub_id(text: str) -> bool:
@@ -65,7 +65,7 @@ def upload_saved(save: Callable[[Path], None], repo_id: str, private: bool, toke
 
 
 def upload_folder(folder: Path, repo_id: str, private: bool, token: str | None) -> str:
-    """Upload a model folder to a repository of the hub, which is made where it does not exist; returns its address."""
+    """Upload a model folder to a repository of the hub, which is created if it does not exist; returns its address."""
     from huggingface_hub import HfApi
 
     api = HfApi(token=token)

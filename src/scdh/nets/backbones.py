@@ -22,7 +22,7 @@ from scdh.settings import WIDEST_EMBEDDING
 
 HALF = (0.5, 0.5, 0.5)
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
-LARGEST_PASSED = 512  # side of an image that any network may pass; without memory it takes ten times as long
+LARGEST_PASSED = 512  # side of a probe image that any network may run on; a pass without memory takes ten times as long
 LITE = {"efficientnet_lite0": 224, "efficientnet_lite1": 240, "efficientnet_lite2": 260}
 
 
@@ -133,7 +133,7 @@ def _lite_weights(name: str) -> dict[str, torch.Tensor]:
 
 
 def _copy_in_order(weights: dict[str, torch.Tensor], layout: dict[str, torch.Tensor], trunk: nn.Module) -> None:
-    """Load the package's tensors, which have other names than timm's, but the same order and shapes."""
+    """Load the package's tensors, whose names differ from timm's, but not their order and shapes."""
 
     def without_counters(tensors: dict[str, torch.Tensor]) -> list[tuple[str, torch.Tensor]]:
         return [(n, t) for n, t in tensors.items() if not n.endswith("num_batches_tracked")]
@@ -205,7 +205,7 @@ def _torchvision(name: str, settings: NetSettings, pretrained: bool) -> Backbone
 
 @contextmanager
 def _rejected_options(name: str, options: dict[str, Any]) -> Iterator[None]:
-    """Not every network takes dropout or drop path, which only shows when it is built: name the setting then."""
+    """Name the setting in the error of a network without dropout or drop path, which only building it shows."""
     try:
         yield
     except TypeError as error:
@@ -241,7 +241,7 @@ def _last_linear(model: nn.Module) -> tuple[nn.Module, str]:
 
 
 def width_at(name: str, trunk: nn.Module, size: int) -> int:
-    """The number of features of an image of ``size`` × ``size``, measured, since its attribute differs by network."""
+    """The number of features of an image of ``size`` × ``size``, measured, because its attribute differs by network."""
     was_training = trunk.training
     trunk.eval()
     try:
@@ -258,8 +258,8 @@ def width_at(name: str, trunk: nn.Module, size: int) -> int:
 
 
 def _output_at(trunk: nn.Module, size: int) -> Any:
-    """What the trunk gives for one image. Only the shape counts, so a large one is passed without memory where that
-    works: an image of the size in an untrusted model could need more memory than there is.
+    """The trunk's output for one image. Only the shape matters, so a large image is passed on the meta device if that
+    works: the image size of an untrusted model could need more memory than there is.
     """
     if size <= LARGEST_PASSED and not is_unallocated():
         return trunk(torch.zeros(1, 3, size, size))

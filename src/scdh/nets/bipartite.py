@@ -1,4 +1,4 @@
-"""A bipartite graph of training rows and landmarks: rows are alike whose walks meet the same landmarks (BGDH)."""
+"""A bipartite graph of training rows and landmarks: rows are similar if their walks meet the same landmarks (BGDH)."""
 
 import numpy as np
 import torch
@@ -18,7 +18,7 @@ class BipartiteGraph(nn.Module):
     Args:
         features: float32 [n, d].
         rows: their numbers as in ``batch.rows``, int64 [n].
-        landmarks: m, fewer where rows are fewer.
+        landmarks: m; fewer if there are fewer rows.
         neighbours: landmarks that a row is joined to.
         hops: how many landmarks a walk meets.
         generator: draws the first landmarks.

@@ -1,4 +1,4 @@
-"""From the settings of a network to the network, and to the preprocessing that its images need."""
+"""Build a network, and the preprocessing of its images, from the settings."""
 
 import ctypes
 import sys

@@ -1,4 +1,4 @@
-"""Which device networks run on: chosen once, for everything that one command or one block of code does.
+"""The device that networks run on: chosen once, for one command or one block of code.
 
 The device is not a setting of a run: a run that started on a GPU may continue on a CPU.
 """

@@ -9,7 +9,7 @@ from torch import Tensor
 from scdh.losses.label_masks import label_mask
 
 DRAWS = 20  # sets of random centres to choose from
-MOST_COMPARED = 2048  # classes; comparing all pairs of more centres would take too long
+MOST_COMPARED = 2048  # classes; for more, comparing all pairs of centres would take too long
 SWEEPS = 100  # over all classes; more than a few dozen are hardly ever needed
 SPREAD = 1e-3  # weight of the mean distance, relative to that of distances that are too small
 
@@ -49,8 +49,8 @@ def _hadamard(bits: int) -> Tensor:
 
 
 def _draw_rows(rows: Tensor, count: int) -> Tensor:
-    """Rows in random order; the two whose bits are all equal only where they are needed, as such a target would ask for
-    the same bit of a class everywhere.
+    """Rows in random order; the two rows with equal bits come last, because such a target would set all bits of a class
+    alike.
     """
     if count < len(rows):
         return rows[1 + torch.randperm(len(rows) - 1)]
@@ -59,14 +59,14 @@ def _draw_rows(rows: Tensor, count: int) -> Tensor:
 
 
 def balanced_codes(count: int, bits: int) -> Tensor:
-    """Random ±1 [count, r]: half of the bits of each row are 1; with an odd number of bits one more or one less."""
+    """Random ±1 [count, r]: half of the bits of each row are 1, or one more or less if their number is odd."""
     ones = torch.full((count, 1), bits // 2) + torch.randint(0, 1 + bits % 2, (count, 1))
     ranks = torch.rand(count, bits).argsort(1).argsort(1)
     return torch.where(ranks < ones, 1.0, -1.0)
 
 
 def random_codes(count: int, bits: int) -> Tensor:
-    """±1 [count, r], each bit by a coin; drawn again, some times, where two codes are equal."""
+    """±1 [count, r], each bit by a coin; redrawn a few times if two codes are equal."""
     codes = torch.randint(0, 2, (count, bits)) * 2.0 - 1
     for _ in range(DRAWS if 1 < count <= MOST_COMPARED else 0):
         if nearest_distance(codes) > 0:
@@ -83,8 +83,9 @@ def nearest_distance(codes: Tensor) -> float:
 
 
 def voted_targets(y: Tensor, centres: Tensor, ties: Tensor) -> Tensor:
-    """±1 [B, r]: the centre of the label; with several labels, each bit is that of most of their centres. Where as
-    many centres have +1 as −1 (and for rows without a label, whose targets are not used) it is the bit of ``ties`` [r].
+    """±1 [B, r]: the centre of the label; with several labels, each bit is that of most of their centres. If equally
+    many centres have +1 and −1 (and for rows without a label, whose targets are not used) it is the bit of ``ties``
+    [r].
     """
     with torch.autocast(centres.device.type, enabled=False):
         votes = label_mask(y, len(centres)).to(centres.dtype) @ centres
@@ -103,7 +104,7 @@ def separating_distance(num_classes: int, bits: int) -> int:
 
 
 def separated_centres(num_classes: int, bits: int) -> Tensor:
-    """±1 [C, r] of which any two differ in at least :func:`separating_distance` bits, where the search finds them.
+    """±1 [C, r] of which any two differ in at least :func:`separating_distance` bits, if the search finds them.
 
     It starts from :func:`hash_centres`, whose Hadamard rows are already that far apart, and then flips, class by class,
     the bit that lowers Σ max(0, d − D)² most, D being the distance to another centre. A larger mean distance is

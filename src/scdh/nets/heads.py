@@ -47,7 +47,7 @@ class NormalisedHead(Head):
 
     def __init__(self, width: int, bits: int) -> None:
         super().__init__()
-        layer = nn.Linear(width, bits, bias=False)  # a bias would be taken off again with the mean
+        layer = nn.Linear(width, bits, bias=False)  # a bias would be removed again with the mean
         nn.init.normal_(layer.weight, std=0.01)
         self.hash_layer = nn.Sequential(layer, BatchNorm(bits))
 
@@ -56,7 +56,7 @@ class NormalisedHead(Head):
 
 
 class BatchNorm(nn.BatchNorm1d):
-    """Takes a batch of one row too: it has no deviation, so the running ones are used."""
+    """Also accepts a batch of one row, which has no deviation: the running statistics are used."""
 
     def forward(self, x: Tensor) -> Tensor:
         if self.training and len(x) < 2:
@@ -66,9 +66,8 @@ class BatchNorm(nn.BatchNorm1d):
 
 
 class ProjectionHead(Head):
-    """u = (x − mean) W for methods that are fitted instead of trained; both are buffers, so nothing of it learns.
-
-    W is kept in double precision: a fitted rotation is computed so, and rounding it could flip bits near 0.
+    """u = (x − mean) W for methods that are fitted instead of trained; both are buffers, so nothing learns. W is kept
+    in double precision, in which a rotation is fitted: rounding could flip bits near 0.
     """
 
     mean: Tensor
@@ -80,7 +79,7 @@ class ProjectionHead(Head):
         self.register_buffer("projection", torch.zeros(width, bits, dtype=torch.float64))
 
     def write(self, mean: np.ndarray, projection: np.ndarray) -> None:
-        """Take over what was fitted: ``mean`` [d] and ``projection`` [d, r]."""
+        """Store the fitted ``mean`` [d] and ``projection`` [d, r]."""
         self.mean.copy_(torch.from_numpy(np.ascontiguousarray(mean)))
         self.projection.copy_(torch.from_numpy(np.ascontiguousarray(projection)))
 

@@ -23,7 +23,7 @@ def weights_fingerprint(module: nn.Module) -> str:
 
 
 def weights_state(module: nn.Module) -> list[tuple[int, int, torch.device]]:
-    """Differs when a tensor was replaced, changed in place or moved."""
+    """Changes whenever a tensor is replaced, changed in place or moved."""
     tensors = [*module.parameters(), *module.buffers()]
     # Tensors made in inference mode have no version; they cannot be changed in place outside of it either.
     return [(id(t), 0 if t.is_inference() else t._version, t.device) for t in tensors]

@@ -16,7 +16,7 @@ NARROWEST, LARGEST = 1e-30, 1e30
 
 @dataclass(frozen=True)
 class Quantisation:
-    """How a network is rounded to 8 bits. How its weights are, follows from the weights.
+    """How a network is rounded to 8 bits. Weight scales are derived from the weights.
 
     Args:
         ranges: by name of a layer in the trunk, the lowest and the highest number that it takes, with 0 between them;
@@ -70,5 +70,5 @@ def _range(name: str, limits: Any) -> tuple[float, float]:
 def _number(value: int | float) -> float:
     try:
         return float(value)
-    except OverflowError:  # a whole number of any length is good JSON
+    except OverflowError:  # JSON allows whole numbers of any length
         return math.nan

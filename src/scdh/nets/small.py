@@ -4,7 +4,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-LEAST_SHARE = 0.05  # least deviation, as a share of the root mean square of all deviations
+LEAST_SHARE = 0.05  # smallest deviation that is used, as a share of the root mean square of all deviations
 
 
 class SmallConv(nn.Module):

@@ -1,4 +1,4 @@
-"""What is known of every training row: its last output (DPSH), or the code that it is to get (DISH, FTDE)."""
+"""A table of every training row's last output (DPSH), or of its target code (DISH, FTDE)."""
 
 import numpy as np
 import torch
@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 
 class StoredOutputs(nn.Module):
-    """A table [n, r] of outputs or codes, 0 where a row was not seen yet.
+    """A table [n, r] of outputs or codes, 0 for rows that were not seen yet.
 
     The table is saved with checkpoints; the row numbers are not, as they are known before a checkpoint is loaded.
     """
@@ -25,7 +25,7 @@ class StoredOutputs(nn.Module):
 
     @property
     def seen(self) -> Tensor:
-        """Which rows have an output, bool [n]; one that is exactly 0 in every bit counts as none."""
+        """Which rows have an output, bool [n]; an output of 0 in every bit counts as none."""
         return self.outputs.ne(0).any(1)
 
     @torch.no_grad()
@@ -54,8 +54,8 @@ class StoredOutputs(nn.Module):
 
 
 def _gather(values: Tensor) -> Tensor:
-    """The values of every process, in the order of processes. Their lengths may differ, where bad images were left
-    out, so all are padded to the longest.
+    """The values of every process, in the order of processes. Their lengths may differ, if bad images were left out, so
+    all are padded to the longest.
     """
     count = torch.tensor([len(values)], device=values.device)
     counts = [torch.zeros_like(count) for _ in range(dist.get_world_size())]

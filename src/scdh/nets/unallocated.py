@@ -1,4 +1,4 @@
-"""Networks that are built without memory, to compare their shapes with a file before anything is allocated."""
+"""Build networks without memory, to compare their shapes with a file before anything is allocated."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,7 +14,7 @@ _is_unallocated: ContextVar[bool] = ContextVar("is_unallocated", default=False)
 
 
 def is_unallocated() -> bool:
-    """Whether what is built now has shapes, but no values: what only training needs is then left out."""
+    """Whether networks are being built without values; parts that only training needs are then left out."""
     return _is_unallocated.get()
 
 
@@ -22,7 +22,7 @@ def build_unallocated(build: Callable[[], Built]) -> Built:
     """What ``build`` makes, with its tensors on torch's meta device.
 
     A few backbones (torchvision's RegNet) compute their layout with small tensors, whose values the meta device does
-    not have; these get a second try, in which only what layers are made of is placed there.
+    not have; for these, a second attempt places only the parameters of layers there.
     """
     try:
         with _unallocated(torch.device("meta")), _WithoutValues():
@@ -43,7 +43,7 @@ def _unallocated(mode: Any) -> Iterator[None]:
 
 
 class _WithoutValues(TorchFunctionMode):
-    """Leaves out the drawing of initial values: there is no place for them, and the first such call takes seconds."""
+    """Skips drawing initial values: there is no memory for them, and the first such call takes seconds."""
 
     functions = frozenset(
         {getattr(nn.init, name) for name in dir(nn.init) if name.endswith("_") and not name.startswith("_")}

@@ -1,4 +1,4 @@
-"""What scdh keeps on a machine so that it need not be computed again: it may be removed at any time."""
+"""Caches on this machine: results that need not be computed again, and that may be removed at any time."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ class MachineCache:
 
 
 def machine_caches() -> list[MachineCache]:
-    """Those that are not switched off."""
+    """The caches that are not switched off."""
     found = []
     for name, holds, variable, limit in (
         (

@@ -1,4 +1,4 @@
-"""What has changed in the files of a run's data since training, and the split of the files that are still there."""
+"""Find the files of a run's data that changed since training, and the split of the remaining files."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -17,9 +17,8 @@ MOST_NAMED = 3  # files in a message
 
 @dataclass(frozen=True, eq=False)
 class DataChanges:
-    """Files that are gone, new, or have other labels.
-
-    ``rows``, int64 [n], is the present row of each row of the training data, −1 if it is gone.
+    """Files that are gone, new, or have other labels. ``rows``, int64 [n], is the current row of each row of the
+    training data, −1 if it is gone.
     """
 
     gone: list[str]

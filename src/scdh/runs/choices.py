@@ -1,7 +1,7 @@
 """Settings of a run that were not given: their values, the reasons, and what was tried to find them.
 
-They are in ``choices.json`` of the run folder. The file is written after every trial, so a run that is stopped while it
-tries settings goes on with the trials that are left.
+They are in ``choices.json`` of the run folder. The file is written after every trial, so a run that is stopped during
+its trials continues with those that are left.
 """
 
 from dataclasses import asdict, dataclass, field

@@ -1,4 +1,4 @@
-"""Where the data of a run are: remembered in training, and found again if the run, the data or both were moved."""
+"""Store where the data of a run are, and find them again: with other paths, or by the options of a command."""
 
 import glob
 import os
@@ -13,6 +13,18 @@ from scdh.data.open import DEFAULT_ROOT, HUB, ROOTED
 from scdh.errors import DataError
 
 StoredPaths = Mapping[str, Mapping[str, str]]  # setting → "absolute" and "relative" path
+# Settings of the data as options of a command, and what commands do without the option.
+OPTIONS = {
+    "root": "--root",
+    "image_column": "--image-column",
+    "vector_column": "--vector-column",
+    "label_column": "--label-column",
+    "label_separator": "--label-separator",
+    "id_column": "--id-column",
+    "labels": "--labels",
+    "on_bad_image": "--on-bad-image",
+}
+USUAL = {"label_separator": "auto", "on_bad_image": "fail"}
 
 
 def stored_path(path: str | os.PathLike[str], run: Path) -> dict[str, str]:
@@ -23,7 +35,7 @@ def stored_path(path: str | os.PathLike[str], run: Path) -> dict[str, str]:
 
 
 def known_places(stored: Any, run: Path) -> Iterator[Path]:
-    """Where a path of :func:`stored_path` may be; nothing if what was stored is something else."""
+    """The places where a path of :func:`stored_path` may be; none if the stored value is something else."""
     if isinstance(stored, dict):
         absolute, relative = stored.get("absolute"), stored.get("relative")
         if isinstance(absolute, str):
@@ -72,3 +84,18 @@ def located(
 
 def _exists(path: str) -> bool:
     return os.path.exists(path) or (any(sign in path for sign in "*?[") and bool(glob.glob(path)))
+
+
+def data_options(settings: Mapping[str, Any]) -> list[str]:
+    """The settings ``data.*`` of a run as options of ``scdh encode``.
+
+    >>> data_options({"source": "shop.csv", "root": "photos", "labels": None, "on_bad_image": "fail"})
+    ['--root', 'photos']
+    """
+    given = {name: settings.get(name) for name in OPTIONS}
+    return [
+        part
+        for name, value in given.items()
+        if value is not None and value != USUAL.get(name)
+        for part in (OPTIONS[name], str(value))
+    ]

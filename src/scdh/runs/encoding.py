@@ -71,7 +71,7 @@ def encode_rows(
     engine: Engine = "torch",
     vectors: bool = False,
 ) -> tuple[Codes, RowNames]:
-    """Codes of some rows, whose metadata name the model, and the names and labels of these rows.
+    """Codes of some rows, with the model in their metadata, and the names and labels of these rows.
 
     Arguments as for :func:`hash_outputs_of_rows`, which ``hash_outputs`` replaces, for example by features that were
     kept. With ``vectors`` the codes carry their real outputs, as float16.
@@ -114,7 +114,7 @@ def hash_outputs_of_rows(
         on_bad_image: "fail", or "skip" to leave unreadable images out.
         progress: title of a progress bar; None: no bar.
         engine: what computes, as for :meth:`scdh.Hasher.encode`.
-        images: how many rows there are in all, which decides between engines; None: these.
+        images: how many rows there are in all, which decides between engines; None: as many as ``rows``.
     """
     hasher.check_fits(source)
     batches: Iterable[Batch] = evaluation_batches(

@@ -1,4 +1,4 @@
-"""Features of a frozen trunk, computed once and kept row by row: heads then train in seconds, at any number of bits.
+"""Cache the features of a frozen trunk row by row, so that heads train in seconds, at any number of bits.
 
 The cache is a folder for each (data, trunk, preprocessing, augmentation) with shards of some thousand rows. Another
 split, or more rows of the same data, only computes what is missing; a run that is killed loses one shard at most. On a
@@ -136,7 +136,7 @@ def _joined(pieces: list[Rows]) -> Rows:
 
 
 def _read(shards: Path, wanted: np.ndarray, features: np.ndarray, known: np.ndarray) -> None:
-    """Fill in those of the sorted rows ``wanted`` that the cache has, with no more than one shard in memory."""
+    """Fill in the cached features of the sorted rows ``wanted``, with at most one shard in memory."""
     damaged = []
     for path in sorted(shards.glob("*.safetensors")):
         try:

@@ -1,4 +1,4 @@
-"""Scores of the float vectors that codes were made of, ranked by cosine: what codes have to be measured against."""
+"""Score the float vectors that codes were made from, ranked by cosine: the baseline for the codes."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -16,8 +16,8 @@ from scdh.runs.score_options import ScoreOptions, scored_labels
 from scdh.runs.source_features import has_untrained_trunk
 from scdh.runs.summary import summarise
 
-MOST_BYTES = 4 << 30  # of the database's vectors, which are all in memory while they are ranked
-TOP_KS, TOP_LOSS = (1, 10), 0.01  # precision of the first k that codes may lose without a word, below a higher MAP
+MOST_BYTES = 4 << 30  # of the database's vectors, which must all fit in memory
+TOP_KS, TOP_LOSS = (1, 10), 0.01  # loss in precision of the first k that is not reported, if MAP is higher
 # 600 classes with one training row each (32 bits, 64 floats of MAP 0.56): MAP of SCDH 0.05, of ITQ 0.21.
 FEW_ROWS = 2.0
 FeaturesOfRows = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
@@ -90,9 +90,7 @@ def advice_against_floats(
     labels: np.ndarray,
     by_outputs: RankingScores | None = None,
 ) -> str | None:
-    """One sentence of what to try where codes score below their floats, in MAP or at the top of the list; None where
-    they do not.
-    """
+    """A sentence with advice if codes score below their floats, in MAP or at the top of the list; otherwise None."""
     if codes.map >= floats.scores.map:
         return _advice_at_the_top(codes, floats, by_outputs)
     rows = _rows_per_label(labels)
@@ -109,11 +107,11 @@ def advice_against_floats(
         )
     else:
         advice = "try more bits (--bits), more epochs (--epochs) or another learning rate (--set train.lr_head=…)"
-    return f"These codes score below the {floats.name} they were made of: {advice}."
+    return f"These codes score below the {floats.name} they were made from: {advice}."
 
 
 def _advice_at_the_top(codes: RankingScores, floats: FloatScores, by_outputs: RankingScores | None) -> str | None:
-    """One sentence if floats with a lower MAP find more among the first items."""
+    """A sentence if floats with a lower MAP find more among the first items."""
     gaps = {k: floats.scores.precision_at_k(k) - codes.precision_at_k(k) for k in TOP_KS}
     k = max(TOP_KS, key=lambda k: gaps[k])
     if gaps[k] < TOP_LOSS:

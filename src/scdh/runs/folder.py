@@ -1,4 +1,4 @@
-"""A run folder and every file in it: the one place that knows their names.
+"""A run folder and every file in it; only this module knows their names.
 
 The folder belongs to one run: its settings and its split are written first and must not change.
 """
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from scdh.model.hasher import Hasher
 
 FORMAT, VERSION = "scdh-run", 1
-# The two networks of a run with a teacher, and the network of the last epoch where another epoch's was taken.
+# The two networks of a run with a teacher, and that of the last epoch if the model is another epoch's.
 NetworkName = Literal["teacher", "student", "last"]
 
 
@@ -47,16 +47,16 @@ class RunFolder:
         self.model = self.path / MODEL_OF_RUN  # written last: a run that has it is finished
         self.student = self.path / "student"  # the network that a teacher was averaged from
         self.best = self.path / "best"  # the best epoch's model while the run goes on
-        self.last = self.path / "last"  # the last epoch's model, where another epoch's was taken
+        self.last = self.path / "last"  # the last epoch's model, if the model is another epoch's
         self.int8 = self.path / "int8"  # where `scdh quantise` may put the INT8 model, so that it finds its run
         self.checkpoint = self.path / "last.safetensors"
         self.log = self.path / "log.csv"
         self.steps = self.path / "steps.csv"
         self.tensorboard = self.path / "tensorboard"
         self.features = self.path / "features"
-        self.features_elsewhere = self.path / "features.json"  # names the folder, where features are kept in another
-        self.rows_file = self.path / "rows.names"  # names and labels of all rows, of data that are files
-        self.failure = self.path / "failed.json"  # of a comparison's run that could not be trained
+        self.features_elsewhere = self.path / "features.json"  # names the folder of the features, if it is another
+        self.rows_file = self.path / "rows.names"  # names and labels of all rows, for data that are files
+        self.failure = self.path / "failed.json"  # in a comparison: why the run could not be trained
         self.lock = self.path / ".running"
 
     def __str__(self) -> str:
@@ -111,7 +111,7 @@ class RunFolder:
         return str(self._saved().get("run_id", ""))
 
     def check_part(self, part: Path, run_id: str) -> None:
-        """Raise an error if ``part``, which says that it is of ``run_id``, belongs to another run."""
+        """Raise an error if ``part``, which has the id ``run_id``, belongs to another run."""
         if run_id != self.id:
             raise DataError(
                 f"{str(part)!r} belongs to another run than {str(self.config_file)!r} (run {run_id or 'unknown'}, not "
@@ -163,13 +163,13 @@ class RunFolder:
         return content
 
     def claim(self, config: RunConfig, *, resume: bool, write: bool = True, may_be_longer: bool = False) -> None:
-        """Make the folder this run's own; raise an error if it is another run's, or has other settings.
+        """Claim the folder for this run; raise an error if it belongs to another run, or has other settings.
 
         Args:
             config: the settings of the run.
             resume: go on with the run that is there.
-            write: write the settings into the folder, unless nothing is left to train with them.
-            may_be_longer: let a run that is resumed, also a finished one, have more epochs than before.
+            write: write the settings into the folder, unless nothing is left to train.
+            may_be_longer: allow a resumed run, even a finished one, to have more epochs than before.
         """
         settings = config.with_method_defaults().model_dump(mode="json")
         is_kept = resume and (self.is_finished or self.failure.exists() or self.has_query_scores)
@@ -239,9 +239,9 @@ class RunFolder:
             file.unlink(missing_ok=True)
 
     def feature_folder(self, chosen: Path | None = None) -> Path:
-        """The folder that keeps the features of the run's frozen trunk; ``chosen`` becomes it and is remembered.
+        """The folder that keeps the features of the run's frozen trunk; ``chosen`` becomes that folder and is stored.
 
-        It is remembered as a path from the run's folder too, so that both may be moved together. If none was chosen, it
+        The path relative to the run's folder is stored too, so that both may be moved together. If none was chosen, it
         is the folder that all runs share, or the run's own if that is not available.
         """
         if chosen is not None:
@@ -251,12 +251,12 @@ class RunFolder:
         try:
             known = list(known_places(json.loads(read_regular(self.features_elsewhere)), self.path))
         except (OSError, ValueError, RecursionError):
-            known = []  # none was remembered; features can always be computed
+            known = []  # none was stored; features can always be recomputed
         kept = next((folder for folder in [*known, self.features] if folder.is_dir()), None)
         return kept or shared_folder() or self.features
 
     def keep_protocol(self, protocol: Protocol, source: Source, *, resume: bool, write: bool = True) -> None:
-        """Save the split; a resumed run must have the one it was started with, else queries might be trained on."""
+        """Save the split; a resumed run must have the one it was started with, otherwise it might train on queries."""
         if resume and self.protocol_file.exists() and self.saved_protocol() != protocol:
             found = changes_since(self.rows_file, source)
             what = f": {found}" if found else ""
@@ -280,7 +280,7 @@ class RunFolder:
         return protocol
 
     def protocol(self, source: Source, *, remaining: bool = False) -> Protocol:
-        """The split that the run was trained with, if ``source`` still is the data that it divides.
+        """The split that the run was trained with, if ``source`` still has the same data.
 
         Raises:
             ChangedDataError: the data have changed.
@@ -309,7 +309,7 @@ class RunFolder:
         return read_description(self.model)["info"]
 
     def failed_sentence(self) -> str:
-        """Why the run could not be trained, where it was one of a comparison."""
+        """Why a run of a comparison could not be trained."""
         remedy = "delete it, and the run is tried again"
         return str(read_entries(self.failure, "why a run failed", remedy, "sentence")["sentence"])
 
@@ -328,10 +328,10 @@ class RunFolder:
             raise ModelError(f"{str(self)!r} keeps no model of the last epoch in addition to its own.")
         if network in ("teacher", "student") and not self.has_student:
             raise ModelError(
-                f"{str(self)!r} holds one network only, so there is no {network} to take; only the folder of a run "
-                "with a teacher, as of mt_scdh, has both."
+                f"{str(self)!r} holds one network only, not a {network}; only the folder of a run with a teacher, "
+                "such as mt_scdh, has both."
             )
-        from scdh.model.hasher import Hasher  # torch is imported here, not where a folder is only looked at
+        from scdh.model.hasher import Hasher  # torch is imported here, so that reading a folder does not need it
 
         folders = {"student": self.student, "last": self.last}
         folder = folders.get(network or "", self.model)

@@ -55,8 +55,8 @@ def protocol_of(config: RunConfig, source: Source) -> Protocol:
 
 
 @dataclass
-class _Plan:
-    """What the data and the settings fix of a split; the rest is drawn.
+class _SplitPlan:
+    """The part of a split that the data and the settings define; the rest is drawn.
 
     Rows are bool [n]. ``query_per_class`` and ``validation_per_class`` are as for :func:`scdh.data.hold_out.hold_out`.
     """
@@ -101,7 +101,7 @@ class _Plan:
 
 
 def _drawn_from(source: Source, candidates: np.ndarray) -> dict[str, Any]:
-    """Labels as rows are drawn by: without those that only rows of other parts have, of which nothing can be drawn."""
+    """The labels for drawing rows, without those that occur only in rows of other parts."""
     counts = rows_per_class(source.labels[candidates], source.num_classes)
     stays = (counts > 0) | (source.rows_per_class == 0)
     names = [name for name, is_kept in zip(source.label_names, stays, strict=True) if is_kept]
@@ -121,7 +121,7 @@ def _no_training_rows(source: Source, query: np.ndarray) -> str:
 
 
 def _note_on_lone_queries(source: Source, query: np.ndarray, database: np.ndarray) -> list[str]:
-    """A sentence where queries have nothing to find, which scores 0 whatever the codes are."""
+    """A sentence about queries that have nothing to find, and score 0 whatever the codes are."""
     searched = rows_per_class(source.labels[database], source.num_classes) > 0
     labels = source.labels[query]
     finds = labels[:, searched].any(axis=1) if source.multi_label else searched[labels]
@@ -134,14 +134,16 @@ def _part_settings(data: DataSettings) -> PartSettings:
 
 
 def _takes_marks(config: RunConfig, source: Source) -> bool:
-    """Whether the data's own split is used: also where parts are named, as drawing would hide a wrong name."""
+    """Whether the data's own split is used. It is also used if parts are named, because drawing would hide a wrong
+    name.
+    """
     if config.data.split != "auto":
         return config.data.split == "given"
     return _part_settings(config.data).are_named or has_marks(source)
 
 
-def _given(config: RunConfig, source: Source) -> _Plan:
-    """The rows as they are marked; what is not marked is drawn from the training rows."""
+def _given(config: RunConfig, source: Source) -> _SplitPlan:
+    """Parts as they are marked; parts that are not marked are drawn from the training rows."""
     data, labelled = config.data, source.labelled
     marks, notes = read_marks(source, _part_settings(data)), [source.split_origin]
     trains, query = marks.train & labelled, marks.query & labelled
@@ -173,7 +175,7 @@ def _given(config: RunConfig, source: Source) -> _Plan:
         notes.append(f"{int(marks.unmarked.sum()):,} rows with an empty mark are only searched")
     notes += _without_part(marks.query & ~labelled, "marked as queries have no label")
     notes += _without_part(marks.unused, "are of a part that is not used")
-    return _Plan(
+    return _SplitPlan(
         name=f"{source.name} as given",
         candidates=trains,
         searched=marks.searched,
@@ -195,8 +197,8 @@ def _without_part(rows: np.ndarray, why: str) -> list[str]:
     return [f"{int(rows.sum()):,} rows {why} and are left out"] if rows.any() else []
 
 
-def _drawn(config: RunConfig, source: Source) -> _Plan:
-    """Queries drawn from all rows, or none (``all``); rows that are marked as queries are the queries all the same."""
+def _drawn(config: RunConfig, source: Source) -> _SplitPlan:
+    """Queries drawn from all rows, or none (``all``); if rows are marked as queries, these are the queries."""
     data, is_whole = config.data, config.data.split == "all"
     if is_whole and data.train_per_class is not None:
         raise ConfigError(
@@ -228,7 +230,7 @@ def _drawn(config: RunConfig, source: Source) -> _Plan:
     notes += _without_part(unused, "are of a part that is not used")
     if not is_whole or query.any():
         notes.append("database: all but the queries")
-    return _Plan(
+    return _SplitPlan(
         name=name,
         candidates=source.labelled & ~stays_out,
         searched=~stays_out,
@@ -252,7 +254,7 @@ def _check_no_named_parts(data: DataSettings) -> None:
 
 
 def _without_labels(config: RunConfig, source: Source) -> Protocol:
-    """Every row trains and is searched but those marked as queries; without labels nothing can be scored."""
+    """All rows except marked queries train and are searched; without labels nothing can be scored."""
     method = config.method.name
     if method_class(method).needs_labels:
         others = [name for name in sorted(built_in_names()) if not method_class(name).needs_labels]

@@ -1,4 +1,4 @@
-"""An INT8 model of a float32 one: which images calibrate it, and what it changes on others."""
+"""Make an INT8 model from a float32 model: choose the calibration images, and measure the difference on others."""
 
 import time
 from collections.abc import Iterable
@@ -29,7 +29,7 @@ TIMED, TURNS = 64, 3
 
 @dataclass(frozen=True)
 class ChosenRows:
-    """Rows of a source that calibrate, int64 [n], others on which the codes are compared, and what both are called."""
+    """Calibration rows of a source, int64 [n], rows on which codes are compared, and names of both for messages."""
 
     calibration: np.ndarray
     compared: np.ndarray
@@ -39,10 +39,10 @@ class ChosenRows:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What became of the codes of images that did not calibrate.
+    """How the codes of images that were not used for calibration differ.
 
     Args:
-        calibration_images: images that calibrated.
+        calibration_images: number of images used for calibration.
         compared_images: images whose codes were compared; with none, nothing below is known.
         differing_bits: share of their bits that differ between float32 and INT8.
         map: of the INT8 codes, each image ranking the others; None without labels.
@@ -126,7 +126,7 @@ def _compare(float32: Hasher, int8: Hasher, source: Source, batches: list[Batch]
 
 
 def _speed(float32: Hasher, int8: Hasher, batches: list[Batch]) -> float | None:
-    """By CPU seconds, which other work on the machine changes little, in turn, and without decoding."""
+    """Measured in CPU seconds, which depend little on other work on the machine; both in turn, without decoding."""
     if missing_packages("openvino") or float32.network.device.type != "cpu":
         return None
     seconds: dict[int, list[float]] = {0: [], 1: []}

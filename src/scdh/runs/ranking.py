@@ -1,4 +1,4 @@
-"""Scores of a model's codes by the distance that its method ranks by: the Hamming distance, or one of its own."""
+"""Score a model's codes by the distance that its method ranks by: Hamming distance, or one of its own."""
 
 from typing import Any
 

@@ -83,7 +83,7 @@ def encode_on_ray(work: Work, todo: list[int], *, address: str | None, cores: in
         ConfigError: if Ray is not installed, cannot be reached, or has no room for an actor; or if an actor failed.
     """
     check_installed("--engine ray", "ray")
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # otherwise Ray reports its use to its makers
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # otherwise Ray sends usage data to its developers
     import ray
 
     ray.init(

@@ -1,4 +1,4 @@
-"""Scores of a run and everything they rest on, as the run's folder keeps them."""
+"""Scores of a run and everything they depend on, as stored in the run's folder."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -20,12 +20,12 @@ from scdh.storage.json_files import write_table
 
 @dataclass(frozen=True, eq=False)
 class RunScores:
-    """Scores of a run with everything they rest on; ``to_dict`` is what its JSON file holds.
+    """Scores of a run with everything they depend on; ``to_dict`` gives the content of the JSON file.
 
     ``outputs`` are the scores of the same codes, ranked by the queries' real outputs (where the codes are ranked by
     Hamming distance). ``nested`` are the scores of first bits, by their number. ``floats`` are the scores of the
-    vectors that the codes were made of; or ``no_floats`` says why there are none. ``advice`` says what to try where the
-    codes are worse.
+    vectors that the codes were made from; otherwise ``no_floats`` says why there are none. ``advice`` says what to try
+    if the codes are worse.
     """
 
     run: RunFolder
@@ -57,7 +57,7 @@ class RunScores:
 
     @property
     def caution(self) -> str | None:
-        """A sentence if the scores rest on few rows, else None."""
+        """A sentence if the scores depend on few rows, otherwise None."""
         chose = self.part == "query" and not self.config.data.train_on_validation
         return caution(self.scores.definition["queries"], len(self.protocol.validation) if chose else 0)
 

@@ -19,7 +19,7 @@ class ScoreOptions:
 
     Args:
         topk, denominator, radius, ties: as :func:`scdh.evaluate` takes them; ``topk="usual"`` is the data's own.
-        label_column: of data with several label columns, the one that decides what is relevant; None: all labels.
+        label_column: for data with several label columns, the one that decides what is relevant; None: all labels.
     """
 
     topk: int | Literal["usual"] | None = "usual"
@@ -38,7 +38,7 @@ class ScoreOptions:
         return arguments
 
     def agree_with(self, definition: Mapping[str, Any], source_name: str) -> bool:
-        """Whether scores of this definition (as in a run's scores file) are those that these options give."""
+        """Whether these options give scores of this definition (as in a run's scores file)."""
         expected = {**self.for_evaluate(source_name), "label_column": self.label_column}
         if "radius" not in definition:  # of a ranking by another distance than Hamming's
             del expected["radius"]

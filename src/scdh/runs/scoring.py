@@ -1,4 +1,4 @@
-"""Score a run: codes of its queries and database (kept for reuse), their scores, and everything these rest on."""
+"""Score a run: codes of its queries and database (kept for reuse), their scores, and everything these depend on."""
 
 import time
 from collections.abc import Callable, Iterable
@@ -64,7 +64,7 @@ def score_run(
         run: the run's folder.
         part: "query" or "validation".
         options: definitions of the scores.
-        network: of a run with a teacher, whose codes to score (None: the teacher's); or "last", the last epoch's.
+        network: for a run with a teacher, whose codes to score (None: the teacher's); or "last", the last epoch's.
         on_bad_image: "fail" or "skip"; None: as in training.
         source: the run's data, if they are already open.
         protocol: the split to score; None: the run's.
@@ -102,41 +102,22 @@ def score_run(
     encoding_seconds = round(time.perf_counter() - started, 3)
     started = time.perf_counter()
     labels, _ = scored_labels(source, options.label_column)
+    query_labels, item_labels = labels[queries.rows], labels[database.rows]
+    definition = {"leave_one_out": is_validation, **options.for_evaluate(source.name)}
     scores = score_ranking(
-        hasher,
-        queries.codes,
-        queries.u,
-        labels[queries.rows],
-        database.codes,
-        labels[database.rows],
-        leave_one_out=is_validation,
-        progress=True,
-        **options.for_evaluate(source.name),
+        hasher, queries.codes, queries.u, query_labels, database.codes, item_labels, progress=True, **definition
     )
     nested = {
         bits: evaluate(
-            queries.codes.truncate(bits),
-            labels[queries.rows],
-            database.codes.truncate(bits),
-            labels[database.rows],
-            leave_one_out=is_validation,
-            **options.for_evaluate(source.name),
+            queries.codes.truncate(bits), query_labels, database.codes.truncate(bits), item_labels, **definition
         )
         for bits in sorted({*config.method.own.get("nested", [])} - {hasher.bits})
     }
     by_outputs = None
     if outputs and queries.u is not None and hasher.method.ranking == HAMMING:
-        arguments = options.for_evaluate(source.name)
-        del arguments["radius"]
+        del definition["radius"]
         by_outputs = evaluate_outputs(
-            queries.codes,
-            queries.u,
-            labels[queries.rows],
-            database.codes,
-            labels[database.rows],
-            leave_one_out=is_validation,
-            progress=True,
-            **arguments,
+            queries.codes, queries.u, query_labels, database.codes, item_labels, progress=True, **definition
         )
     result = RunScores(
         run=run,
@@ -150,7 +131,7 @@ def score_run(
         config=config,
         l_q=queries.l_q,
         left_out=len(rows) - len(queries.codes),
-        unlabelled_items=int((~is_labelled(labels[database.rows])).sum()) or None,
+        unlabelled_items=int((~is_labelled(item_labels)).sum()) or None,
         model=hasher.fingerprint(),
         label_column=options.label_column,
         seconds={"encoding": encoding_seconds, "scoring": round(time.perf_counter() - started, 3)},
@@ -205,9 +186,8 @@ def _encode_or_reuse(
     encode: Callable[[], Iterable[tuple[np.ndarray, np.ndarray]]],
     keep: bool,
 ) -> _EncodedPart:
-    """Codes from an earlier scoring, if the same model made them of the same split and none was left out; else new.
-
-    ``keep`` asks for the real outputs, which an earlier scoring does not have.
+    """Codes from an earlier scoring, if the same model made them for the same split and no row was left out; otherwise
+    new ones. ``keep`` also keeps the real outputs, which an earlier scoring does not have.
     """
     metadata = {"model": hasher.fingerprint(), "protocol": protocol.fingerprint}
     is_by_bits = hasher.method.ranking == HAMMING
@@ -225,7 +205,7 @@ def _encode_or_reuse(
 
 
 def _has_l_q(hasher: Hasher) -> bool:
-    """Outputs of a fitted projection are not drawn to ±1, so their distance from it means nothing."""
+    """Whether l_q is meaningful: outputs of a fitted projection are not pulled towards ±1."""
     return hasher.method.learns_by_gradient
 
 

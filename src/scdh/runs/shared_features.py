@@ -1,4 +1,4 @@
-"""The features that all runs of this user share: a run with other bits or another method computes none again."""
+"""The features that all runs of this user share, so that runs with other bits or methods reuse them."""
 
 from pathlib import Path
 
@@ -18,7 +18,7 @@ def is_shared(folder: Path) -> bool:
 
 
 def note_use(entry: Path, *, has_grown: bool) -> None:
-    """Keep the folder of features ``entry`` longer than others; if it has grown, remove the oldest beyond the limit."""
+    """Mark the feature folder ``entry`` as used; if it has grown, remove the least recently used beyond the limit."""
     if is_shared(entry.parent) and entry.is_dir():
         mark_used(entry)
         if has_grown:

@@ -1,7 +1,7 @@
-"""Features of a source by a trunk that training leaves as it came: kept ones are read, missing ones are computed.
+"""Features of a source by a trunk that training does not change: stored ones are read, missing ones are computed.
 
-What ``scdh train`` kept, ``scdh evaluate`` and ``scdh encode`` need not compute again; a comparison shares them among
-all of its runs.
+``scdh evaluate`` and ``scdh encode`` reuse the features that ``scdh train`` stored; a comparison shares them among its
+runs.
 """
 
 import json
@@ -92,8 +92,9 @@ class SourceFeatures:
         engine: Engine = "torch",
         **loading: Any,
     ) -> Iterable[tuple[np.ndarray, np.ndarray]]:
-        """As :func:`hash_outputs_of_rows`; where the trunk is as it came, only the layers above it run, in torch. (That
-        of an INT8 model is not: features that were kept are the float32 model's.)"""
+        """As :func:`hash_outputs_of_rows`; if training did not change the trunk, only the layers above it run, in
+        torch. (The trunk of an INT8 model differs: stored features are those of the float32 model.)
+        """
         is_kept = _has_frozen_stages(hasher) and hasher.preprocess is not None and hasher.quantisation is None
         if not is_kept or not self._is_of_use(hasher.frozen_part()):
             return hash_outputs_of_rows(hasher, source, rows, progress=progress, engine=engine, **loading)
@@ -101,7 +102,7 @@ class SourceFeatures:
         return self._hash_outputs(hasher.frozen_part(), hasher.learned_part(), rows, progress, loading)
 
     def _is_of_use(self, hasher: Hasher) -> bool:
-        """Features that are neither kept nor to be kept would only take memory."""
+        """Features that are neither stored nor going to be stored would only take memory."""
         return self.holds_all or (
             self.folder is not None and (self.stores or has_features(hasher, self.source, self.folder))
         )
@@ -118,7 +119,7 @@ class SourceFeatures:
 
 
 def has_untrained_trunk(hasher: Hasher) -> bool:
-    """Whether the whole trunk is as pretrained: frozen, or under a method that is fitted to its features."""
+    """Whether the whole trunk is as pretrained: it is frozen, or the method is fitted to its features."""
     return hasher.config.net.freeze is True or not hasher.method.learns_by_gradient
 
 

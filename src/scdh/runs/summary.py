@@ -18,7 +18,7 @@ def summarise(scores: RankingScores) -> dict[str, Any]:
 
 
 def caution(queries: int, validation_rows: int = 0) -> str | None:
-    """A sentence if a score rests on few rows, else None."""
+    """A sentence if a score depends on few rows, otherwise None."""
     few = [f"{queries} queries (below {FEW_QUERIES})"] if queries < FEW_QUERIES else []
     if 0 < validation_rows < FEW_VALIDATION_ROWS:
         few.append(f"{validation_rows} validation rows (below {FEW_VALIDATION_ROWS}), which settings were chosen by")

@@ -1,4 +1,4 @@
-"""A bounded number of things at once: what exceeds it is rejected immediately instead of waiting."""
+"""Bound the number of things at once: excess requests are rejected immediately instead of waiting."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
-"""Micro-batches: what arrives while a batch is computed makes up the next one.
-
-No waiting time has to be chosen: a request that comes alone starts immediately, and batches grow under load. The work
-runs on a thread, so the event loop stays free.
+"""Micro-batches: items that arrive while a batch is computed form the next one. No waiting time has to be chosen: a
+single request starts immediately, and batches grow under load. The work runs on a thread, so the event loop stays free.
 """
 
 import asyncio

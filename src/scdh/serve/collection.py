@@ -1,4 +1,4 @@
-"""The index that is served: its newest state, taken up while searches go on, and durable changes of it."""
+"""The index that is served: its newest state, loaded while searches continue, and durable changes of it."""
 
 import copy
 from collections.abc import Sequence
@@ -14,7 +14,6 @@ from scdh.codes.checks import check_same_model, searched_bits
 from scdh.data.name_files import load_names, names_of_index, save_names_to_append
 from scdh.data.row_names import RowNames, joined
 from scdh.errors import CodesError, ExistingIdError, IdError, IndexLockedError, ScdhError, UnknownIdError
-from scdh.index import HammingIndex
 from scdh.index.engines import is_engine_address, open_index
 from scdh.index.items import Items
 from scdh.index.search_index import SearchEngine, SearchIndex
@@ -99,14 +98,14 @@ class Collection:
         return Snapshot(index, names, self._distance_tables)
 
     def refresh(self) -> bool:
-        """Take up the newest state of the file; False if it is served already.
+        """Load the newest state of the file; False if it is served already.
 
         A search engine always shows its newest state.
 
         Raises:
             CodesError: if the file cannot be read or is of another model; the state before it stays.
         """
-        # A copy shares all arrays and tables, and searches that have begun go on with the one before.
+        # A copy shares all arrays and tables, and searches that have begun continue with the earlier one.
         newer = copy.copy(self.now.index)
         if not newer.refresh():
             return False
@@ -118,9 +117,8 @@ class Collection:
         self.now.index.close()
 
     def change(self, changes: Sequence[Change]) -> list[list[int] | BaseException]:
-        """Make changes durable, those of one kind that follow each other in one commit; the ids of each.
-
-        What is wrong with one change is its result, and does not concern the others.
+        """Make changes durable, consecutive ones of the same kind in one commit; returns the ids of each. An error in
+        one change is its result, and does not affect the others.
         """
         results: list[list[int] | BaseException] = []
         if not self._is_file:
@@ -133,20 +131,20 @@ class Collection:
             for kind, same_kind in groupby(changes, type):
                 run: list[Any] = list(same_kind)
                 try:
-                    self.refresh()  # to the state that the writer has, as no other program can write now
+                    self.refresh()  # to the writer's state, as no other program can write now
                     results += self._add(writer, run) if kind is Addition else self._remove(writer, run)
-                except Exception as error:  # those that were committed before it stay what they are
+                except Exception as error:  # results that were committed before it stay
                     results += [error] * len(run)
         self.refresh()
         return results
 
     def _add(self, writer: IndexWriter, additions: list[Addition]) -> list[list[int] | BaseException]:
-        ids_so_far = copy.copy(self.now.index)  # in memory alone: rejects known ids and chooses new ones
+        ids_so_far = copy.copy(self.now.index)  # in memory only: rejects existing ids and chooses new ones
         results: list[list[int] | BaseException] = []
         accepted: list[tuple[Addition, np.ndarray]] = []
         for addition in additions:
             try:
-                if isinstance(ids_so_far, HammingIndex) and ids_so_far.vector_kind is not None:
+                if ids_so_far.vector_kind is not None:
                     raise invalid("Items of this index have vectors, so only `scdh index --append` can add to it.")
                 self._check_labels(addition)
                 ids = ids_so_far.add(addition.codes, addition.ids)
@@ -231,7 +229,7 @@ def _foreign_names() -> RequestError:
 
 
 def _id_error(error: ScdhError) -> BaseException:
-    """A mistake in the ids as the client's; anything else stays an error of the service."""
+    """Report a mistake in the ids as the client's; anything else stays an error of the service."""
     match error:
         case ExistingIdError():
             return RequestError(409, "conflict", str(error))

@@ -1,8 +1,8 @@
-"""Image files → inputs of the network or thumbnails, in processes of their own.
+"""Decode image files to inputs of the network or thumbnails, in separate processes.
 
-A file from an untrusted client may make a decoder take minutes, gigabytes, or crash. In a process, each of these can be
-bounded by the system, and the process can be ended at any time; a thread cannot. ``python -m scdh.serve.decoding`` is
-such a process: it reads files from standard input and writes pixels to standard output, each after its length.
+A file from an untrusted client may make a decoder take minutes, gigabytes, or crash. The system can bound each of these
+for a process, and a process can be ended at any time; a thread cannot. ``python -m scdh.serve.decoding`` is such a
+process: it reads files from standard input and writes pixels to standard output, each after its length.
 """
 
 import io
@@ -27,7 +27,7 @@ from scdh.data.images.transforms import Preprocess
 from scdh.data.source import BadImage
 
 CPU_SECONDS = 10  # of one image; the slowest of 50 megapixels took 1.5 s
-WALL_FACTOR = 6  # by the clock it may take this many times as long, on a busy machine
+WALL_FACTOR = 6  # wall-clock time may be this many times as long, on a busy machine
 # A float TIFF takes 16 bytes for each pixel, other images at most 12.
 BYTES_PER_PIXEL, MORE_BYTES = 17, 128 << 20
 LENGTH = struct.Struct("<Q")
@@ -86,7 +86,7 @@ class Decoders:
         return answer[1:]
 
     def close(self) -> None:
-        """End all processes, whatever they are doing."""
+        """End all processes immediately."""
         for process in self._processes:
             process.close()
 
@@ -188,15 +188,14 @@ def thumbnail(image: Image.Image, side: int) -> bytes:
 
 
 def _limit_time(seconds: float) -> None:
-    """From now on the system ends the process after this processor time, even within a decoder, or where it waits for
-    ever; 0: no limit."""
+    """Let the system end the process after this processor time, even in a decoder or an endless wait; 0: no limit."""
     if sys.platform != "win32":
         signal.setitimer(signal.ITIMER_PROF, seconds)
         signal.setitimer(signal.ITIMER_REAL, WALL_FACTOR * seconds)
 
 
 def _limit_memory(more: int) -> None:
-    """Let the process take this many bytes more than now."""
+    """Limit the process to this many bytes more than it has now."""
     if sys.platform == "linux":
         import resource
 
@@ -224,7 +223,7 @@ def _read(pipe: IO[bytes]) -> bytes | None:
 
 
 def _main() -> None:
-    # Stopping is up to the service, which may still need what is being decoded.
+    # The service decides when to stop, because it may still need the current image.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
     serve_images(sys.stdin.buffer, sys.stdout.buffer)

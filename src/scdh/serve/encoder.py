@@ -1,4 +1,4 @@
-"""Images or embeddings → codes: decoded in processes of their own, then through the network in micro-batches."""
+"""Encode images or embeddings: decode in separate processes, then run the network in micro-batches."""
 
 import asyncio
 import io
@@ -37,7 +37,7 @@ class Encoded:
 
 
 class Encoder:
-    """A model that encodes what requests bring.
+    """A model that encodes the inputs of requests.
 
     Args:
         hasher: the model.
@@ -103,8 +103,9 @@ class Encoder:
             return self._encoded(await self._batcher.run(list(rows)))
 
     def stored(self, codes: Codes) -> Encoded:
-        """Queries of which only the codes are known; with the outputs that these stand for, where the method has a
-        distance of its own."""
+        """Queries known by their codes only; with the outputs that the codes stand for, if the method has its own
+        distance.
+        """
         codes = Codes(codes.packed, codes.bits, metadata=self.code_metadata)
         if self.ranking == HAMMING:
             return Encoded(codes, None)
@@ -114,7 +115,7 @@ class Encoder:
             raise invalid(str(error)) from None
 
     def describe(self) -> dict[str, Any]:
-        """What clients may know about the model."""
+        """The public description of the model."""
         hasher = self.hasher
         return {
             "method": hasher.config.method.name,
@@ -129,8 +130,9 @@ class Encoder:
         }
 
     def warm(self) -> None:
-        """Start what decodes, and run the network as requests will: one input alone, a batch that is not a whole number
-        of pieces, and a full batch. The engine may have code of its own for each."""
+        """Start the decoders, and run the network as requests will: on one input, on a batch that is not a whole number
+        of pieces, and on a full batch. The engine may have separate code for each.
+        """
         if self.hasher.preprocess is None:
             example = np.zeros(self.hasher.feature_width or 1, np.float32)
         else:
@@ -178,7 +180,7 @@ class Encoder:
 
 
 async def _all(futures: "list[asyncio.Future[np.ndarray]]") -> list[np.ndarray]:
-    """All results; after an error the rest is not waited for."""
+    """All results; after an error, does not wait for the rest."""
     try:
         return list(await asyncio.gather(*futures))
     except BaseException:

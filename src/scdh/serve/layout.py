@@ -1,4 +1,4 @@
-"""Places of codes on a plane, so that near codes lie near each other: what the map of the page shows.
+"""Place codes on a plane, near codes close to each other, for the map of the page.
 
 All pairs of 100,000 codes are too many for t-SNE, so it arranges a sample, the landmarks, and every other code goes
 between the landmarks that are nearest to it. Items with equal codes would lie on one spot; they fill a disc around it.
@@ -59,7 +59,7 @@ def _arrange(landmarks: NDArray[np.float32], seed: int) -> NDArray[np.float32]:
     distances = np.maximum(0, (landmarks.shape[1] - landmarks @ landmarks.T) / 2)
     np.fill_diagonal(distances, 0)
     perplexity = min(PERPLEXITY, (len(landmarks) - 1) / 3)
-    # It squares distances; the root makes that the Hamming distance, which is a squared length between signs.
+    # It squares distances, so their roots are given: a Hamming distance is a squared length between signs.
     made = TSNE(perplexity=perplexity, metric="precomputed", init=start, max_iter=500, random_state=seed)
     return made.fit_transform(np.sqrt(distances)).astype(np.float32)
 
@@ -83,7 +83,9 @@ def _between(codes: Codes, landmarks: NDArray[np.float32], places: NDArray[np.fl
 
 
 def _discs(inverse: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.float64]:
-    """What moves each item from the place of its code: the items of a code fill a disc evenly, as seeds a sunflower."""
+    """The offset of each item from the place of its code: the items of a code fill a disc evenly, like seeds of a
+    sunflower.
+    """
     order = np.argsort(inverse, kind="stable")
     starts = np.cumsum(counts) - counts
     ranks = np.empty(len(inverse), np.int64)

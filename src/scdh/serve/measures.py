@@ -19,7 +19,7 @@ class Measures:
         self.batches = Histogram("scdh_batch_size", "Inputs computed at once.", ["kind"], buckets=SIZES, **own)
         self.queue = Gauge("scdh_queue_length", "Inputs being computed or waiting for it.", ["kind"], **own)
         self.items = Gauge("scdh_items", "Items of the index.", **own)
-        self.index_loads = Counter("scdh_index_loads", "New states of the index that were taken up.", **own)
+        self.index_loads = Counter("scdh_index_loads", "New states of the index that were loaded.", **own)
         self.index_errors = Counter("scdh_index_errors", "Times the index could not be read or written.", **own)
         self.ready = Gauge("scdh_ready", "1 while model and index are warm.", **own)
         ProcessCollector(**own)  # memory, processor time and open files, under the usual names (on Linux)

@@ -1,4 +1,4 @@
-"""The collection as a whole: a map of it, some of its items to begin with, and the codes of many items at once."""
+"""The whole collection: a map, a sample of items to start from, and the codes of many items at once."""
 
 import asyncio
 import base64
@@ -25,10 +25,10 @@ GRID = 65535
 
 
 class Maps:
-    """The newest map, which is made when it is first asked for. Used from one event loop."""
+    """The newest map, made on the first request. Used from one event loop."""
 
     def __init__(self) -> None:
-        # Not the snapshot itself, as a file that was replaced stays on the disk while its arrays are in use.
+        # Not the snapshot itself, because a replaced file stays on disk while its arrays are in use.
         self._newest: tuple[weakref.ref[Snapshot], float, bytes] | None = None
         self._making: asyncio.Task[bytes] | None = None
 
@@ -80,8 +80,9 @@ def make_map(snapshot: Snapshot) -> dict[str, Any]:
 
 
 def some_items(snapshot: Snapshot, count: int, labels: Sequence[str], name: str = "") -> list[dict[str, Any]]:
-    """What is known of up to ``count`` items from anywhere in the collection, the same ones each time; or of the first
-    ones whose name contains ``name``, in upper or lower case."""
+    """Descriptions of up to ``count`` items from anywhere in the collection, the same ones each time; or of the first
+    ones whose name contains ``name``, in upper or lower case.
+    """
     known = snapshot.ids_with_name(name) if name else _known_ids(snapshot)
     if labels:
         known = known[np.isin(known, snapshot.ids_with_labels(labels))]

@@ -1,5 +1,5 @@
 """Small pictures of items. An item finds its picture by its name among those that were there when the service started:
-no path is made of a name, as names come from files and requests. Image files have the limits of uploads.
+names never become paths, because they come from files and requests. Image files have the limits of uploads.
 """
 
 import hashlib
@@ -35,7 +35,7 @@ class Pictures:
     def __init__(self, data: str, limits: Limits) -> None:
         self._source, self._most_bytes = _open(data), limits.upload
         self._decoders = Decoders(None, limits.pixels, PAINTERS)
-        self._unreadable: set[int] = set()  # rows; to find it out again may take 10 s
+        self._unreadable: set[int] = set()  # rows; finding them again may take 10 s
         self._rows = {self._source.item_name(row): row for row in range(len(self._source))}
         if isinstance(self._source, FolderSource):
             # Also by paths below the folder, which may have been moved since its images were encoded.

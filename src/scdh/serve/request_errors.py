@@ -1,7 +1,7 @@
 """Errors for clients: an HTTP status, one word for programs, and one sentence for people.
 
-Only these reach a client, with its own mistakes in them. Other errors may name files of the server, so a client learns
-only that one occurred.
+Only these reach a client, as they describe its own mistakes. Other errors may name files of the server, so a client
+learns only that one occurred.
 """
 
 from scdh.errors import ScdhError

@@ -17,7 +17,7 @@ import uvicorn
 
 from scdh.errors import ConfigError
 from scdh.serve.http.app import create_app
-from scdh.serve.http.protocol import BoundedProtocol
+from scdh.serve.http.connections import BoundedProtocol
 from scdh.serve.logs import log, write_lines
 from scdh.serve.service import Service
 from scdh.serve.settings import Settings
@@ -30,7 +30,7 @@ MOST_FILES = 1 << 16
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """A socket at this address; ConfigError if there is none to be had."""
+    """A socket at this address; ConfigError if the address cannot be used."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -63,7 +63,7 @@ def run(
 ) -> None:
     """Serve until a signal: SIGTERM stops after ``drain_seconds``, in which ``/ready`` says 503; Ctrl-C at once. Both
     answer what has begun, for at most ``STOP_SECONDS``; a second signal does not wait for that. ``END_SECONDS`` later
-    the system ends the process, whatever it is doing.
+    the system ends the process in any case.
 
     Raises:
         ScdhError: if model, index or images cannot be used.
@@ -85,7 +85,9 @@ def run(
 
 
 def _allow_many_files() -> int:
-    """Each connection and each upload takes a descriptor, and 1,024, a common limit, are too few; the new limit."""
+    """Raise the limit of descriptors, and return it: each connection and upload takes one, and the usual 1,024 are too
+    few.
+    """
     if sys.platform == "win32":
         return MOST_FILES
     import resource
@@ -101,7 +103,7 @@ def _allow_many_files() -> int:
 def connections_within(files: int, wanted: int) -> int:
     """Connections that leave half of the descriptors to uploads, the index and pipes.
 
-    A connection for which there is no descriptor left is closed without an answer, idle ones then make no room for it.
+    If no descriptor is left for a connection, it is closed without an answer; closing idle ones would be too late.
     """
     return max(1, min(wanted, files // 2))
 

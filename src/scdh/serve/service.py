@@ -1,4 +1,4 @@
-"""What the service does, without HTTP: it loads, encodes, searches and changes, and follows the index file."""
+"""The service without HTTP: it loads, encodes, searches and changes, and follows the index file."""
 
 import asyncio
 import logging
@@ -14,7 +14,7 @@ import numpy as np
 from scdh.codes import HAMMING, Codes
 from scdh.errors import CodesError, ConfigError, ScdhError
 from scdh.index.engines import is_engine_address
-from scdh.index.search.tables import FEWEST_ROWS
+from scdh.index.search.hash_tables import FEWEST_ROWS
 from scdh.serve.admission import Admission
 from scdh.serve.batching import Batcher
 from scdh.serve.collection import Addition, Change, Collection, Removal
@@ -32,7 +32,7 @@ LARGEST_COMMIT = 64  # changes that are made durable together
 
 
 class Service:
-    """A model and an index that answer; used from one event loop.
+    """A model and an index that answer requests; used from one event loop.
 
     Args:
         settings: what is served.
@@ -78,14 +78,14 @@ class Service:
             log("ready", items=self._items, bits=self.encoder.bits)
 
     def announce_stop(self) -> None:
-        """From now on ``/ready`` says 503, so that no new requests are sent here; those that come are answered."""
+        """Let ``/ready`` answer 503 from now on, so that no new requests are sent; those that arrive are answered."""
         if self.state != "stopping":
             self.state = "stopping"
             self.measures.ready.set(0)
             log("stopping")
 
     async def stop(self) -> None:
-        """End after what has begun is done."""
+        """Finish the requests that have begun, and end."""
         self.announce_stop()
         for compiler in self._compilers:
             compiler.kill()
@@ -266,7 +266,7 @@ class Service:
         self._count_items()
 
     def _wait_for_compilers(self) -> None:
-        """What they could not compile, this process compiles itself."""
+        """Wait until the other processes have compiled; this process compiles the rest."""
         for done, compiler in enumerate(self._compilers):
             try:
                 compiler.wait(1.0)
@@ -285,9 +285,7 @@ class Service:
             raise
         except (ScdhError, OSError) as error:
             raise self._hidden(error) from error
-        with suppress(
-            ScdhError, OSError
-        ):  # the changes are made, even if a search engine cannot count its items just now
+        with suppress(ScdhError, OSError):  # the changes are done, even if a search engine cannot count its items now
             self._count_items()
         return results
 
@@ -318,13 +316,13 @@ class Service:
             return await asyncio.get_running_loop().run_in_executor(self._searcher, function)
 
     async def _follow_index(self) -> None:
-        """Take up each new state of the index file."""
+        """Load each new state of the index file."""
         while True:
             await asyncio.sleep(self.settings.watch_seconds)
             await asyncio.get_running_loop().run_in_executor(self._changer, self._refresh)
 
     def _refresh(self) -> None:
-        """A file that cannot be used is logged once, and the state before it stays."""
+        """A file that cannot be used is logged once, and the earlier state stays."""
         problem = ""
         try:
             if self.collection.refresh():
@@ -335,5 +333,5 @@ class Service:
             problem = str(error) or type(error).__name__
             if problem != self._index_problem:
                 self.measures.index_errors.inc()
-                log("the new index is not taken up", logging.ERROR, reason=problem)
+                log("the new index is not loaded", logging.ERROR, reason=problem)
         self._index_problem = problem

@@ -1,4 +1,4 @@
-"""What is served, and how much of everything a client may ask for."""
+"""The settings of a service, and the limits for clients."""
 
 import re
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 @dataclass(frozen=True)
 class Limits:
-    """Bounds on what one client, and all of them together, can take. Sizes are in bytes, times in seconds.
+    """Bounds on the resources of one client, and of all clients together. Sizes are in bytes, times in seconds.
 
     Args:
         upload: body of a request with images.
@@ -73,7 +73,7 @@ class Settings:
         names: codes or index file with the names of the items; None: those that belong to the index file.
         token: what clients must send to add and remove; None: changes are off.
         hosts: names under which clients may call the service; None: any. A service for this machine alone takes only
-            its own names, or else a web page could reach it through a name that its author lets point here.
+            its own names, otherwise a web page could reach it through a domain name that points to this machine.
         origins: web sites whose pages may call the service (CORS).
         engine: what computes codes of images, as for :meth:`scdh.Hasher.encode`.
         limits: bounds on requests.
@@ -96,7 +96,8 @@ class Settings:
             raise ConfigError(f"A token must have at least {LEAST_TOKEN} characters, got {len(self.token)}.")
         if self.token is not None and not (self.token.isascii() and self.token.isprintable() and " " not in self.token):
             raise ConfigError("A token may have only ASCII letters, digits and signs without spaces.")
-        # Both are compared with what browsers send, so values that they never send would silently reject everyone.
+        # Both are compared with what browsers send, so a value that they never send would silently reject every
+        # request.
         for origin in self.origins:
             if origin != "*" and not re.fullmatch(r"[a-z][a-z0-9+.-]*://[^/\s]+", origin):
                 raise ConfigError(f"--cors takes a site as https://example.org, with nothing after it, got {origin!r}.")

@@ -1,4 +1,4 @@
-"""One state of the index with its names; everything in an answer comes from the same state."""
+"""One state of the index with its names; all parts of an answer come from the same state."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from scdh.codes import Codes
 from scdh.data.row_names import RowNames
 from scdh.errors import UnknownIdError, UnknownLabelError
-from scdh.index.hamming import HammingIndex
 from scdh.index.rescoring import RESCORE
 from scdh.index.search_index import SearchEngine, SearchIndex
 from scdh.index.ties import may_complete, order_ties
@@ -22,8 +21,8 @@ from scdh.serve.request_errors import RequestError, invalid, unknown_item
 KEPT_FILTERS = 16
 # Hits that a search by radius may gather at once, before each list is cut to k.
 GATHERED_HITS = 4 << 20
-# From so many hits of a query on, those that are answered are searched for and the others only counted: to gather and
-# sort a million of them takes a quarter of a second, in which no other search is answered.
+# Above this number of hits of a query, only those in the answer are gathered, and the others counted: gathering and
+# sorting a million hits takes a quarter of a second, during which no other search is answered.
 MANY_HITS = 100_000
 
 
@@ -92,7 +91,7 @@ class _Hits(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Snapshot:
-    """An index that is never changed, and what is known of its items.
+    """An immutable index, and descriptions of its items.
 
     Args:
         index: the items.
@@ -145,13 +144,13 @@ class Snapshot:
 
     def _with_vectors(self, codes: Codes, outputs: NDArray[np.float32] | None) -> Codes:
         """The queries with their outputs as vectors; RequestError 422 if the index does not keep the items' outputs."""
-        kind = self.index.vector_kind if isinstance(self.index, HammingIndex) else None
+        kind = self.index.vector_kind
         if kind is None or kind[1] != codes.bits:
             raise invalid("This index keeps no outputs of its items to rank by; leave 'rank' out.")
         return codes.with_vectors(outputs, "float16")
 
     def _real_distances(self, rank: Rank, outputs: NDArray[np.float32] | None) -> dict[str, Any]:
-        """What the index ranks by, where that is not the number of bits."""
+        """The arguments for rankings by real distances."""
         if rank == "vectors":
             return {"rescore": RESCORE}
         if outputs is None:
@@ -300,7 +299,7 @@ class Snapshot:
 
 
 def find_all(snapshot: Snapshot, requests: Sequence[SearchRequest]) -> list[list[QueryHits] | BaseException]:
-    """The hits of many requests, equal questions in one search; what is wrong with one does not concern the others."""
+    """The hits of many requests, equal questions in one search; an error in one does not affect the others."""
     groups: dict[SearchOptions, list[int]] = {}
     for place, one in enumerate(requests):
         groups.setdefault(one.options, []).append(place)
@@ -309,7 +308,7 @@ def find_all(snapshot: Snapshot, requests: Sequence[SearchRequest]) -> list[list
         parts = [requests[place] for place in places]
         packed = np.concatenate([part.codes.packed for part in parts])
         left_out = [part.left_out for part in parts for _ in range(len(part.codes))]
-        # Equal questions rank alike, so either all of them have outputs or none has.
+        # Equal questions have the same ranking, so either all have outputs or none.
         given = [part.outputs for part in parts if part.outputs is not None]
         outputs = np.concatenate(given) if given else None
         ties = [

@@ -1,7 +1,7 @@
-"""Searches before the first request, so that no request waits until compiled loops are loaded.
+"""Search before the first request, so that no request waits for compiled loops.
 
-On a machine that has not compiled them yet, processes that end afterwards compile them into the cache of the machine,
-and the service only loads them: the compiler would keep its memory.
+On a machine that has not compiled them yet, short-lived processes compile them into the machine's cache, and the
+service only loads them: the compiler would not free its memory.
 """
 
 import os

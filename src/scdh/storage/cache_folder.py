@@ -13,7 +13,7 @@ _warned: set[str] = set()
 
 
 def cache_place(name: str, variable: str) -> Path | None:
-    """Where the cache ``name`` is: in the folder that the environment names, else in that of the user.
+    """The place of the cache ``name``: the folder given by the environment, otherwise the user's cache.
 
     Args:
         name: of the folder in ``scdh`` below ``$XDG_CACHE_HOME`` or ``~/.cache``.

@@ -17,7 +17,7 @@ _KIND = "xxh3_64:"
 
 
 def array_checksum(arrays: Mapping[str, NDArray[Any]], description: Mapping[str, Any]) -> str:
-    """Checksum of named arrays and of what is said about them.
+    """Checksum of named arrays and their description.
 
     >>> a = array_checksum({"x": np.arange(3)}, {"bits": 8})
     >>> b = array_checksum({"x": np.arange(3)}, {"bits": 8, "checksum": a})

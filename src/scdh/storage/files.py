@@ -1,4 +1,4 @@
-"""Files appear whole or not at all: written under a temporary name in the folder of the target, then renamed."""
+"""Write files whole or not at all: under a temporary name in the folder of the target, then rename."""
 
 import errno
 import os
@@ -30,8 +30,8 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Yield a temporary path to write a file to; on success it replaces ``path``, on failure it is removed.
 
     When this returns, the file survives a power cut: its bytes and the folder's entry are on disk. A symbolic link
-    stays one, and the file that it points to is replaced. Every failure of the system is an
-    OSError, also if safetensors writes.
+    stays one, and the file that it points to is replaced. Every system failure is an OSError, even if safetensors
+    writes the file.
     """
     target = Path(os.path.realpath(path))
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -56,7 +56,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 
 def open_regular(path: str, flags: int) -> int:
-    """An ``opener`` for ``open`` that rejects pipes, sockets and devices, on which a reader could wait forever."""
+    """An ``opener`` for ``open`` that rejects pipes, sockets and devices, which could block a reader forever."""
     descriptor = os.open(path, flags | getattr(os, "O_NONBLOCK", 0), 0o666)
     mode = os.fstat(descriptor).st_mode
     if stat.S_ISREG(mode):
@@ -92,7 +92,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def leftovers(target: Path) -> list[Path]:
-    """Temporary files that writers of ``target`` left when they were killed, or that they are writing now."""
+    """Temporary files of writers of ``target`` that were killed, or that are still writing."""
     pattern = re.compile(rf"\.{re.escape(target.name)}\.[0-9]+-[0-9a-f]{{8}}\.(tmp|old)")
     return [path for path in target.parent.iterdir() if pattern.fullmatch(path.name)] if target.parent.is_dir() else []
 
@@ -106,7 +106,7 @@ def remove_abandoned(target: Path) -> None:
 
 
 def set_default_mode(file: Path) -> None:
-    """safetensors creates files that only their owner may read; others must be able to read a model."""
+    """Make a file readable for others: safetensors creates files that only their owner may read."""
     file.chmod(0o666 & ~_UMASK)
 
 

@@ -1,4 +1,4 @@
-"""Small JSON files of runs, models and comparisons: written whole with a checksum; any damage is one sentence."""
+"""Small JSON files of runs, models and comparisons: written whole with a checksum; damage is one sentence."""
 
 import json
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ def write_table(path: Path, content: Mapping[str, Any]) -> None:
 
 
 def read_table(path: Path, holds: str, remedy: str) -> dict[str, Any]:
-    """What :func:`write_table` wrote; a file without a checksum was edited by hand and is read as it is.
+    """Read what :func:`write_table` wrote; a file without a checksum was edited by hand and is accepted.
 
     Args:
         path: the file; one that is missing stays a FileNotFoundError.
@@ -41,7 +41,7 @@ def read_table(path: Path, holds: str, remedy: str) -> dict[str, Any]:
         raise DataError(f"{str(path)!r} does not hold {holds}: it is not a table; {remedy}.")
     if not is_intact(content):
         raise DataError(
-            f"{str(path)!r} was changed or damaged after it was written; {remedy} (whoever changed it on purpose can "
+            f"{str(path)!r} was changed or damaged after it was written; {remedy} (if you changed it on purpose, "
             "remove its entry 'checksum')."
         )
     return content
@@ -51,7 +51,7 @@ def parse_json(data: bytes) -> Any:
     """The value that UTF-8 JSON stands for.
 
     Raises:
-        ValueError: for whatever is wrong with it, with a short reason.
+        ValueError: for any mistake, with a short reason.
     """
     try:
         return json.loads(data.decode("utf-8"))

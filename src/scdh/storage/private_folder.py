@@ -1,9 +1,9 @@
-"""A folder that only this user can write to, whatever the folders above it allow.
+"""A folder that only this user can write to, regardless of the folders above it.
 
 A folder is private if each part of its path, links included, belongs to root or to this user, and only they can write
 to it. A folder with the sticky bit, such as /tmp, may be writable by all: there, only the owner of an entry can rename
-or remove it. The path is walked from the root by descriptors, so each folder is entered as it was checked. Afterwards
-no other user can change any part of the path, so whatever opens it later finds the same folder.
+or remove it. The path is walked from the root by descriptors, so the folder that is checked is the one that is entered.
+No other user can change any part of the path afterwards, so later calls find the same folder.
 """
 
 import errno

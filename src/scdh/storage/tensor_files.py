@@ -5,7 +5,7 @@ names and models are all opened through :func:`read_header`, which checks the he
 allocated. None of this needs torch.
 
 Files of arrays also name their format and have a checksum for the header and one for each array, so a reader checks
-only the arrays that it takes. They are written here rather than by the package safetensors, which copies every array
+only the arrays that it reads. They are written here rather than by the package safetensors, which copies every array
 first; any safetensors reader opens them.
 """
 
@@ -122,7 +122,7 @@ def read_bytes(handle: BinaryIO | FileIO, tensor: StoredTensor, into: memoryview
 def parse_limited(data: bytes) -> Any:
     """As :func:`parse_json`, for untrusted input: oversized text is rejected before parsing."""
     if len(data) > LONGEST_TEXT or data.count(b",") + data.count(b"[") + data.count(b"{") > MOST_VALUES:
-        raise ValueError(f"a text of {len(data):,} bytes is larger than any that scdh reads")
+        raise ValueError(f"a text of {len(data):,} bytes is above the limit of scdh")
     return parse_json(data)
 
 
@@ -168,7 +168,7 @@ def write_tensors(
 
 
 class StoredTensors:
-    """The open file of some arrays; each is read, and compared with its checksum, when it is asked for."""
+    """The open file of some arrays; each is read, and compared with its checksum, on request."""
 
     def __init__(self, handle: FileIO, path: Path, format_name: str, header: TensorHeader) -> None:
         self.path, self.format_name = path, format_name
@@ -236,7 +236,7 @@ def open_tensors(
 ) -> Iterator[StoredTensors]:
     """Open a file of that format; raises for a damaged file or another format.
 
-    All that is read from it belongs together, also if another process replaces the file meanwhile.
+    All arrays come from the same file, even if another process replaces it meanwhile.
     """
     path = Path(path)
     try:

@@ -1,7 +1,7 @@
-"""Checkpoints: everything a run needs to go on as if it had never stopped, in one file, without pickle.
+"""Checkpoints: everything a run needs to continue as if it had never stopped, in one file, without pickle.
 
 Tensors (weights, optimiser, random state) are safetensors entries; numbers and texts are JSON in the file's header.
-The file is written whole under another name and renamed, so a kill at any moment leaves the last good one.
+The file is written under a temporary name and renamed, so a kill at any moment leaves the last good one.
 """
 
 import json
@@ -25,9 +25,7 @@ FORMAT, VERSION = "scdh-checkpoint", "1"
 
 @dataclass
 class Progress:
-    """How far a run has come: epochs done, the log so far, and the best validation score with its epoch; and which run
-    it is.
-    """
+    """Progress of a run: its id, the epochs done, the log so far, and the best validation score with its epoch."""
 
     epochs_done: int = 0
     history: list[dict[str, float]] = field(default_factory=list)
@@ -78,7 +76,7 @@ def load_checkpoint(
     optimiser: torch.optim.Optimizer,
     schedule: torch.optim.lr_scheduler.LRScheduler,
 ) -> tuple[Progress, dict[str, int]]:
-    """Restore modules, optimiser, schedule and random state; gives the progress and the counters.
+    """Restore modules, optimiser, schedule and random state; returns the progress and the counters.
 
     Raises:
         ModelError: if the file is damaged, or of another network.
@@ -93,7 +91,7 @@ def load_checkpoint(
 
 
 def check_checkpoint(path: Path) -> tuple[int, str]:
-    """Read a checkpoint in full; the number of epochs that it has done, and the id of its run.
+    """Read a checkpoint in full; returns the number of epochs done and the id of its run.
 
     Raises:
         ModelError: if it is damaged.
@@ -141,7 +139,7 @@ def _restore(
 
 
 def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    if path.exists() and not path.is_file():  # to read a pipe would wait for its other end
+    if path.exists() and not path.is_file():  # reading a pipe would block
         raise _damaged(path, "it is not a file on disk")
     try:
         with safe_open(path, framework="pt") as file:

@@ -1,4 +1,4 @@
-"""Notice when codes stop meaning anything, and say what helps."""
+"""Detect collapsed centres and codes, and suggest a remedy."""
 
 import warnings
 
@@ -10,10 +10,10 @@ from scdh.losses.label_masks import has_label
 from scdh.methods.base import Method
 from scdh.nets.network import Network
 
-FULL = 0.75  # share of unlabelled rows at one centre that is a collapse, where labelled rows are spread
-SHORT = 0.15  # norm of unlabelled outputs, as a share of the labelled ones', that is a collapse, where codes are few
+FULL = 0.75  # a larger share of unlabelled rows at one centre is a collapse, if labelled rows are spread
+SHORT = 0.15  # a smaller ratio of unlabelled to labelled norms is a collapse, if distinct codes are few
 PATIENCE = 3  # checks
-LEAST_STEPS = 50  # before codes are judged: an epoch of few rows is one or two steps
+LEAST_STEPS = 50  # before codes are checked: an epoch of few rows has one or two steps
 
 
 class CollapseWarning(UserWarning):
@@ -45,8 +45,8 @@ class CollapseWatch:
     """Warns once when centres shrink to 0 (paper, "Optimization"), every item gets the same code, or unlabelled rows
     gather at one point although labelled rows do not.
 
-    Codes of an untrained network are often all equal, since fc7 is positive and the hash layer small: that is no
-    collapse unless they have differed before, or still do not after ``PATIENCE`` checks.
+    Codes of an untrained network are often all equal, since fc7 is positive and the hash layer small. That is not a
+    collapse unless they differed before, or are still equal after ``PATIENCE`` checks.
     """
 
     def __init__(self, net: Network, method: Method, steps_per_epoch: int = LEAST_STEPS) -> None:

@@ -37,7 +37,7 @@ class TrainingData:
 
     Args:
         config: settings of the run.
-        hasher: the model to train; where its trunk is frozen, the trunk runs here once over all rows.
+        hasher: the model to train; if its trunk is frozen, it runs here once over all rows.
         source: the data.
         protocol: which rows train and validate.
         accelerator: accelerate's, for device and process numbers.
@@ -103,7 +103,7 @@ class TrainingData:
             self.unlabelled_rows = np.flatnonzero(np.isin(readable, self.unlabelled_rows))
         if not len(self.train_rows):
             raise DataError(f"None of the {len(rows)} training images of {self.source.name} can be read.")
-        # Where no row is left out the arrays stay as they are: copies would need their memory twice.
+        # If no row is left out, the arrays are not copied: copies would need their memory twice.
         kept = [readable, *[readable[varied]] * (len(views) - 1)]
         features = [
             x if len(x) == len(wanted) else x[np.isin(view_rows, wanted)]
@@ -129,7 +129,7 @@ class TrainingData:
                 folder=self.feature_cache,
                 preprocess=self.training_preprocess if view else None,
                 augmentation=self.augmentation if view else "none",
-                # Not the run's seed: runs of other seeds draw from the same few views, and so find them kept.
+                # Not the run's seed: runs with other seeds use the same few views, so they find them in the cache.
                 random_key=(0, view) if view else None,
                 batch_size=config.train.batch_size,
                 workers=config.train.workers,
@@ -141,7 +141,7 @@ class TrainingData:
         ]
 
     def network(self) -> Network:
-        """The model's network as batches need it: without the trunk, where they are the trunk's features already."""
+        """The network that reads the batches: without the trunk, if they are the trunk's features already."""
         return self.hasher.learned_part() if self.is_cached else self.hasher.network
 
     def for_method(self) -> MethodData:
@@ -209,14 +209,14 @@ class TrainingData:
 
     @property
     def rows_to_measure(self) -> np.ndarray:
-        """Rows for batch-norm statistics: all that train, with a label or without, or a random part of them."""
+        """Rows for batch-norm statistics: all training rows, labelled or not, or a random part of them."""
         rows = np.concatenate([self.train_rows, *([] if self.unlabelled_rows is None else [self.unlabelled_rows])])
         if len(rows) <= MEASURED_ROWS:
             return rows
         return np.random.default_rng(self.config.seed).choice(rows, MEASURED_ROWS, replace=False)
 
     def with_config(self, config: RunConfig) -> "TrainingData":
-        """The same rows, read once, for a run with other settings of training."""
+        """The same rows, read once, for a run with other training settings."""
         other = copy.copy(self)
         other.config = config
         return other

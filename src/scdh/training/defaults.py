@@ -1,8 +1,8 @@
-"""Settings that suit the data, where neither a preset nor a file was given, each with its reason.
+"""Settings that suit the data, for runs without preset and file, each with its reason.
 
 The defaults of :mod:`scdh.config` are the paper's: a whole network on a GPU for 160 epochs. With a folder of photos and
-no GPU, a result in minutes is of more use. What depends on more than kind and size of the data (learning rate, epochs,
-α) is then found by trials (:mod:`scdh.training.trials`); the values here are where these start.
+no GPU, a result in minutes is more useful. Settings that depend on more than the kind and size of the data (learning
+rate, epochs, α) are then found by trials (:mod:`scdh.training.trials`), which start from the values here.
 """
 
 import math
@@ -15,7 +15,7 @@ from scdh.data.source import Source
 from scdh.methods.registry import method_class
 from scdh.runs.choices import Choice
 
-# Layers on vectors learn in seconds with AdamW; the paper's SGD needs a rate of its own for every kind of features.
+# Layers on vectors learn in seconds with AdamW; the paper's SGD needs a different rate for every kind of features.
 FOR_VECTORS: dict[str, Any] = {
     "net.hidden": [512],
     "net.dropout": 0.5,
@@ -24,7 +24,7 @@ FOR_VECTORS: dict[str, Any] = {
     "train.lr_head": 0.003,
     "train.weight_decay": 0.01,
     "train.schedule": "cosine",
-    # The first steps of AdamW send all rows to one code, from where likelihoods of pairs and triplets come back slowly:
+    # The first steps of AdamW send all rows to one code, from which likelihoods of pairs and triplets recover slowly:
     # validation MAP of frozen CIFAR-10, 32 bits, best of the rates 0.001 and 0.003, without and with it: DSDH 0.495 and
     # 0.593, BOH 0.515 and 0.580, DPSH 0.564 and 0.589, DQN 0.586 and 0.602; SCDH 0.611 and 0.614.
     "train.lr_warm_up": 2,
@@ -56,8 +56,8 @@ SETTINGS_OF_KINDS = {
     "tuned images": FOR_TUNED_IMAGES,
 }
 UNTRAINED = ("features", "small_conv")  # backbones without pretrained weights, which cannot stay as they are
-# From here on centres may shrink to 0 together without the paper's warm-up. With 200 classes (Tiny ImageNet, 32 bits)
-# it changes nothing: validation MAP 0.196 without, 0.195 with a norm of 4, 0.171 with 8.
+# With this many classes, centres may shrink to 0 together without the paper's warm-up. With 200 classes (Tiny ImageNet,
+# 32 bits) it changes nothing: validation MAP 0.196 without, 0.195 with a norm of 4, 0.171 with 8.
 MANY_CLASSES = 500
 # Random crops matter most where photos are few; each costs as much as all photos once through the network.
 VIEWS = ((5_000, 5), (10_000, 3))  # (rows, views): up to so many rows
@@ -87,7 +87,7 @@ def suited_choices(
         rows: number of labelled training rows.
         given: what the user gave, by dotted key.
         unlabelled: number of rows that an epoch passes over without their labels.
-        searched: how many database rows are training rows, and how many there are; None where it is not known.
+        searched: how many database rows are training rows, and how many there are; None if unknown.
         label_sets: how many different sets of labels the training rows have.
     """
     method = method_class(config.method.name)
@@ -139,11 +139,11 @@ def _by_rows(config: RunConfig, kind: str, rows: int, given: Mapping[str, Any], 
 
 
 def _of_method(config: RunConfig, source: Source, kind: str, label_sets: int) -> list[Choice]:
-    """What the method itself says suits such data; the last of two values for one setting counts."""
+    """The values that the method recommends for such data; of two values for one setting the last counts."""
     suited = method_class(config.method.name).suited_settings
     cases = [(kind, f"suits {kind}")]
     cases += [("many labels", "an item may have several labels")] if source.multi_label else []
-    if source.multi_label and label_sets > source.num_classes:  # else one label of an item tells the others
+    if source.multi_label and label_sets > source.num_classes:  # otherwise one label of an item determines the others
         cases.append(("labels that combine", f"{label_sets:,} different sets of {source.num_classes} labels"))
     if source.num_classes >= MANY_CLASSES:
         cases.append(("many classes", f"{source.num_classes:,} classes"))

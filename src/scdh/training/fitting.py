@@ -62,11 +62,11 @@ def train_network(
 
 @contextmanager
 def suited_threads(data: TrainingData, net: Network) -> Iterator[None]:
-    """One thread for layers on vectors whose steps are small, torch's own number for all else.
+    """Use one thread for small layers on vectors, and torch's default otherwise.
 
-    Threads wait for each other after every layer. Where a step takes a millisecond, that gains little on an idle
-    machine, and on a busy one the waiting takes many times as long as the work. The rule depends on the work only, so
-    it gives the same number, and the same weights, on every machine.
+    Threads wait for each other after every layer. If a step takes a millisecond, more threads gain little on an idle
+    machine, and on a busy one they wait many times as long as they work. The rule depends on the work only, so it gives
+    the same number, and the same weights, on every machine.
     """
     step = data.config.train.batch_size * sum(parameter.numel() for parameter in net.parameters())
     before = torch.get_num_threads()

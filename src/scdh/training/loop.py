@@ -74,7 +74,7 @@ def train_epochs(
         settings: optimiser, schedule, epochs.
         accelerator: accelerate's, for device, precision and processes.
         run: folder that receives logs, and a checkpoint after every epoch.
-        resume: go on from the checkpoint in ``run``.
+        resume: continue from the checkpoint in ``run``.
         validate: gives the score by which an epoch is best.
         keep_best: called with the network to take codes from, and its student, when that score improved.
         each_epoch: called with the figures of every epoch, as in the log.
@@ -115,7 +115,8 @@ def train_epochs(
         steps: list[dict[str, float]] = []
         started, items = time.perf_counter(), 0
         if accelerator.num_processes > 1:
-            # Each process must drop other units than the rest; drawn from the epoch, as a checkpoint knows one process.
+            # Each process must drop different units. The seed depends on the epoch, because a checkpoint stores one
+            # random state.
             process_seed = np.random.SeedSequence([seed, epoch, accelerator.process_index])
             torch.manual_seed(int(process_seed.generate_state(1)[0]))
         net.train()
@@ -201,7 +202,7 @@ def _has_stopped_gaining(progress: Progress, settings: TrainSettings) -> bool:
 
 
 def _agreed(accelerator: Any, is_so: bool) -> bool:
-    """What the first process, which alone validates, says."""
+    """Broadcast the decision of rank 0, which alone validates."""
     votes = accelerator.reduce(torch.tensor(float(is_so), device=accelerator.device), "sum")
     return float(votes) > 0
 

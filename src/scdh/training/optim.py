@@ -13,13 +13,14 @@ from scdh.methods.base import Method
 from scdh.nets.network import Network
 
 Named = list[tuple[str, nn.Parameter]]
-LONGEST_WARM_UP = 0.25  # of the run: a short trial must learn at its rate too
-ONE_PASS_WEIGHTS = 4_000_000  # 20,000 classes have 10 million: a sixth of a step without it, a fortieth with it
+LONGEST_WARM_UP = 0.25  # of the run, so that a short trial reaches its full rate
+# 20,000 classes have 10 million weights, whose update takes a sixth of a step, or a fortieth in one pass.
+ONE_PASS_WEIGHTS = 4_000_000
 
 
 def parameter_groups(net: Network, method: Method) -> dict[str, Named]:
-    """What learns, in the paper's two learning-rate groups: before fc7's output, and the rest, with the parameters
-    that a method keeps for itself.
+    """The learned parameters in the paper's two learning-rate groups: before fc7's output, and the rest, including the
+    method's own parameters.
     """
     named = [(name, p) for name, p in net.named_parameters() if p.requires_grad]
     of_method = [(f"method.{name}", p) for name, p in method.named_parameters() if p.requires_grad]
@@ -31,7 +32,7 @@ def parameter_groups(net: Network, method: Method) -> dict[str, Named]:
 
 def count_learned(net: Network, method: Method) -> dict[str, int]:
     """How many weights learn: ``all`` of them, and ``plain``, those that would learn with a plain hash layer as the
-    whole head. The latter is the same for every method, so the difference tells what a method has beyond it.
+    whole head. The latter is the same for every method, so the difference is what a method adds to it.
     """
     groups = parameter_groups(net, method)
     below = [*groups["trunk"], *((name, p) for name, p in groups["head"] if name.startswith("fc7."))]
@@ -74,7 +75,7 @@ def _is_large(groups: list[dict[str, Any]]) -> bool:
 
 
 def rate_factor(step: int, steps_per_epoch: int, settings: TrainSettings) -> float:
-    """What the learning rates are multiplied with at a step; a pure function, so a resumed run needs only the step."""
+    """The factor of the learning rates at a step; a pure function, so a resumed run needs only the step."""
     epoch = step / steps_per_epoch
     warm_up = min(settings.lr_warm_up, settings.epochs * LONGEST_WARM_UP)
     if epoch < warm_up:

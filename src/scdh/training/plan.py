@@ -1,4 +1,4 @@
-"""A run before it happens: its settings, data, split and choices, each computed once and carried as one object."""
+"""The plan of a run: its settings, data, split and choices, each computed once and carried as one object."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,13 +15,13 @@ from scdh.runs.choices import Choices, flat_settings
 from scdh.runs.folder import RunFolder
 from scdh.runs.protocol import protocol_of, source_of
 from scdh.training.defaults import suited_choices
-from scdh.training.device import process_count
+from scdh.training.processes import process_count
 from scdh.training.trials import choose_by_trials, settings_to_try
 
 
 @dataclass
 class Plan:
-    """A run before it happens; :func:`scdh.training.run.run_plan` carries it out.
+    """The plan of a run, which :func:`scdh.training.run.run_plan` carries out.
 
     Args:
         config: the settings, with the choices made so far.
@@ -103,13 +103,13 @@ def plan_run(
 
 
 def settled_plan(config: RunConfig, source: Source | None = None, protocol: Protocol | None = None) -> Plan:
-    """A run with the settings as they are, whatever the data."""
+    """The plan of a run with exactly these settings, whatever the data."""
     source = source_of(config) if source is None else source
     return Plan(config, source, protocol_of(config, source) if protocol is None else protocol)
 
 
 def _resumed_plan(folder: Path, given: Mapping[str, Any], refit: bool, source: Source | None) -> Plan:
-    """A run that was started before, also one that was stopped while it tried settings."""
+    """The plan of a run that was started before, even if it was stopped during its trials."""
     run = RunFolder(folder)
     choices = Choices.load(run.choices_file)
     if run.is_in_trials and choices is not None:

@@ -21,11 +21,11 @@ from scdh.runs.choices import Choices
 from scdh.runs.folder import RunFolder
 from scdh.runs.shared_features import shared_folder
 from scdh.training.data import TrainingData
-from scdh.training.device import is_first_process, make_accelerator
 from scdh.training.fitting import fit_head, train_network
 from scdh.training.loop import Trained
 from scdh.training.optim import count_learned
 from scdh.training.plan import Plan
+from scdh.training.processes import is_first_process, make_accelerator
 
 
 def run_plan(
@@ -47,7 +47,7 @@ def run_plan(
         resume: continue the run in ``folder``.
         feature_cache: folder that keeps a frozen trunk's features for other runs (default: the user's cache).
         quiet: no progress bars.
-        shows_epochs: a bar and a line for every epoch; else only the features of a frozen trunk have a bar.
+        shows_epochs: show a bar and a line for every epoch; otherwise only the features of a frozen trunk have a bar.
         is_held: whether the caller holds the lock of ``folder`` (:meth:`RunFolder.held`).
         after_trials: called once the settings are final.
 
@@ -178,7 +178,7 @@ def _learn(
         result.info |= best_info
     elif takes_best and written is not None:
         if progress.best_epoch != progress.epochs_done:
-            if config.train.recalibrate:  # as the best epoch's below, else the two could not be compared
+            if config.train.recalibrate:  # as for the best epoch's below, so that the two can be compared
                 recalibrate_batch_norm(result.network, data.plain_batches(data.rows_to_measure))
             result.save(written.last)
         # In a run that was finished before, the best epoch's model is the model itself.
@@ -206,8 +206,8 @@ def _recalibrate(result: Hasher, trained: Trained, data: TrainingData, run: RunF
 def recalibrate_batch_norm(net: Network, batches: Iterable[Batch]) -> int:
     """Replace running means and variances by those of ``batches``; returns how many layers there were.
 
-    The running ones belong to random crops of the training size and, with averaged weights, to other weights than
-    these. What the network will see is whole images of the evaluation size.
+    The running statistics were measured on random crops of the training size and, with averaged weights, with other
+    weights. When it encodes, the network sees whole images of the evaluation size.
     """
     layers = net.learning_batch_norms(net.trunk)
     momenta = [layer.momentum for layer in layers]

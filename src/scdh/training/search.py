@@ -1,13 +1,13 @@
-"""Which rate, which number of epochs and which α: a search that only sees the scores of trials.
+"""Search for the learning rate, the number of epochs and α, by the scores of trials alone.
 
 Rates are tried at a short length first. Then the length is doubled, with the best rate and with a third of it (longer
-training wants smaller steps), until validation stops gaining. What was found must be better than the usual values by
-more than the standard error of its validation MAP, else these are taken: few validation rows say little. (Not where
-rates are given, for a comparison: that would favour methods which the usual rate suits.) Last, α is moved until l_q of
-the validation rows is in the paper's band, unless that costs validation MAP.
+training needs smaller steps), until validation MAP stops rising. The result must beat the usual values by more than the
+standard error of its validation MAP, otherwise the usual values are taken, because few validation rows prove little.
+(This does not apply to a comparison, which gives the rates: it would favour methods that the usual rate suits.) Finally
+α is moved until l_q of the validation rows is in the paper's band, unless that costs validation MAP.
 
 A trial ends after half of its epochs if its validation MAP is then clearly below that of another trial of the same
-length at the same moment. (Not where rates are given: there every trial has its full length.)
+length at the same moment. (Not in a comparison: there every trial has its full length.)
 """
 
 import math
@@ -24,14 +24,14 @@ ALPHA = "method.alpha"
 RATES = (0.0003, 0.001, 0.003, 0.01, 0.03)
 FIRST_RATE = 0.003  # a trial that ends early needs a good one before it
 RATE_STEP = 3.0  # about the ratio of neighbouring rates
-FURTHER_RATES = 2  # tried below or above the others, where the lowest or the highest of them is best
+FURTHER_RATES = 2  # tried below or above the others, if the lowest or the highest is best
 FULL_LENGTH_TRIALS = 3  # of given rates: after the first, short ones
 LONGEST = 16  # times the first length
-LEAST_GAIN = 0.002  # of validation MAP, that a doubled length must bring
+LEAST_GAIN = 0.002  # in validation MAP, which a doubled length must bring
 L_Q_BAND = (0.1, 0.2)  # paper, "Optimization": a good α lets l_q end there
 ALPHA_TRIALS = 3
-CLEARLY = 2.0  # standard errors that a trial may be below another one when half of it is done
-ALPHA_LOSS = 0.005  # of validation MAP, that an α with l_q inside the band may cost; the noise of a trial
+CLEARLY = 2.0  # standard errors by which a trial may be below another one at half its length
+ALPHA_LOSS = 0.005  # in validation MAP, which an α with l_q inside the band may cost: the noise of a trial
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Search:
         run_trial: trains with the given values and scores validation; ends halfway if validation MAP is then below the
             second argument (None: it is not looked at).
         rates: these are tried first, and then ``FULL_LENGTH_TRIALS`` more, so that every search has as many trials, and
-            the best of these is taken; None: ``RATES``, and further ones where the first or last of them is best.
+            the best of these is taken; None: ``RATES``, and further ones if the first or last of them is best.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class Search:
         self.rates = rates if RATE in to_try else None
         self.made: list[Choice] = []
         self._done: list[Trial] = []
-        self.most_epochs = 0  # of the trials that may still come, at most, without the one that runs
+        self.most_epochs = 0  # at most, in the trials that may still come after the current one
 
     def run(self) -> list[Choice]:
         """The choices, with reasons."""
@@ -125,7 +125,9 @@ class Search:
         return usual + (ALPHA_TRIALS * max(length, self.start.epochs) if ALPHA in self.to_try else 0)
 
     def _choose_of(self, rates: tuple[float, ...]) -> Trial:
-        """The best at the full length, of as many trials whatever comes out: no method may get more than another."""
+        """The best at the full length. The number of trials does not depend on their results, so that all methods get
+        the same.
+        """
         first = [self._trial(rate, min(self.start.first_epochs, self.start.epochs)) for rate in rates]
         full = [trial for trial in first if trial.values[EPOCHS] == self.start.epochs]
         most = len(full) + FULL_LENGTH_TRIALS
@@ -137,7 +139,9 @@ class Search:
         return max(full, key=_score)
 
     def _candidates(self, best: float) -> Iterator[float]:
-        """The best of the short trials, a third of it and the usual one; where these are the same, others around."""
+        """The best rate of the short trials, a third of it and the usual one; if some of these are equal, others around
+        them.
+        """
         yield from (best, _rounded(best / RATE_STEP), self.start.rate)
         for n in count(1):
             yield _rounded(best * RATE_STEP**n)
@@ -160,7 +164,7 @@ class Search:
         return max(trials, key=_score)
 
     def _choose_length(self, best: Trial) -> Trial:
-        """A longer run, while that gains."""
+        """Lengthen the run while validation MAP rises."""
         if EPOCHS not in self.to_try:
             if best.values[EPOCHS] == self.start.epochs:
                 return best
@@ -179,7 +183,7 @@ class Search:
         return [self._trial(rate, epochs) for rate in rates]
 
     def _compare_with_usual(self, best: Trial, has_margin: bool) -> Trial:
-        """The best of the trials, or the usual values where these are as good; the choice is noted."""
+        """The best of the trials, or the usual values if they are as good; records the choice."""
         usual = self._trial(self.start.rate, self.start.epochs)
         reason = f"validation MAP {_score(best):.3f}, the best of the rates and lengths tried"
         if best.validation_map is None:
@@ -193,7 +197,7 @@ class Search:
         return best
 
     def _choose_alpha(self, best: Trial) -> None:
-        """Move α towards the band in steps whose size follows from what the steps before did to l_q."""
+        """Move α towards the band; the size of each step follows from how earlier steps changed l_q."""
         trials = [best]
         self.most_epochs = ALPHA_TRIALS * best.values[EPOCHS]
         while len(trials) <= ALPHA_TRIALS and not _in_band(trials[-1]):

@@ -14,8 +14,8 @@ from scdh.errors import ConfigError
 from scdh.model.hasher import Hasher
 from scdh.nets.device import on_device
 from scdh.runs.folder import RunFolder
-from scdh.training.device import is_first_process
 from scdh.training.plan import plan_run
+from scdh.training.processes import is_first_process
 from scdh.training.run import run_plan
 
 # Settings that `scdh train` has an option for; their short names are the same here.

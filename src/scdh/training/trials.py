@@ -26,21 +26,21 @@ from scdh.progress import count_progress
 from scdh.runs.choices import Choice, Choices, Trial
 from scdh.training.collapse import CollapseWarning
 from scdh.training.data import TrainingData
-from scdh.training.device import make_accelerator
 from scdh.training.fitting import train_network
+from scdh.training.processes import make_accelerator
 from scdh.training.search import ALPHA, EPOCHS, RATE, Search, Start
 
 TRUNK_RATE = "train.lr_trunk"
-FIRST_STEPS, FIRST_EPOCHS = 300, 4  # at least, of a trial of the rate
+FIRST_STEPS, FIRST_EPOCHS = 300, 4  # at least, in a trial of the rate
 # With 57 validation photos (groceries) trials chose by chance: MAP of queries 0.900, with the usual values 0.926.
 LEAST_VALIDATION_ROWS = 80
-EPOCH_STEPS = 200  # at most, of an epoch of a trial: of many rows a part is enough to choose by
+EPOCH_STEPS = 200  # at most, in an epoch of a trial: a part of many rows is enough to choose by
 
 
 def settings_to_try(
     config: RunConfig, source: Source, protocol: Protocol, given: Mapping[str, Any]
 ) -> tuple[list[str], str]:
-    """Which settings trials decide; where there are none, why."""
+    """The settings that trials decide, or the reason why there are none."""
     method = method_class(config.method.name)
     if not method.learns_by_gradient:
         return [], ""
@@ -74,8 +74,8 @@ def choose_by_trials(
         file: where the choices are kept; None: nowhere.
         feature_cache: folder that keeps a frozen trunk's features; None: they are computed for the trials alone.
         quiet: no progress bars.
-        rates: the learning rates to try first, with as many trials after them whatever comes out; None: the usual
-            ones, and further ones where the lowest or highest of them is best.
+        rates: the learning rates to try first, with as many trials after them whatever comes out; None: the usual ones,
+            and further ones if the lowest or highest of them is best.
     """
     if not choices.to_try:
         return
@@ -141,7 +141,7 @@ class TrialRunner:
     @property
     def start(self) -> Start:
         settings, own = self.config.train, self.config.method.own
-        warm_up = own.get("warm_up_epochs", 0)  # a trial must be longer than what only its beginning has
+        warm_up = own.get("warm_up_epochs", 0)  # a trial must be longer than the warm-up at its beginning
         first_epochs = max(FIRST_EPOCHS, 2 * warm_up, math.ceil(FIRST_STEPS / self.epoch_steps))
         epochs = round(settings.epochs * self.data.steps_per_epoch / self.epoch_steps)
         has_alpha = "alpha" in method_class(self.config.method.name).Settings.model_fields
@@ -160,7 +160,7 @@ class TrialRunner:
             values: the settings that are tried.
             least_halfway: if validation MAP is lower after half of the epochs, the trial ends there; None: it is not
                 looked at.
-            each_epoch: called after every epoch with the number of those that are left.
+            each_epoch: called after every epoch with the number of epochs left.
         """
         epochs = values[EPOCHS]
         half = max(1, epochs // 2)
@@ -170,7 +170,7 @@ class TrialRunner:
         halfway: list[float] = []
 
         def validate(net: Network) -> float:
-            """The loop asks for it after half of the epochs, and at the end, where it is not needed."""
+            """Called by the loop after half of the epochs, and at the end, where the score is not needed."""
             if halfway:
                 return math.nan
             halfway.append(data.validate(net))
@@ -214,11 +214,13 @@ class TrialRunner:
         return method
 
     def rates(self, rate: float) -> dict[str, float]:
-        """The settings of a learning rate: of embeddings the hidden layers are the trunk, and learn at the head's."""
+        """The settings of a learning rate: for embeddings the hidden layers are the trunk, and learn at the head's
+        rate.
+        """
         return dict.fromkeys((RATE, TRUNK_RATE) if TRUNK_RATE in self.to_try else (RATE,), rate)
 
     def for_whole_epochs(self, choice: Choice) -> Choice:
-        """Where a trial's epoch is only a part of the rows: the number of whole epochs with as many steps."""
+        """The number of whole epochs with as many steps, if a trial's epoch covers only a part of the rows."""
         if choice.setting != EPOCHS or self.epoch_steps == self.data.steps_per_epoch:
             return choice
         steps = choice.value * self.epoch_steps

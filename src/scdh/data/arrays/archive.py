@@ -1,4 +1,4 @@
-"""What the arrays of an ``.npz`` file are: vectors, labels, split, ids; or vectors and labels of each part.
+"""Recognise the arrays of an ``.npz`` file: vectors, labels, split, ids; or vectors and labels of each part.
 
 Names are recognised in any capitals; a split also by its words, as in a table.
 """
@@ -22,7 +22,7 @@ IDS = ("ids", "names")
 
 @dataclass(frozen=True)
 class Archive:
-    """The arrays of a file, each under its purpose; None where there is none."""
+    """The arrays of a file by purpose; None for those that are missing."""
 
     vectors: np.ndarray
     labels: np.ndarray | None
@@ -75,7 +75,7 @@ def _split_key(
 
 
 def _different_words(arrays: Mapping[str, np.ndarray], key: str, rows: int) -> list[object]:
-    """The words of an array of one text per row; of any other, and of one that cannot be read, none."""
+    """The distinct words of an array with one text per row; none for other arrays and those that cannot be read."""
     try:
         values = arrays[key]
     except Exception:  # an array that is not needed may hold Python objects
@@ -116,7 +116,7 @@ def _joined_parts(arrays: Mapping[str, np.ndarray], name: str) -> Archive:
 
 
 def _by_part(arrays: Iterable[str], purposes: tuple[str, ...]) -> dict[str, str]:
-    """Names of arrays by part, of those that are called by a part and one of ``purposes``, in either order."""
+    """By part, the names of arrays that consist of a part and one of ``purposes``, in either order."""
     found = {}
     for key in arrays:
         words = [word for word in re.split(r"[^A-Za-z]+", re.sub("(?<=[a-z])(?=[A-Z])", " ", key)) if word]
@@ -142,7 +142,7 @@ def _labels_of_part(
 
 
 def _texts(values: np.ndarray, key: str, name: str) -> list[str]:
-    """What rows or labels are called, as text."""
+    """The names of rows or labels, as text."""
     if values.ndim != 1 or values.dtype.kind not in "iuUS":
         raise DataError(
             f"{name}: {key} must be a list of texts or whole numbers, not {values.dtype} of shape {list(values.shape)}."
@@ -151,7 +151,7 @@ def _texts(values: np.ndarray, key: str, name: str) -> list[str]:
 
 
 def _first_of(keys: tuple[str, ...], available: list[str]) -> str | None:
-    """The first array of these names; an exact one goes before one with other capitals."""
+    """The first array with one of these names; an exact match goes before one in other capitals."""
     in_small = {name.lower(): name for name in reversed(available)}
     exact = next((key for key in keys if key in available), None)
     return exact or next((in_small[key.lower()] for key in keys if key.lower() in in_small), None)

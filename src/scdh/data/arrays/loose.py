@@ -66,7 +66,7 @@ class ItemsSource(Source):
 
 
 def item_count(items: Any, *, is_vectors: bool) -> int | None:
-    """How many items there are, as :func:`item_sources` takes them; None where that is not known beforehand."""
+    """The number of items that :func:`item_sources` would read; None if that is not known beforehand."""
     if isinstance(items, (str, os.PathLike, Image.Image, *ENCODED)) or _is_one_array(items, is_vectors):
         return 1
     return len(items) if isinstance(items, list | tuple | np.ndarray) else None

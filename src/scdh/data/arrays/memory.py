@@ -21,7 +21,7 @@ class ArraySource(Source):
 
     Args:
         data: uint8 [n, H, W] or [n, H, W, C] for images, else numbers [n, d] for embeddings.
-        labels: integers or text [n] (−1 or "" for no label), or 0/1 [n, C]; None where no row has a label.
+        labels: integers or text [n] (−1 or "" for no label), or 0/1 [n, C]; None if no row has a label.
         label_names: list of C str that the label numbers stand for; None takes the values themselves.
         name: how messages call the source.
         split: str array [n], the part of each row ("train", "test", …; "" for none), or None.
@@ -80,7 +80,7 @@ class ArraySource(Source):
         return f"{self.name} row {row}" if self._item_names is None else self._item_names[row]
 
     def content_samples(self) -> Iterable[bytes]:
-        """All images: these have no sizes or times that would show a change."""
+        """All images, as there are no file sizes or times that would show a change."""
         if self.kind != "images":
             yield from super().content_samples()
             return

@@ -35,7 +35,7 @@ class Batch:
 
 @dataclass
 class BadImages:
-    """Images that were left out because they cannot be read: ``by_row`` has each row once, however often it came."""
+    """Images that were left out because they cannot be read: ``by_row`` has each row once, even if drawn often."""
 
     by_row: dict[int, BadImage] = field(default_factory=dict)
 

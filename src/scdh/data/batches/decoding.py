@@ -44,7 +44,7 @@ class BatchDecoder(Dataset):
     """A torch data set whose item i is the decoded batch i.
 
     ``batches`` holds (rows, earlier uses) of each batch, both int64 [B]. ``random_key``, seed and epoch, makes images
-    and vectors random; with None they are as in evaluation.
+    and vectors random; None: as in evaluation.
     """
 
     source: Source
@@ -95,7 +95,7 @@ class BatchDecoder(Dataset):
 
 
 def default_workers() -> int:
-    """Worker processes for this machine: with a GPU nearly every core, else an eighth of the cores."""
+    """Worker processes for this machine: nearly one per core with a GPU, otherwise one per eight cores."""
     return min(8, max(CORES - 1, 1)) if torch.cuda.is_available() else min(8, CORES // 8)
 
 
@@ -112,7 +112,7 @@ def is_slow(decoder: BatchDecoder) -> bool:
 
 
 def by_machine(decoder: BatchDecoder) -> tuple[BatchDecoder, int]:
-    """The decoder with its number of workers: one a core for slow images, in small batches so that all end together."""
+    """The decoder and its number of workers: one per core for slow images, in small batches so all end together."""
     default = default_workers()
     if default >= CORES or sys.platform != "linux" or not is_slow(decoder):
         return decoder, default

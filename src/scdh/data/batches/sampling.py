@@ -1,9 +1,10 @@
 """Which rows make the batches of an epoch. It depends on (seed, epoch) only, not on processes, workers or a resume.
 
 With labelled rows only, an epoch is one pass in random order. With unlabelled rows too, each batch has as many labelled
-rows as without, and unlabelled rows in addition to them: a step learns as much from labels as one of a method that does
-not use unlabelled rows. (Where they took the places of labelled rows, MT-SCDH lost 0.02 of MAP with 5,000 labels and
-500 steps.) An epoch is then one pass over the labelled rows, but at least ``FEWEST_STEPS`` steps, and at most one pass
+rows as without, and unlabelled rows in addition to them: a step learns as much from labels as a step of a method that
+does not use unlabelled rows. (When unlabelled rows took the places of labelled ones, MT-SCDH lost 0.02 of MAP with
+5,000 labels and 500 steps.) An epoch is then one pass over the labelled rows, but at least ``FEWEST_STEPS`` steps, and
+at most one pass
 over the unlabelled rows: 54,000 of them would make an epoch of 843 steps.
 """
 
@@ -32,8 +33,8 @@ def steps_per_epoch(
         batch_size: labelled rows of a batch, of all processes together.
         unlabelled: number of unlabelled rows.
         labelled_share: share of labelled rows in a batch, where there are unlabelled ones.
-        steps: the result, where it is fixed; None for the full batches of one pass, but at least 1 (with unlabelled
-            rows at least ``FEWEST_STEPS``).
+        steps: the result, if it is fixed; None for the full batches of one pass, but at least 1 (with unlabelled rows
+            at least ``FEWEST_STEPS``).
     """
     if not labelled:
         return 0

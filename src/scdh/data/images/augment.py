@@ -58,8 +58,8 @@ def random_box(size: tuple[int, int], scale: float, rng: np.random.Generator) ->
 
 
 def shifted(pixels: np.ndarray, down: int, right: int) -> np.ndarray:
-    """[H, W, 3] moved, the empty edge filled with its mirror image: as padding by reflection and cropping, but without
-    the padded copy.
+    """[H, W, 3] moved, the empty edge filled with its mirror image: like padding by reflection and cropping, but
+    without a padded copy.
     """
     return _shifted_rows(_shifted_rows(pixels, down).swapaxes(0, 1), right).swapaxes(0, 1)
 

@@ -1,6 +1,6 @@
 """An image in any form → an upright RGB image, or a :class:`BadImage` that names the item.
 
-Paths, encoded bytes, PIL images and arrays take one road, so that the same picture gives the same pixels.
+Paths, encoded bytes, PIL images and arrays share one code path, so that the same picture gives the same pixels.
 """
 
 import io
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-# The modules of the formats are imported by name: Pillow would else import all its formats to look for two of them.
+# The modules of the formats are imported by name: otherwise Pillow would import all its formats to find two of them.
 from PIL import Image, ImageOps, TiffImagePlugin, WebPImagePlugin  # noqa: F401
 
 from scdh.data.images.formats import FORMATS, advice_on_content
@@ -17,7 +17,7 @@ from scdh.data.regular_files import problem_of_file
 from scdh.data.source import BadImage
 from scdh.errors import DataError
 
-# For untrusted files: each scan of a progressive JPEG goes through all pixels; cameras and programs write about ten.
+# For untrusted files: each scan of a progressive JPEG visits all pixels; cameras and programs write about ten scans.
 MOST_SCANS = 100
 MOST_SIDE = 65_535  # pixels, as in JPEG; an image of 50,000,000 × 1 is not a photo, and slow to decode and to resize
 DRAFT_GAP = 2  # decode at no less than this multiple of the needed side, so that the resizing decides the quality
@@ -47,15 +47,15 @@ def decode(item: AnyImage, where: str, at_least: int | None = None, *, most_pixe
         with Image.open(_readable(item, where), formats=FORMATS) as image:
             if most_pixels is not None and (reason := _excess(image, item, most_pixels)):
                 raise BadImage(where, reason)
-            # Of other formats a draft would be an embedded thumbnail, which may show another picture.
+            # For other formats a draft would be an embedded thumbnail, which may show another picture.
             if at_least is not None and _is_jpeg(image) and min(image.size) >= 2 * DRAFT_GAP * at_least:
                 image.draft("RGB", _draft_size(image.size, at_least))
             return _upright_rgb(image)
     except (MemoryError, BadImage):
         raise
-    except BadShape as error:  # a mistake of the program that made the array, not a single image to be skipped
+    except BadShape as error:  # a mistake in the program that made the array, not a single bad image
         raise DataError(f"The image {where} cannot be read: {error}.") from None
-    except Exception as error:  # broken files make decoders raise nearly anything, SyntaxError included
+    except Exception as error:  # broken files make decoders raise nearly any error, including SyntaxError
         raise BadImage(where, _reason(error, item)) from error
 
 

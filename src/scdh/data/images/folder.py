@@ -111,9 +111,7 @@ def open_folder(root: Path, *, name: str | None = None, parts: frozenset[str] | 
 
 
 def _below_wrapping(root: Path) -> Path:
-    """The folder with the parts, where one folder or several in each other wrap them, as archives do
-    (``photos/photos/train/cat``).
-    """
+    """The folder with the parts, if one or more folders wrap it, as in archives (``photos/photos/train/cat``)."""
     inner = _only_folder(root)
     while inner is not None:
         parts = _sub_folders(inner)
@@ -140,10 +138,10 @@ def _part_of_folder(folder: str) -> str:
 def _are_parts(root: Path, folders: list[str]) -> bool:
     """Whether the sub-folders are parts of a split rather than classes.
 
-    All of them have names of parts, train or database among them. Or longer names with such words, train among them,
-    and the same class folders. Or some have: two that repeat each other's class
-    folders, or one of two folders whose class folders the other has too, as ``train/cat`` and ``holdout/cat``; a
-    setting must then explain the other names. A folder that is called test or index among class folders is a class.
+    They are if all have names of parts, with train or database among them; if all have longer names with such words,
+    with train among them, and the same class folders; or if some have such names: two that repeat each other's class
+    folders, or one of two folders with the same class folders, as ``train/cat`` and ``holdout/cat``. In the last case a
+    setting must explain the other names. A folder that is called test or index among class folders is a class.
     """
     names = {part_name(folder) for folder in folders if is_part(folder)}
     if all(is_part(folder) for folder in folders) and {TRAIN, DATABASE} & names:
@@ -180,7 +178,7 @@ def _inner_part(file: _ImageFile) -> str:
 
 
 def _note_on_classes(folders: list[str]) -> str:
-    """A sentence where a folder that is read as a class might have been meant as a part."""
+    """A sentence if a folder that is read as a class might have been meant as a part."""
     alike = [folder for folder in folders if is_part(folder) and part_name(folder) != UNLABELLED]
     if not alike:
         return ""
@@ -190,7 +188,7 @@ def _note_on_classes(folders: list[str]) -> str:
 
 
 def _note_on_wrapping(root: Path) -> str:
-    """A sentence where all images are of one class, whose sub-folders may have been meant as the classes."""
+    """A sentence if all images are of one class, whose sub-folders may have been meant as the classes."""
     inner = _only_folder(root)
     while inner is not None and (below := _only_folder(inner)) is not None:
         inner = below

@@ -1,4 +1,4 @@
-"""Which image formats are read, and what a file in another format is."""
+"""The image formats that are read, and advice about files in other formats."""
 
 import os
 from collections import Counter
@@ -69,7 +69,7 @@ _FORMAT_OF_EXTENSION = {extension: name for name, extensions in _EXTENSIONS.item
 
 
 def decode_in_one_thread() -> None:
-    """From now on, for a process that decodes one image at a time: threads take memory for each core of the machine."""
+    """Turn off threads, for a process that decodes one image at a time: they take memory for each core."""
     if "AVIF" in FORMATS:
         from PIL import AvifImagePlugin
 

@@ -1,4 +1,4 @@
-"""Numbers of any kind → 8-bit pixels with three channels, by one rule for arrays and for deep images of files.
+"""Convert numbers of any kind to 8-bit pixels with three channels: one rule for arrays and for deep images in files.
 
 ============================  ==========================================================================================
 values                        8-bit value
@@ -12,7 +12,7 @@ other fractions to 255        cut to an integer
 other fractions to 65535      the upper 8 of 16 bits
 ============================  ==========================================================================================
 
-Other values are rejected: one image does not show which scale its numbers have, and a guess may be silently wrong.
+Other values are rejected: a single image does not show the scale of its numbers, and a guess may be silently wrong.
 """
 
 import numpy as np

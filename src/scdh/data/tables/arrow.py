@@ -19,7 +19,7 @@ from scdh.errors import DataError
 
 
 class RowTitles(RowTexts):
-    """The name of every row, made when it is asked for.
+    """The name of every row, made on request.
 
     Args:
         parts: (name, number of rows) of each file the rows came from.
@@ -104,7 +104,7 @@ class ArrowSource(Source):
     def content_samples(self) -> Iterable[bytes]:
         if self.has_paths:
             return file_stamps(self._folder / (self._cell(row)[1] or "") for row in range(len(self)))
-        # The length of every image, since another image rarely has the same; and some whole images.
+        # The length of every image, which rarely is that of another image; and some whole images.
         encoded = [data for data, _ in self._chunks if data is not None]
         lengths = (pc.binary_length(data).to_numpy(zero_copy_only=False).tobytes() for data in encoded)
         return chain(lengths, super().content_samples())
@@ -120,7 +120,7 @@ class ArrowSource(Source):
         return (memoryview(encoded) if encoded is not None else None), (path or None)
 
     def _check_folder(self) -> None:
-        """If none of the first paths exists, the folder is wrong; that is not a matter of single bad images."""
+        """If none of the first paths exists, the folder is wrong, rather than single images."""
         probed = [self._cell(row)[1] for row in range(min(PROBED_PATHS, len(self)))]
         if not any_file(probed, self._folder):
             raise DataError(

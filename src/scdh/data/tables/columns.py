@@ -1,4 +1,4 @@
-"""Which columns of a table hold images or embeddings, labels and ids, and what the labels mean."""
+"""Find the columns of a table that hold images or embeddings, labels and ids, and read the labels."""
 
 import warnings
 from pathlib import Path
@@ -123,15 +123,15 @@ def choose_label_columns(table: pa.Table, name: str, wanted: str | None, item_co
     if known.issuperset(table.column_names):
         return []
     problem = f"{name} has the columns {listed_columns(table)}, none of which is obviously the label"
-    if kind == "features":  # embeddings are of use without labels, and tables often hold the text they were made of
+    if kind == "features":  # embeddings are useful without labels, and tables often hold the text they were made from
         warnings.warn(f"{problem}, so no row has one; {option_name('label_column')} names it.", stacklevel=2)
         return []
     raise DataError(f"{problem}; name it with {option_name('label_column')} ('{NO_LABELS}' when there are no labels).")
 
 
 def choose_id_column(table: pa.Table, name: str, wanted: str | None, taken: list[str], kind: str) -> str | None:
-    """The column of the user's own ids: ``wanted``, or one with a usual name; paths name embeddings where there is
-    no such column. None where rows are known by number only.
+    """The column of the user's own ids: ``wanted``, or one with a usual name; for embeddings otherwise a column of
+    paths. None if rows only have numbers.
     """
     if wanted is not None and wanted != NO_IDS:
         column = existing(table, name, wanted)
@@ -161,7 +161,7 @@ def read_labels(
         columns: names of columns.
         separator: of several labels in a cell of text, as :func:`parse_label_cells` takes it.
         read_numbers: whether text such as "12" stands for a number.
-        decides: bool [n], the rows that tell whether commas separate labels (no queries); None: all.
+        decides: bool [n], the rows that decide whether commas separate labels (no queries); None: all.
     """
     if not columns:
         return no_labels(table.num_rows), []

@@ -1,4 +1,4 @@
-"""Cells of text → labels: one label per cell, or several that are separated by a sign or written as a list."""
+"""Parse labels in cells of text: one per cell, or several that are separated by a sign or written as a list."""
 
 import re
 import warnings
@@ -11,7 +11,7 @@ import numpy as np
 
 AUTO, WHOLE = "auto", "none"  # values of label_separator that are not themselves a separator
 ALWAYS_SPLIT = re.compile("[;|]")
-OTHER_SEPARATORS = (",", "/", " ")  # they also occur within names, so only the cells themselves can tell
+OTHER_SEPARATORS = (",", "/", " ")  # they also occur within names, so the cells decide
 MANY_CLASSES = 200
 MOST_DIGITS = 4000  # Python reads no longer numbers; such a cell is a name
 NO_VALUE = ("nan", "<na>", "null", "#n/a")  # how programs write a missing value as text, in any capitals
@@ -30,7 +30,7 @@ def parse_label_cells(
             as there were different cells.
         what: how messages call the column.
         read_numbers: whether text such as "12" stands for a number, because the file has no other form for it.
-        decides: bool [n], the cells that tell whether labels are numbers, lists or separated, so that queries change
+        decides: bool [n], the cells that decide whether labels are numbers, lists or separated, so that queries change
             neither the order of the classes nor how many labels an item may have; None: all.
 
     Returns:
@@ -79,7 +79,7 @@ def _chosen_split(texts: list[str], separator: str, what: str) -> Split | None:
 
 def _split_at_commas(texts: list[str], different: set[str], what: str) -> Split | None:
     """Commas separate labels if the same few parts occur in many different cells: "Smith, John" does not repeat its
-    parts, "sea, sky" does. Where this is not sure the cell stays whole, and a warning says how to split it.
+    parts, "sea, sky" does. In unclear cases the cell stays whole, and a warning says how to split it.
     """
     size = len(different)
     if 2 * (labels := _count_labels(different, ",")) < size:

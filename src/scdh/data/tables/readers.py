@@ -30,8 +30,8 @@ def open_parquet(files: list[Path], *, folder: Path | None = None, **columns: An
     """One or more parquet files of the same columns, in the order given.
 
     Args:
-        files: where the names of several files tell their part (``train-00000-of-00005.parquet``), and there is no
-            column for it, these give the split.
+        files: if the names of several files indicate parts (``train-00000-of-00005.parquet``), and no column does, they
+            define the split.
         folder: what paths are relative to; None for the first file's folder.
         columns: further options of :func:`scdh.data.tables.table.open_table`.
     """
@@ -84,7 +84,7 @@ def open_csv(file: Path, *, folder: Path | None = None, vector_column: str | Non
 
 
 def _delimiter(first_line: str) -> str:
-    """What separates the names of columns: a semicolon or tab, as spreadsheets write them, where there is no comma."""
+    """The separator of the column names: a semicolon or tab, as written by spreadsheets, if there is no comma."""
     return next((mark for mark in (",", ";", "\t") if mark in first_line), ",")
 
 
@@ -121,7 +121,7 @@ def _check_class_names(files: list[Path], tables: list[pa.Table]) -> None:
 
 
 def _split_from_file_names(parts: list[tuple[str, int]]) -> np.ndarray | None:
-    """str [n], the part that each row's file name tells; None if they do not."""
+    """str [n], the part indicated by each row's file name; None if there is none."""
     words = parts_of_files([file for file, _ in parts])
     return None if words is None else np.repeat(words, [rows for _, rows in parts])
 
@@ -150,7 +150,7 @@ def _version(package: Any) -> tuple[int, ...]:
 
 
 def _without_scripts(datasets: Any) -> dict[str, Any]:
-    """What forbids to run a data set's own program, also where the environment allows it; later versions run none."""
+    """The option that disables a data set's own program, even if the environment allows it; later versions run none."""
     return {"trust_remote_code": False} if _version(datasets) < NO_SCRIPTS else {}
 
 

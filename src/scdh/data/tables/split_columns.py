@@ -1,4 +1,4 @@
-"""Which column of a table holds its split, and the parts of its rows."""
+"""Find the column of a table that holds its split, and read the parts of its rows."""
 
 from collections.abc import Collection
 
@@ -41,7 +41,7 @@ def choose_split_column(
 
 
 def note_on_columns(table: pa.Table, taken: Collection[str]) -> str:
-    """A sentence where a column of a table without a split may have been meant as one (``is_test``)."""
+    """A sentence if a column of a table without a split may have been meant as one (``is_test``)."""
     plain = [c for c in _free(table, taken) if is_text(table[c].type) or _is_flag(table[c].type)]
     return next(filter(None, (note_on_flags(c, _words(table[c])) for c in plain)), "")
 

@@ -1,4 +1,4 @@
-"""One Arrow table → a source: which of its columns are images or embeddings, labels, ids and the split."""
+"""Read one Arrow table as a source: find its columns of images or embeddings, labels, ids and the split."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Columns of embeddings: lists of numbers, all of one length, or one number a column → one float32 array."""
+"""Read columns of embeddings (lists of numbers of one length, or one number per column) as one float32 array."""
 
 from collections import Counter
 from fnmatch import fnmatchcase
@@ -37,7 +37,7 @@ def read_vectors(column: pa.ChunkedArray, what: str) -> np.ndarray:
     """
     kind = column.type
     if not is_list(kind) or not (pa.types.is_floating(kind.value_type) or pa.types.is_integer(kind.value_type)):
-        raise DataError(f"{what} must hold lists of numbers, one vector a row, not {kind}.")
+        raise DataError(f"{what} must hold lists of numbers, one vector per row, not {kind}.")
     row = pc.index(pc.is_null(column), True).as_py()
     if row >= 0:
         raise DataError(f"{what} holds no vector in row {row}; every row needs one.")
@@ -84,7 +84,7 @@ def gather_columns(table: pa.Table, pattern: str, name: str) -> pa.Table:
 
 
 def advice_on_numbers(table: pa.Table) -> str:
-    """The end of a sentence where every number of an embedding has a column of its own, such as f0, f1, f2."""
+    """The end of an error message if every number of an embedding has its own column, such as f0, f1, f2."""
     stems = Counter(column.rstrip("0123456789") for column in table.column_names if column[-1:].isdigit())
     stem, count = max(stems.items(), key=lambda item: item[1], default=("", 0))
     if count < LEAST_NUMBERED:
@@ -96,9 +96,7 @@ def advice_on_numbers(table: pa.Table) -> str:
             "y=frame[label].to_numpy(str)) writes a file for --data, and scdh.train(frame[columns], "
             "labels=frame[label]) takes them"
         )
-    return (
-        f'; where every number of an embedding has a column of its own, --vector-column "{stem or "[0-9]"}*" joins them'
-    )
+    return f'; if every number of an embedding has its own column, --vector-column "{stem or "[0-9]"}*" joins them'
 
 
 def _begins_with_numbers(column: pa.ChunkedArray) -> bool:
@@ -122,7 +120,7 @@ def vectors_of_text(cells: pa.ChunkedArray, what: str) -> pa.ChunkedArray:
 
 
 def _are_numbers(text: str | None) -> bool:
-    try:  # by Arrow, which does not take all that Python takes for numbers, such as 1_0
+    try:  # by Arrow, which rejects some numbers that Python accepts, such as 1_0
         pa.array((text or "").split(" ")).cast(pa.float32()) if text else None
     except pa.ArrowInvalid:
         return False

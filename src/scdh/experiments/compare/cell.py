@@ -55,7 +55,7 @@ class CellRunner:
         topk: items that count for MAP; None takes the usual number for this data (mostly all).
         cache: folder for the features of a frozen network; None takes ``folder/features``.
         known: splits that the grid has computed.
-        label_column: of data with several, the label column that decides what is relevant; None: all labels.
+        label_column: for data with several label columns, the one that decides what is relevant; None: all labels.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class CellRunner:
         return run.is_finished or run.failure.exists()
 
     def is_scored(self, cell: Cell) -> bool:
-        """Whether nothing is left to do: the cell failed, or it has the scores that are wanted.
+        """Whether nothing is left to do: the cell failed, or has the requested scores.
 
         Also checks their definition: another --topk, or `scdh evaluate`, may have left other scores.
         """
@@ -125,7 +125,7 @@ class CellRunner:
         return run is not None
 
     def score(self, cell: Cell) -> bool:
-        """Score the networks of a trained cell on queries, where it is not done; False if another process does."""
+        """Score the networks of a trained cell on queries, unless that is done; False if another process does it."""
         with self._claimed(cell, wait=False) as run:
             if run is not None and not self.is_scored(cell):
                 for network in reversed(_networks(run)):  # its model last: with its scores, the cell has all of them
@@ -141,7 +141,7 @@ class CellRunner:
         return run is not None
 
     def validation_map(self, cell: Cell) -> float | None:
-        """Validation MAP of the model that would be taken; None for a run that failed or was not scored."""
+        """Validation MAP of the cell's model; None for a run that failed or was not scored."""
         run = self.run_of(cell)
         if run.failure.exists():
             return None
@@ -157,7 +157,7 @@ class CellRunner:
 
     @contextmanager
     def _claimed(self, cell: Cell, wait: bool) -> Iterator[RunFolder | None]:
-        """The folder of a cell for this process alone; None if another one has it."""
+        """Lock the folder of a cell for this process; None if another one has the lock."""
         run = self.run_of(cell)
         run.path.mkdir(parents=True, exist_ok=True)
         with locked(run.lock, wait=wait) as have_lock, warnings_named(cell.name):
@@ -170,7 +170,7 @@ class CellRunner:
             yield run
 
     def results(self, cell: Cell) -> list[CellResult]:
-        """What the folder of a cell holds: a result for each network that was scored; none if it is not done."""
+        """The results in the folder of a cell: one for each scored network; none if it is not done."""
         return read_results(self.run_of(cell), cell)
 
     def _train(self, cell: Cell, run: RunFolder) -> None:
@@ -238,7 +238,7 @@ def _training_facts(info: dict[str, Any]) -> dict[str, Any]:
 
 
 def _last_map(run: RunFolder, score: float) -> float | None:
-    """MAP of queries with the last epoch's model; None where it was not kept."""
+    """MAP of queries with the last epoch's model; None if it was not kept."""
     if run.has_last:
         file_is_there = run.scores(network="last").exists()
         return float(run.saved_scores(network="last")["map"]) if file_is_there else None
@@ -265,7 +265,7 @@ def read_training_log(run: RunFolder, *, student: bool = False) -> tuple[float, 
 
 
 def float_row(cells: Sequence[Cell], runner: CellRunner) -> FloatRow | None:
-    """Means over the seeds; None where no run has left vectors to rank, such as of networks that were tuned.
+    """Means over the seeds; None if no run has vectors to rank, for example because the networks were tuned.
 
     Scores are kept in ``floats/<seed>.json`` of the comparison: they are the same for every method and length.
     """
@@ -282,7 +282,7 @@ def float_row(cells: Sequence[Cell], runner: CellRunner) -> FloatRow | None:
 
 
 def float_scores(cell: Cell, runner: CellRunner) -> dict[str, Any] | None:
-    """Scores of the vectors behind a run: those that were kept for its seed, else they are computed and kept."""
+    """Scores of the vectors behind a run: those stored for its seed, otherwise they are computed and stored."""
     run = runner.run_of(cell)
     if not run.is_finished:
         return None

@@ -1,4 +1,4 @@
-"""What changed in a comparison after queries were scored: a change made then may have been chosen by the scores.
+"""Report what changed in a comparison after queries were scored: such a change may have been chosen by the scores.
 
 ``scored.json`` keeps what was compared when queries were first scored, and the settings of every run when it was first
 scored. Later calls are compared with that; differences are reported on the page and in ``compare.json``.
@@ -78,7 +78,7 @@ def first_scored(out: Path) -> Compared | None:
 
 
 def keep_scored(out: Path, now: Compared, *, is_scored: bool) -> None:
-    """Remember what is compared, before queries are scored and (``is_scored``) after; what was there first stays."""
+    """Store what is compared, before queries are scored and (``is_scored``) after; earlier entries stay."""
     with locked(out / ".scored", wait=True):
         first = first_scored(out) or now
         first.settings = {**now.settings, **first.settings}
@@ -138,7 +138,7 @@ def _both_ways(one: Any, other: Any) -> tuple[tuple[Any, Any], tuple[Any, Any]]:
 
 
 def _other_settings(first: Mapping[str, dict[str, Any]], now: Mapping[str, dict[str, Any]]) -> list[str]:
-    """Settings of runs that are others than they were when the run, or a similar one, was first scored."""
+    """Settings of runs that differ from those when the run, or a similar one, was first scored."""
     found: dict[str, dict[str, None]] = {}
     for cell, settings in now.items():
         before = first.get(cell) or _similar_run(first, settings)
@@ -169,7 +169,7 @@ def _is_trained(method: str) -> bool | None:
 
 
 def check_same_settings(cells: Iterable[Cell], runner: CellRunner, tuned: Mapping[str, set[str]]) -> None:
-    """Raise, before any work, if a run has other settings than asked for; values that tuning chose may differ."""
+    """Raise, before any work, if a run has other settings than requested; values chosen by tuning may differ."""
     for cell in cells:
         run = runner.run_of(cell)
         if run.config_file.exists() and not _changed_by_tuning(run, cell, tuned):
@@ -177,7 +177,7 @@ def check_same_settings(cells: Iterable[Cell], runner: CellRunner, tuned: Mappin
 
 
 def check_before_trials(cells: Iterable[Cell], runner: CellRunner, to_choose: Mapping[str, set[str]]) -> None:
-    """Raise if a run has other settings, before trials start, which take long and replace those that are kept."""
+    """Raise if a run has other settings, before trials start, which take long and replace the stored ones."""
     for cell in cells:
         run = runner.run_of(cell)
         if not run.config_file.exists():
@@ -209,12 +209,12 @@ def move_runs_with_other_values(
 ) -> None:
     """Move each run for which tuning has now chosen other values to ``earlier``, so that it is trained again.
 
-    Runs that differ in anything else raise an error before.
+    Other differences raise an error earlier.
     """
     for cell in cells:
         run = runner.run_of(cell)
         if run.config_file.exists() and _changed_by_tuning(run, cell, tuned):
-            with locked(out / ".earlier", wait=True):  # another process may be at the same comparison
+            with locked(out / ".earlier", wait=True):  # another process may work on the same comparison
                 _move(out, cell, run, tuned, notify)
 
 

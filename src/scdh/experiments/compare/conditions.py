@@ -57,7 +57,7 @@ def _own_settings(results: ComparisonResults) -> str:
     texts: dict[str, str] = {}
     for config in results.configs.values():
         name = config["method"]["name"]
-        is_known = name in method_names()  # else it is of a package that is not installed here
+        is_known = name in method_names()  # otherwise its package is not installed here
         defaults = method_class(name).Settings.model_construct().model_dump(mode="json") if is_known else {}
         own = {key: value for key, value in config["method"].items() if key not in MethodSettings.model_fields}
         changed = [f"{key} {value}" for key, value in own.items() if value != defaults.get(key)]
@@ -76,7 +76,7 @@ def _lengths_left_out(results: ComparisonResults) -> str:
 
 
 def definitions_text(cells: Sequence[CellResult]) -> str:
-    """How scores are defined; where methods rank by different distances, which methods each definition is for."""
+    """The definitions of the scores; if methods rank by different distances, with the methods of each definition."""
     titles: dict[str, list[str]] = {}
     for cell in cells:
         if cell.definition is not None and cell.title not in titles.setdefault(cell.definition["words"], []):

@@ -1,4 +1,4 @@
-"""Which runs a comparison is made of: methods × bits × seeds, all under one protocol, one network and one budget."""
+"""The runs of a comparison: methods × bits × seeds, all under one protocol, with one network and one budget."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -51,10 +51,10 @@ class Grid:
         bits: lengths of codes.
         seeds: each decides split, first weights and order.
         preset: name of ready settings.
-        file: TOML file with settings that go over the preset.
-        settings: settings of all runs by dotted key, over preset and file.
+        file: TOML file with settings that override the preset.
+        settings: settings of all runs by dotted key, overriding preset and file.
         method_settings: settings of single methods: method → dotted key → value.
-        known: what was computed before, also by grids that this one was derived from.
+        known: cache, shared with the grids that this one was derived from.
     """
 
     methods: tuple[str, ...]
@@ -78,7 +78,7 @@ class Grid:
         return min(self.bits_of(method), key=lambda bits: (abs(bits - middle), bits))
 
     def left_out(self) -> list[str]:
-        """Methods that do not have all of the lengths, as sentences."""
+        """Sentences about methods that do not support all lengths."""
         sentences = []
         for name in self.methods:
             about, without = method_class(name).about, sorted(set(self.bits) - set(self.bits_of(name)))
@@ -90,7 +90,7 @@ class Grid:
         return sentences
 
     def check(self) -> "Grid":
-        """The grid itself, or a ConfigError that says what is wrong in it."""
+        """Return the grid, or raise ConfigError if it is invalid."""
         for name in (*self.methods, *(self.method_settings or {})):
             check_known(name)
         for name in self.method_settings or {}:
@@ -104,7 +104,7 @@ class Grid:
         return self
 
     def check_methods(self, source: Source) -> None:
-        """Raise for methods that cannot learn from such labels or have none of the lengths, before any work is done."""
+        """Raise, before any work, for methods that cannot learn from such labels or support none of the lengths."""
         for name in self.methods:
             if not self.bits_of(name):
                 multiple = method_class(name).about.bits_multiple
@@ -116,7 +116,7 @@ class Grid:
                 )
 
     def check_runs(self, source: Source) -> None:
-        """Raise for settings that training would reject only when the turn of the run comes."""
+        """Raise now for settings that training would reject later."""
         self.check_methods(source)
         for name in self.methods:
             for bits in self.bits_of(name):
@@ -124,7 +124,7 @@ class Grid:
                 check_run(cell.config, source, self.split(source, cell.seed).protocol)
 
     def config(self, method: str, bits: int, seed: int, given: Mapping[str, Any]) -> RunConfig:
-        """Settings of a run over the preset and the file; the same settings are parsed once."""
+        """Settings of a run that override the preset and the file; the same settings are parsed once."""
         given = {key: at_length(value, bits) if key.startswith("method.") else value for key, value in given.items()}
         return self.known.config(
             self.preset, self.file, {**given, "method.name": method, "method.bits": bits, "seed": seed}
@@ -156,7 +156,7 @@ class Grid:
 
         if method_class(method).learns_by_gradient and value_of("epoch_steps") is None:
             values["train.epoch_steps"] = steps_per_epoch(len(split.protocol.train), value_of("batch_size"))
-        # With the defaults: a later version may have others, and its runs must not pass for these.
+        # With the defaults written out, so that runs of a later version with other defaults are not mistaken for these.
         return Cell(method, bits, seed, self.config(method, bits, seed, values).with_method_defaults())
 
     def _suited(self, shared: RunConfig, split: "Split", method: str, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -179,7 +179,7 @@ class Split:
 
 
 class Known:
-    """Settings and splits of a comparison that were computed before: its cells share a few splits."""
+    """A cache of the settings and splits of a comparison: its cells share a few splits."""
 
     def __init__(self) -> None:
         self._configs: dict[str, RunConfig] = {}
@@ -209,7 +209,7 @@ def takes_labels(method: str, source: Source) -> bool:
 
 
 def check_run(config: RunConfig, source: Source, protocol: Protocol) -> None:
-    """Raise for what training would reject only when its turn comes."""
+    """Raise now for settings that training would reject later."""
     chosen = config.method
     method = make_method(chosen.name, chosen.own, chosen.bits, source.num_classes, source.multi_label)
     if not method.learns_by_gradient:

@@ -14,7 +14,7 @@ from scdh.config import read_settings_file
 from scdh.data.source import Source
 from scdh.experiments.compare.cell import warnings_named
 from scdh.experiments.compare.grid import Grid
-from scdh.experiments.compare.results import Trial, TuningResult
+from scdh.experiments.compare.results import TriedValues, TuningResult
 from scdh.experiments.compare.tuning import Tuner
 from scdh.methods.registry import method_class
 from scdh.progress import track
@@ -52,7 +52,7 @@ def own_rates(
                 choose_by_trials(choices, source, protocol, file=file, feature_cache=cache, rates=RATES)
         rate = choices.made[0].value
         tried = [
-            Trial(values={key: trial.values[key] for key in (RATE, EPOCHS)}, validation_map=trial.validation_map)
+            TriedValues(values={key: trial.values[key] for key in (RATE, EPOCHS)}, validation_map=trial.validation_map)
             for trial in choices.trials
         ]
         epochs = max(trial.values[EPOCHS] for trial in choices.trials)

@@ -120,7 +120,7 @@ class FloatRow(Record):
         return f"{self.width:,} floats, cosine ({self.bytes:,} bytes)"
 
 
-class Trial(Record):
+class TriedValues(Record):
     """Values of settings that were tried, and the validation MAP they gave; None where training failed."""
 
     values: dict[str, Any]
@@ -133,7 +133,7 @@ class TuningResult(Record):
     chosen: dict[str, Any]
     bits: int
     seed: int
-    tried: list[Trial]
+    tried: list[TriedValues]
 
 
 class ComparedData(Record):

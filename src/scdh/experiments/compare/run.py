@@ -1,9 +1,9 @@
-"""Running a comparison: every cell of a grid, stopped and resumed at will; then one table of means over the seeds.
+"""Run a comparison: every cell of a grid, which may be stopped and resumed; then one table of means over the seeds.
 
-First settings are chosen, then all cells are trained, and only then queries are scored, of all cells at once. Nothing
-is chosen by looking at queries: learning rates, tuned values and the best epoch are chosen by MAP of validation rows.
-Several processes, also on several machines that share the folder, may run the same comparison: each takes the cells
-that no other has begun.
+First settings are chosen, then all cells are trained, and only then are the queries of all cells scored. Nothing is
+chosen by looking at queries: learning rates, tuned values and the best epoch are chosen by MAP of validation rows.
+Several processes, even on several machines that share the folder, may run the same comparison: each takes cells that no
+other has begun.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -61,11 +61,11 @@ def compare_methods(
         source: the data.
         out: folder of the comparison.
         topk: items that count for MAP; None takes the usual number for this data (mostly all).
-        label_column: of data with several, the label column that decides what is relevant; None: all labels.
+        label_column: for data with several label columns, the one that decides what is relevant; None: all labels.
         tuned: setting → values to try for every method; "grid": as many combinations of each method's own.
         target: validation MAP whose training time is reported; None takes that of :func:`shared_target`.
         cache: folder for the features of a frozen network, also of other comparisons; None takes ``out/features``.
-        find_rates: find a learning rate for every method by trials, where none is given.
+        find_rates: find a learning rate by trials for every method that has none given.
         floats: also score the vectors that the codes were made of.
         notify: is called with lines about the progress.
         after_run: is called after each run and each trial of ``tuned`` that was trained.
@@ -156,7 +156,8 @@ def _train_cells(
     missing = [cell.name for cell in cells if not runner.is_trained(cell)]
     if missing:
         notify(
-            f"Another process is still at {', '.join(missing)}; queries are scored when all runs are trained, by that "
+            f"Another process is still training {', '.join(missing)}; queries are scored when all runs are trained, "
+            "by that "
             "process or by the same command."
         )
     return missing
@@ -193,7 +194,7 @@ def _fidelity(name: str) -> str:
 
 
 def _versions(runs: Sequence[RunFolder]) -> dict[str, str]:
-    """Package → its version, or all of them where runs were trained or scored with different ones."""
+    """Package → its version, or all versions if runs were trained or scored with different ones."""
     found: dict[str, dict[str, None]] = {}
     for run in runs:
         scoring = run.saved_scores().get("versions", {}) if run.scores().exists() else {}
@@ -223,7 +224,7 @@ def _budget(cells: Sequence[Cell]) -> Budget:
 
 
 def common_definition(results: Sequence[CellResult]) -> dict[str, Any] | None:
-    """The definition of a ranking by Hamming distance if there is one: only that has a radius."""
+    """The definition of a ranking by Hamming distance, if there is one, because only this has a radius."""
     definitions = [result.definition for result in results if result.definition is not None]
     return max(definitions, key=lambda definition: "radius" in definition, default=None)
 

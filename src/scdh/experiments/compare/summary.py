@@ -47,7 +47,7 @@ def summarise(cells: Iterable[CellResult], target: float | None) -> list[Summary
 
 
 def _title(cells: Sequence[CellResult]) -> str:
-    """The title of all rows of a method, with the length of its codes if that is the same for all lengths asked for."""
+    """The title of all rows of a method, with the length of its codes if that is the same for all requested lengths."""
     title, scored = cells[0].title, [cell for cell in cells if cell.failed is None]
     lengths = {cell.code_bits or cell.bits for cell in scored}
     has_own_length = len(lengths) == 1 and any(cell.code_bits is not None for cell in scored)
@@ -88,7 +88,7 @@ def seconds_to(cell: CellResult, target: float | None) -> float | None:
 
 
 def shared_target(cells: Iterable[CellResult]) -> float | None:
-    """A validation MAP that methods reach before their best, to compare their times; None without validation.
+    """A validation MAP that methods reach before their best, for comparing times; None without validation.
 
     It is 95 % of the lowest best: the best of each method and length of codes is the mean over seeds of its runs' best
     epochs. A best below half of the highest does not count, because all others pass such a level in their first epoch.

@@ -40,7 +40,7 @@ class MethodRows:
 
 @dataclass(frozen=True)
 class Table:
-    """Texts, with the positions (line, column) of those to highlight."""
+    """Texts, and the positions (line, column) of highlighted ones."""
 
     title: str
     note: str
@@ -59,7 +59,7 @@ def rows_by_method(rows: Sequence[SummaryRow]) -> list[MethodRows]:
 
 
 def format_score(row: SummaryRow | None, score: str) -> str:
-    """Mean ± deviation; "–" where nothing was run, or the method's ranking has no such score."""
+    """Mean ± deviation; "–" if nothing was run, or the method's ranking has no such score."""
     if row is None:
         return "–"
     mean, deviation = row.mean(score), row.deviation(score)
@@ -71,7 +71,7 @@ def format_score(row: SummaryRow | None, score: str) -> str:
 
 
 def format_seconds(seconds: float | None) -> str:
-    """With as many digits as are worth reading."""
+    """Seconds with a useful number of digits."""
     if seconds is None:
         return "–"
     return f"{seconds:,.1f} s" if seconds >= 0.1 else f"{seconds:.3f} s" if seconds >= 0.001 else "< 0.001 s"
@@ -130,7 +130,7 @@ def has_best_epochs(results: ComparisonResults) -> bool:
 
 
 def conditions_table(results: ComparisonResults) -> Table:
-    """What differs between the methods, besides their losses: at the longest codes, means over the seeds."""
+    """Differences between the methods other than their losses: at the longest codes, means over the seeds."""
     columns = ["method", "learned weights", "beyond plain", "trials", "best epoch", "training"]
     columns += [] if results.target is None else [f"to {results.target:.2f}"]
     columns += ["fidelity"]
@@ -195,7 +195,7 @@ def _table(results: ComparisonResults, title: str, note: str, value: str) -> Tab
 
 
 def format_floats(results: ComparisonResults) -> str:
-    """MAP of the float vectors; "–" where they were not ranked."""
+    """MAP of the float vectors; "–" if they were not ranked."""
     floats = results.floats
     if floats is None:
         return "–"
@@ -211,7 +211,7 @@ def _format(row: SummaryRow | None, value: str) -> str:
 
 
 def tuning_table(results: ComparisonResults) -> Table | None:
-    """Every value that was tried and what it gave, so that the choice can be checked; None without tuning."""
+    """Every value that was tried, with its score, so that the choice can be checked; None without tuning."""
     lines: list[list[str]] = []
     highlighted = set()
     for method, tuning in results.tuned.items():

@@ -15,7 +15,7 @@ from scdh.data.source import Source
 from scdh.errors import ConfigError
 from scdh.experiments.compare.cell import CellRunner
 from scdh.experiments.compare.grid import Cell, Grid, check_not_shared
-from scdh.experiments.compare.results import Trial, TuningResult
+from scdh.experiments.compare.results import TriedValues, TuningResult
 from scdh.methods.registry import method_class
 from scdh.progress import track
 from scdh.runs.choices import flat_settings
@@ -26,7 +26,7 @@ OWN_VALUES: Literal["grid"] = "grid"  # an equal number of combinations of the v
 
 
 class Tuner:
-    """Owns the trials of a comparison and what they chose."""
+    """The trials of a comparison and their choices."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class Tuner:
         trials: Sequence[tuple[Cell, dict[str, Any]]],
         title: str,
         after_run: Callable[[], None] = lambda: None,
-    ) -> dict[str, list[Trial]]:
+    ) -> dict[str, list[TriedValues]]:
         """Train every trial and score it on validation rows: method → its trials, in the order given.
 
         Other processes with the same comparison share the work.
@@ -60,20 +60,20 @@ class Tuner:
             if not self._runner.is_trained(cell):
                 self._runner.train(cell)
                 after_run()
-        by_method: dict[str, list[Trial]] = {}
+        by_method: dict[str, list[TriedValues]] = {}
         for cell, tried in trials:
-            self._runner.train(cell, wait=True)  # those that another process has begun
-            trial = Trial(values=tried, validation_map=self._runner.validation_map(cell))
+            self._runner.train(cell, wait=True)  # cells that another process has begun
+            trial = TriedValues(values=tried, validation_map=self._runner.validation_map(cell))
             by_method.setdefault(cell.method, []).append(trial)
         return by_method
 
-    def best(self, method: str, trials: Sequence[Trial]) -> Trial:
+    def best(self, method: str, trials: Sequence[TriedValues]) -> TriedValues:
         """The trial with the highest validation MAP; if several are equal, or all diverged, the one with the most usual
         values."""
         config = self.grid.cell(self.source, method, self.grid.middle_bits(method), self.seed).config
         return best_of(trials, flat_settings(config.model_dump(mode="json")))
 
-    def keep(self, method: str, settings: dict[str, Any], chosen: dict[str, Any], tried: list[Trial]) -> None:
+    def keep(self, method: str, settings: dict[str, Any], chosen: dict[str, Any], tried: list[TriedValues]) -> None:
         """Record a choice: ``settings`` go into the grid, ``chosen`` and ``tried`` into the results."""
         self._settings[method] = {**self._settings.get(method, {}), **settings}
         if (before := self.found.get(method)) is not None:
@@ -86,10 +86,10 @@ class Tuner:
         return replace(self.grid, method_settings=self._settings)
 
 
-def best_of(trials: Sequence[Trial], usual: Mapping[str, Any]) -> Trial:
+def best_of(trials: Sequence[TriedValues], usual: Mapping[str, Any]) -> TriedValues:
     """The trial with the highest validation MAP; ties go to the one that has most of the ``usual`` values."""
 
-    def rank(trial: Trial) -> tuple[float, int]:
+    def rank(trial: TriedValues) -> tuple[float, int]:
         score = -1.0 if trial.validation_map is None else trial.validation_map
         return score, sum(usual.get(key) == value for key, value in trial.values.items())
 

@@ -1,10 +1,10 @@
-"""Anything that a user may name → its description. Needs no torch."""
+"""Describe anything that a user may name. Needs no torch."""
 
 from pathlib import Path
 
 from scdh.data.name_files import owner_of_names
 from scdh.errors import DataError, ScdhError
-from scdh.experiments.info.files import (
+from scdh.experiments.info.file_kinds import (
     describe_begun_comparison,
     describe_codes,
     describe_comparison,
@@ -22,10 +22,10 @@ KINDS = "a run, a model, codes, an index, a comparison, a split or data"
 
 
 def describe(name: str) -> Described:
-    """What ``name`` is: a path, a data set known by name, or ``hf:owner/name`` on the hub.
+    """Describe ``name``: a path, a named data set, or ``hf:owner/name`` on the hub.
 
     Raises:
-        ScdhError: if it is nothing that is known, or it is broken.
+        ScdhError: if it is unknown or damaged.
     """
     from scdh.data.named.benchmarks import DATASETS
     from scdh.index.engines import is_engine_address
@@ -123,6 +123,6 @@ def _on_hub(name: str) -> Described:
 
     try:
         description = Path(hf_hub_download(name.removeprefix(HUB), DESCRIPTION))
-    except Exception:  # the hub's client has many kinds of errors; all mean that there is no such model to be had
+    except Exception:  # the hub's client raises many kinds of errors; all mean that the model is not available
         return _data(name)
     return describe_model(description.parent, name)

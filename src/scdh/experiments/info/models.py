@@ -1,4 +1,4 @@
-"""Runs and models: what their folders say, read without torch."""
+"""Describe runs and models from their folders, without torch."""
 
 import shlex
 from collections.abc import Iterable, Sequence
@@ -12,7 +12,7 @@ from scdh.model.description import quantisation_of, read_description
 from scdh.model.hub import MODEL_OF_RUN, WEIGHTS, has_model
 from scdh.nets.quantisation import FLOAT32, INT8
 from scdh.runs.choices import Choices
-from scdh.runs.data_options import data_options
+from scdh.runs.data_paths import data_options
 from scdh.runs.folder import RunFolder
 from scdh.storage.checksums import is_intact
 from scdh.storage.files import read_regular
@@ -22,7 +22,7 @@ from scdh.storage.tensor_files import read_metadata
 
 @dataclass
 class Described:
-    """What something is."""
+    """The description of a path or name."""
 
     kind: str
     title: str
@@ -79,7 +79,7 @@ def counts_text(counts: dict[str, int]) -> str:
     return ", ".join(f"{part} {count:,}" for part, count in counts.items())
 
 
-MOST_FOLDERS = 300  # that are looked at for the model of some codes
+MOST_FOLDERS = 300  # that are searched for the model of some codes
 
 
 def is_model(folder: Path) -> bool:

@@ -115,7 +115,7 @@ def heat_map(title: str, shares: np.ndarray, names: Sequence[str]) -> str:
         axes.tick_params(length=0, top=True, labeltop=True, bottom=False, labelbottom=False)
         axes.spines[:].set_visible(False)
         axes.grid(visible=False)
-        # As wide as the page lets it be, but not so wide that few cells become huge.
+        # As wide as the page, but not so wide that few cells become huge.
         return to_svg(figure, title, tips).replace("<svg", f'<svg style="max-width: {96 * side:.0f}px"', 1)
 
 

@@ -26,7 +26,7 @@ def _line(cells: Sequence[str]) -> str:
 
 
 def escape_markdown(text: str) -> str:
-    """The text on one line, without any sign that Markdown or HTML would read as a column, a tag or a style."""
+    """The text on one line, with all characters escaped that Markdown or HTML would interpret."""
     for sign, escaped in (("&", "&amp;"), ("<", "&lt;"), ("|", "\\|"), ("*", "\\*"), ("_", "\\_"), ("`", "\\`")):
         text = text.replace(sign, escaped)
     return " ".join(text.split())

@@ -70,7 +70,7 @@ def pictures_of_source(source: "Source") -> Picture:
 
 
 def picture_of_file(name: str, scale: int = 1) -> str | None:
-    """Thumbnail of the image file of that name; None where there is no such file, or it is not an image."""
+    """Thumbnail of the image file of that name; None if there is no such file, or it is not an image."""
     path = Path(name)
     if not is_image_name(path.name):
         return None

@@ -1,4 +1,4 @@
-"""Which labels are taken for which: wrong items among the first hits of queries, and MAP by label."""
+"""Confused labels: wrong items among the first hits of queries, and MAP by label."""
 
 from dataclasses import dataclass
 

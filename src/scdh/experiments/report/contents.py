@@ -1,4 +1,4 @@
-"""What the page of a run shows: its codes and scores, computed or read from its folder."""
+"""The contents of a run's page: its codes and scores, computed or read from its folder."""
 
 import csv
 import math
@@ -13,7 +13,7 @@ from scdh.config import RunConfig
 from scdh.data.protocol import Protocol
 from scdh.data.source import Source
 from scdh.errors import DataError
-from scdh.experiments.pages.labels import label_text
+from scdh.experiments.pages.label_texts import label_text
 from scdh.experiments.report.confusions import FIRST
 from scdh.index import HammingIndex
 from scdh.index.ties import items_at, order_ties, tie_note
@@ -65,7 +65,7 @@ class Ranked:
 
     @property
     def tie_order(self) -> str:
-        """What orders the hits of :meth:`hits_of` at the same distance."""
+        """The order of hits of :meth:`hits_of` at the same distance, in words."""
         return "the query's real outputs" if self.hash_outputs is not None and self.is_by_bits else "position"
 
     def hits_of(self, query: int) -> tuple[np.ndarray, np.ndarray]:
@@ -118,12 +118,12 @@ class RunContents:
 
 
 def read_contents(run: RunFolder, *, floats: bool = True, label_column: str | None = None, **data: Any) -> RunContents:
-    """Score a run, or take the codes that an earlier scoring left, and rank its queries.
+    """Score a run, or use the codes of an earlier scoring, and rank its queries.
 
     Args:
         run: a finished run; queries are scored, else validation rows, else only its codes are looked at.
         floats: also score the float vectors behind the codes.
-        label_column: of data with several, the label column that decides what is relevant; None: all labels.
+        label_column: for data with several label columns, the one that decides what is relevant; None: all labels.
         data: ``data``, ``root`` and ``remaining`` of :func:`scdh.runs.run_data.open_run_data`.
 
     Raises:
@@ -210,7 +210,7 @@ def _without_own(positions: np.ndarray, distances: np.ndarray) -> tuple[np.ndarr
 
 
 def read_epochs(run: RunFolder) -> dict[str, list[float]]:
-    """Columns of the log of epochs, NaN where a cell is empty; nothing for a method that is fitted."""
+    """Columns of the log of epochs, NaN for empty cells; nothing for a method that is fitted."""
     if not run.log.exists():
         return {}
     columns: dict[str, list[float]] = {}

@@ -1,4 +1,4 @@
-"""Charts of a run's page as SVG texts; an empty text where there is nothing to draw."""
+"""Charts of a run's page as SVG texts; an empty text if there is nothing to draw."""
 
 import math
 from dataclasses import dataclass
@@ -106,7 +106,7 @@ def draw_bits(codes: Codes) -> str:
 
 
 def draw_buckets(codes: Codes) -> str:
-    """How many items share their code with how many others."""
+    """A histogram of the number of items per code."""
     sizes = bucket_sizes(codes)
     shares, names = [], []
     for low, high in BUCKETS:

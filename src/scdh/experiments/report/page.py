@@ -1,4 +1,4 @@
-"""The page of a run: one HTML file with everything inside, so that it can be mailed and opened without a network."""
+"""The page of a run: one self-contained HTML file, which can be mailed and opened without a network."""
 
 import os
 import shlex
@@ -11,7 +11,7 @@ import numpy as np
 
 from scdh.data.protocol import Protocol
 from scdh.data.source import Source
-from scdh.experiments.pages.labels import short_names
+from scdh.experiments.pages.label_texts import short_names
 from scdh.experiments.pages.pictures import ShownHit, pictures_of_source
 from scdh.experiments.pages.template import load_template, save_page
 from scdh.experiments.report.confusions import find_confusions, shares_a_label
@@ -20,7 +20,7 @@ from scdh.experiments.report.figures import draw_bits, draw_buckets, draw_confus
 from scdh.extras import versions
 from scdh.methods.registry import method_class
 from scdh.metrics.statistics import bucket_sizes, code_statistics
-from scdh.runs.data_options import data_options
+from scdh.runs.data_paths import data_options
 from scdh.runs.folder import RunFolder
 from scdh.runs.run_scores import RunScores
 from scdh.runs.summary import summarise
@@ -31,7 +31,7 @@ SHOWN_PRECISIONS = (1, 10, 100)
 
 @dataclass(frozen=True)
 class ShownQuery:
-    """A query of the page with its hits, and what its list of hits leaves out."""
+    """A query of the page with its hits, and a note about hits that are not shown."""
 
     image: str | None
     name: str
@@ -284,7 +284,7 @@ def choose_queries(average_precisions: np.ndarray, relevant: np.ndarray, labels:
 
 
 def _of_different_keys(order: np.ndarray, keys: Sequence[Hashable], count: int, taken: Iterable[int]) -> list[int]:
-    """The first ``count`` places in order that are not taken; a key comes again only if there are too few others."""
+    """The first ``count`` free places in order; a key is repeated only if there are too few others."""
     used = set(taken)
     free = [place for place in order.tolist() if place not in used]
     firsts: dict[Hashable, int] = {}

@@ -1,4 +1,4 @@
-"""What an item of a reproduction gives: tables and figures, ready for the page, the Markdown file and CSV files."""
+"""The tables and figures of a reproduction's item, ready for the page, the Markdown file and CSV files."""
 
 import csv
 from collections.abc import Sequence

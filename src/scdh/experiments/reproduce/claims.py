@@ -38,7 +38,7 @@ def read_claims() -> tuple[str, list[dict[str, Any]]]:
 
 
 def decide_all(reproduced: Reproduced) -> list[Verdict]:
-    """The verdict on every claim."""
+    """Decide every claim."""
     verdicts = []
     for entry in read_claims()[1]:
         outcome, evidence = _KINDS[entry["kind"]](reproduced, entry)
@@ -124,12 +124,15 @@ def _tried(reproduced: Reproduced, group: str) -> dict[float, ComparisonResults]
 
 
 def _alpha_helps(reproduced: Reproduced, _: Mapping[str, Any]) -> tuple[Outcome, str]:
-    tried = _tried(reproduced, "alpha")
+    return _best_minus_zero(_tried(reproduced, "alpha"), "α", "α = 0")
+
+
+def _best_minus_zero(tried: Mapping[float, ComparisonResults], name: str, zero: str) -> tuple[Outcome, str]:
     if 0.0 not in tried:
         return NOT_TESTED, "no runs"
     best = max((value for value in tried if value), key=lambda value: _validation(tried[value]))
     outcome, text = decide(_map_difference(tried[best], tried[0.0]))
-    return outcome, f"α = {best:g} minus α = 0: {text}"
+    return outcome, f"{name} = {best:g} minus {zero}: {text}"
 
 
 def _map_difference(one: ComparisonResults, other: ComparisonResults, score: str = "map") -> BySeed:
@@ -198,12 +201,7 @@ def _mu_start(reproduced: Reproduced, _: Mapping[str, Any]) -> tuple[Outcome, st
 
 
 def _warm_up(reproduced: Reproduced, entry: Mapping[str, Any]) -> tuple[Outcome, str]:
-    tried = _tried(reproduced, entry["group"])
-    if 0.0 not in tried:
-        return NOT_TESTED, "no runs"
-    best = max((norm for norm in tried if norm), key=lambda norm: _validation(tried[norm]))
-    outcome, text = decide(_map_difference(tried[best], tried[0.0]))
-    return outcome, f"s = {best:g} minus a random start: {text}"
+    return _best_minus_zero(_tried(reproduced, entry["group"]), "s", "a random start")
 
 
 def _warm_up_norm(reproduced: Reproduced, _: Mapping[str, Any]) -> tuple[Outcome, str]:

@@ -69,12 +69,14 @@ class Reproduced:
         return {self.work[name].study.value: self.results[name] for name in names}
 
     def runner(self, name: str) -> CellRunner:
-        """The runs of a study, to look into."""
+        """The runs of a study, for reading."""
         work = self.work[name]
         return CellRunner(work.source, work.folder, cache=self.out / "features", known=work.study.grid.known)
 
     def kept(self, name: str, studies: Sequence[str], compute: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        """What ``compute`` gives, from ``out/computed`` if it was computed before from the same studies and code."""
+        """The result of ``compute``, read from ``out/computed`` if it was computed before from the same studies and
+        code.
+        """
         depends = [
             {"folder": self.work[study].folder.name, "cells": sorted(cell.cell for cell in self.results[study].cells)}
             for study in studies
@@ -94,14 +96,14 @@ def cells_of(results: ComparisonResults, method: str, bits: int | None = None) -
 
 
 def usual_seconds(cell: CellResult) -> float | None:
-    """Seconds of training by the median epoch: pauses of the machine, and what is prepared once, do not count."""
+    """Seconds of training by the median epoch, without pauses of the machine and one-time preparation."""
     ends = [0.0, *(seconds for seconds, _ in cell.validation)]
     epochs = [after - before for before, after in itertools.pairwise(ends)]
     return len(epochs) * statistics.median(epochs) if epochs else cell.seconds
 
 
 def plan_work(scale: Scale, studies: Sequence[Study], out: Path, *, any_seeds: bool = False) -> Reproduced:
-    """Which runs of the studies are left, and how long they should take."""
+    """The runs of the studies that are left, and how long they should take."""
     reproduced = Reproduced(scale, out)
     times = _times(out)
     sources: dict[str, Source] = {}
@@ -164,7 +166,7 @@ def run_work(reproduced: Reproduced, notify: Callable[[str], None] = lambda _: N
 
 
 def _finished(folder: Path, study: Study, any_seeds: bool) -> ComparisonResults | None:
-    """The results of a study if nothing is left to do; those of more methods, lengths or seeds are not taken."""
+    """The results of a study if nothing is left to do, and they have no further methods, lengths or seeds."""
     if not (folder / RESULTS_FILE).exists():
         return None
     results = ComparisonResults.read(folder)

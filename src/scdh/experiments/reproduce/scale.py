@@ -1,4 +1,4 @@
-"""The scales of a reproduction: which data stand for the paper's, with which network, methods, lengths and seeds.
+"""The scales of a reproduction: the data in place of the paper's, the network, methods, lengths and seeds.
 
 A scale is a TOML file. Its roles are ``single`` (the paper's CIFAR-10), ``multi`` (NUS-WIDE), ``many`` (ImageNet) and
 ``synthetic`` (ImageNet too, only for the warm-up). From a scale follow the studies: comparisons of methods, and of one

@@ -7,7 +7,7 @@ import numpy as np
 from scdh.index.kernels.chunk_distances import CHUNK, GROUP, split_group, way
 from scdh.index.kernels.compiled import compiled
 from scdh.index.kernels.processor import BYTES
-from scdh.index.kernels.vectors import popcount
+from scdh.index.kernels.wide_vectors import popcount
 
 # Bytes of the planes of a block: most of the first cache.
 _BLOCK_BYTES = 24576
@@ -16,7 +16,7 @@ _LINE_BYTES = 64
 
 @compiled
 def empty_planes(base: Any, nibbles: bool) -> Any:
-    """Room for the planes of a block, uint8 [chunks, planes of a code, 256]."""
+    """Memory for the planes of a block, uint8 [chunks, planes of a code, 256]."""
     count = base.shape[0] * base.itemsize * (2 if nibbles else 1)
     chunks = max(1, _BLOCK_BYTES // (count * CHUNK))
     return aligned_bytes(chunks * count * CHUNK).reshape((chunks, count, CHUNK))
@@ -24,7 +24,7 @@ def empty_planes(base: Any, nibbles: bool) -> Any:
 
 @compiled
 def aligned_bytes(size: int) -> Any:
-    """Room that begins where a cache line does: a vector of 64 bytes that lies across two lines is read twice."""
+    """Memory aligned to cache lines: a vector of 64 bytes that crosses two lines is read twice."""
     room = np.empty(size + _LINE_BYTES, np.uint8)
     skipped = -room.ctypes.data % _LINE_BYTES
     return room[skipped : skipped + size]
@@ -48,7 +48,7 @@ def cut_block(base: Any, start: int, stop: int, planes: Any, nibbles: bool) -> N
 
 @compiled
 def distance_tables(queries: Any, code_bytes: int) -> Any:
-    """Tables uint8 [q, planes, 16] of queries [q, words] whose codes have so many bytes."""
+    """Tables uint8 [q, planes, 16] of queries [q, words], for codes with this number of bytes."""
     nibbles = way() != BYTES
     tables = np.zeros((queries.shape[0], code_bytes * (2 if nibbles else 1), 16), np.uint8)
     size = queries.itemsize

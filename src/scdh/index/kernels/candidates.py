@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from scdh.index.kernels.compiled import compiled, inlined
-from scdh.index.kernels.vectors import CHUNK, lowest_bit
+from scdh.index.kernels.wide_vectors import CHUNK, lowest_bit
 
 # Places in the state of a query: how many candidates, how many of them below the limit, and the limit.
 COUNT, NEARER, LIMIT = range(3)
@@ -13,7 +13,7 @@ COUNT, NEARER, LIMIT = range(3)
 
 @compiled
 def no_candidates(count: int, k: int, bits: int) -> Any:
-    """Room for the candidates of ``count`` queries, and their states."""
+    """Memory for the candidates of ``count`` queries, and their states."""
     states = np.zeros((count, 3), np.int64)
     for i in range(count):
         states[i, LIMIT] = bits + 1
@@ -63,7 +63,7 @@ def offer(
 
     ``near`` has their distances. The limit is lowered as far as k candidates allow, but only once for all of these
     rows: to look at it after each one is a branch that no processor predicts, and took five times as long. Candidates
-    that are no longer below it by then do no harm.
+    that are no longer below it do no harm.
     """
     count = state[COUNT]
     nearer = state[NEARER]
@@ -97,7 +97,7 @@ def _keep_best(rows: Any, distances: Any, k: int, state: Any) -> int:
     limit, at_limit = state[LIMIT], k - state[NEARER]
     count = 0
     for i in range(state[COUNT]):
-        # Without branches, as none could be predicted; the first ``count`` have been read already.
+        # Without branches, because they could not be predicted; the first ``count`` have already been read.
         row, d = rows[i], distances[i]
         is_last = np.int64(d == limit) & np.int64(at_limit > 0)
         rows[count], distances[count] = row, d

@@ -25,7 +25,6 @@ _I8 = ir.IntType(8)
 _I32 = ir.IntType(32)
 _I64 = ir.IntType(64)
 _HALF, _VECTOR = ir.VectorType(_I8, 16), ir.VectorType(_I8, GROUP)
-_PLACES = ir.VectorType(_I32, GROUP)
 
 
 @intrinsic

@@ -1,4 +1,4 @@
-"""How kernels are compiled: once per machine, without the interpreter's lock, and recompiled after a change."""
+"""Compile kernels: once per machine, without the interpreter's lock, and again after a change."""
 
 import importlib.util
 import os
@@ -98,14 +98,14 @@ def _warn_once(problem: str) -> None:
         return
     _has_warned = True
     warnings.warn(
-        f"Compiled search loops are not kept: {problem}, and whoever can write there could run code as you; name a "
-        "folder of your own in NUMBA_CACHE_DIR or XDG_CACHE_HOME.",
+        f"Compiled search loops are not kept: {problem}, so another user could run code as you; set NUMBA_CACHE_DIR "
+        "or XDG_CACHE_HOME to a folder of your own.",
         stacklevel=2,
     )
 
 
 def loop_folders() -> tuple[Path, list[Path]] | None:
-    """The folder of all compiled loops, and those in it, also of other versions; None without a home."""
+    """The folder of all compiled loops, and its entries, of all versions; None without a home folder."""
     try:
         base = _base_folder()
         return base, sorted(base.glob(f"{_PREFIX}*"))

@@ -18,7 +18,7 @@ _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 
 
 def high_digits(planes: Any) -> tuple[int, ...]:
-    """A tuple of as many zeros as the number of bunches has binary digits; kernels are compiled for each length."""
+    """A tuple with one zero per binary digit of the number of bunches; kernels are compiled for each length."""
     return (0,) * int(planes.shape[1] // BUNCH).bit_length()
 
 

@@ -29,7 +29,7 @@ def word_columns(codes: Codes) -> NDArray[Any]:
 
 
 def largest_distance(words: NDArray[Any]) -> int:
-    """The largest distance between words of this shape and any others, whatever is in their spare bits.
+    """The largest possible distance between words of this shape, including their spare bits.
 
     Counters and keys are sized by it rather than by the bits of a code: words come from files, and spare bits that are
     set there must not make a kernel write beyond its arrays.
@@ -38,7 +38,7 @@ def largest_distance(words: NDArray[Any]) -> int:
 
 
 def distance_type(bits: int) -> type[np.unsignedinteger[Any]]:
-    """The smallest type that holds 0…bits and one value beyond, which marks a pair that must not count."""
+    """The smallest type that holds 0…bits and one larger value, which marks a pair that must not count."""
     return np.uint8 if bits < 255 else np.uint16 if bits < 65535 else np.uint32
 
 

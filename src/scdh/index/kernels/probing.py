@@ -16,9 +16,9 @@ import numpy as np
 
 from scdh.index.kernels.compiled import compiled
 from scdh.index.kernels.scanning import twice_as_long
-from scdh.index.kernels.vectors import popcount
+from scdh.index.kernels.wide_vectors import popcount
 
-# Queries whose first look-ups are read ahead together.
+# The number of queries whose first look-ups are prefetched together.
 _AHEAD = 16
 
 
@@ -60,7 +60,7 @@ def _read_ahead(base: Any, queries: Any, start: int, tables: Any, spans: Any) ->
     """Read what the first look-ups of the next queries need into the cache; ``spans`` [queries, m, 2] is temporary.
 
     A look-up is a chain of three reads from memory, each of which waits for the one before. Here the same step of many
-    chains is read together, which takes hardly longer than for one.
+    chains is read together, which takes hardly longer than one chain.
     """
     starts, rows, offsets, cuts, _ = tables
     stop, pieces = min(start + _AHEAD, queries.shape[0]), len(cuts) - 1
@@ -128,7 +128,7 @@ def nearest_by_tables(
 ) -> Any:
     """The k nearest of each query into ``rows``, ``distances`` [q, k]; returns which queries stayed in the budget.
 
-    ``bits`` are those of all pieces together, the largest distance there can be: also bits that no code has set.
+    ``bits`` is the number of bits of all pieces, which is the largest possible distance.
     """
     done = np.zeros(queries.shape[0], np.bool_)
     keys = np.empty(1024, np.int64)

@@ -1,7 +1,7 @@
-"""Which of several loops suits the processor; the one place that knows.
+"""Choose the loops that suit the processor; no other module does this.
 
-The compiler is asked rather than the processor: a small function is compiled for the machine that kernels are compiled
-for, and the instructions in it tell what there is. So a kernel for another processor (NUMBA_CPU_NAME) is right too.
+The choice depends on the compiler: a small function is compiled for the same target as the kernels, and its
+instructions show what is available. So kernels for another processor (NUMBA_CPU_NAME) are right too.
 
 | way to count bits | where |
 |---|---|
@@ -57,7 +57,7 @@ def way_to_count(context: Any) -> int:
 
 
 def way_for_many(context: Any) -> int:
-    """How bits are counted there for so many queries that more is prepared for them."""
+    """How bits are counted there for many queries, for which more preparation pays."""
     return SLICED if has_ternary(context) else way_to_count(context)
 
 
@@ -68,11 +68,11 @@ def has_ternary(context: Any) -> bool:
 
 
 def way_to_look_up(context: Any) -> int:
-    """How bytes are looked up there."""
+    """How bytes are looked up on that machine."""
     target = context.codegen().magic_tuple()
     if target[0].startswith("aarch64") or target[0].startswith("arm64"):
         return NEON
-    # Counting the bits of bytes takes look-ups on x86, or one instruction where there are wider vectors yet.
+    # Counting the bits of bytes takes look-ups on x86, or one instruction with wider vectors.
     text = _assembly(*target, 32, 8)
     return AVX2 if "vpopcntb" in text or ("vpshufb" in text and "%ymm" in text) else PLAIN
 

@@ -19,7 +19,7 @@ from scdh.index.kernels.chunk_distances import CHUNK as CUT_CHUNK
 from scdh.index.kernels.chunk_distances import chunk_below, way, which_bytes_below
 from scdh.index.kernels.compiled import compiled
 from scdh.index.kernels.processor import SHUFFLES, WORDS
-from scdh.index.kernels.vectors import CHUNK, any_below, any_word_below, lowest_bit, popcount, which_below
+from scdh.index.kernels.wide_vectors import CHUNK, any_below, any_word_below, lowest_bit, popcount, which_below
 
 # Bytes of a block of codes: a third of the first cache, which also has the state of the queries.
 _BLOCK_BYTES = 16384
@@ -120,7 +120,7 @@ def nearest_in_words(base: Any, queries: Any, i: int, start: int, stop: int, k: 
     limit = states[i, LIMIT]
     column = start
     while column < stop and limit > 0:
-        # Loops of their own, short enough for the compiler to keep all that they need in registers.
+        # Separate loops, short enough for the compiler to keep their values in registers.
         if base.shape[0] == 1:
             while column + CHUNK <= stop and not any_word_below(base, column, queries, i, limit):
                 column += CHUNK
@@ -181,6 +181,6 @@ def within(base: Any, queries: Any, first: int, last: int, radius: int, bits: in
 @compiled
 def twice_as_long(keys: Any) -> Any:
     longer = np.empty(2 * len(keys), keys.dtype)
-    for i in range(len(keys)):  # to copy a slice takes two seconds more to compile
+    for i in range(len(keys)):  # copying a slice would take two seconds more to compile
         longer[i] = keys[i]
     return longer

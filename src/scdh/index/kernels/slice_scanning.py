@@ -1,7 +1,8 @@
 """The nearest codes of many queries by the tables of ``triples``, after the first rows.
 
 The first rows are compared as ``scanning`` does: most of them are candidates at first, and each lowers the limit of its
-query. Later, hardly one of a block is, so blocks that have one are noted for all queries, and looked at afterwards.
+query. Later hardly any row of a block is, so blocks with a candidate are recorded for all queries and examined
+afterwards.
 """
 
 from functools import cache
@@ -29,7 +30,7 @@ from scdh.index.kernels.triples import (
     find_below,
     make_tables,
 )
-from scdh.index.kernels.vectors import CHUNK, lowest_bit, popcount, prefetch
+from scdh.index.kernels.wide_vectors import CHUNK, lowest_bit, popcount, prefetch
 
 # Bytes of the tables of several blocks: those of 256 bits and 512 codes. They are read from the second cache as well as
 # from the first.
@@ -38,7 +39,7 @@ _TABLE_BYTES = 16 * BUNCH_BYTES
 
 @compiled
 def empty_slices(base: Any, code_bytes: int) -> Any:
-    """Room for tables uint8 [blocks, bunches, bytes of a bunch], and for a word of a block."""
+    """Memory for tables uint8 [blocks, bunches, bytes of a bunch], and for a word of a block."""
     bunches = (code_bytes + 1) // 2
     blocks = max(1, _TABLE_BYTES // (bunches * BUNCH_BYTES))
     tables = aligned_bytes(blocks * bunches * BUNCH_BYTES).reshape((blocks, bunches, BUNCH_BYTES))
@@ -47,13 +48,13 @@ def empty_slices(base: Any, code_bytes: int) -> Any:
 
 @compiled
 def aligned_rows(count: int, width: int) -> Any:
-    """Room for uint64 [count, width]."""
+    """Memory for uint64 [count, width]."""
     return aligned_bytes(8 * count * width).view(np.uint64).reshape((count, width))
 
 
 @compiled
 def slice_blocks(base: Any, start: int, stop: int, room: Any) -> None:
-    """Make the tables of rows start … stop − 1; what they have beyond them in the last block is of no use."""
+    """Make the tables of rows start … stop − 1; the rest of the last block is not used."""
     tables, bits, last_words = room
     bunches = tables.shape[1]
     for first in range(start, stop, ROWS):
@@ -70,7 +71,7 @@ def slice_blocks(base: Any, start: int, stop: int, room: Any) -> None:
 
 @compiled
 def table_offsets(queries: Any, code_bytes: int) -> Any:
-    """Offsets uint16 [q, bunches, 11] in a bunch's vectors of queries [q, words] whose codes have so many bytes."""
+    """Offsets uint16 [q, bunches, 11] in a bunch's vectors of queries [q, words], for codes of so many bytes."""
     bunches, size = (code_bytes + 1) // 2, queries.itemsize
     offsets = np.zeros((queries.shape[0], bunches, OFFSETS), np.uint16)
     for i in range(queries.shape[0]):
@@ -98,7 +99,7 @@ def start_digits() -> Any:
     return digits
 
 
-# Rows that are compared otherwise, at least and for each hit, and rows that must be left.
+# Rows that are compared by ``scanning`` (at least, and per hit), and rows that must be left for this way.
 _ROWS_BEFORE = 4096
 _ROWS_BEFORE_A_HIT = 64
 _FEWEST_ROWS = 8192
@@ -106,12 +107,12 @@ _FEWEST_ROWS = 8192
 
 @cache
 def is_fastest() -> bool:
-    """Whether this is the fastest way on the processor that kernels are compiled for."""
+    """Whether this way is the fastest on the target processor."""
     return processor.way_for_many(cpu_target.target_context) == processor.SLICED
 
 
 def first_row(rows: range, k: int) -> int:
-    """The first of the rows that are compared in this way; their end if none is."""
+    """The first row that is compared in this way; the end if there is none."""
     first = rows.start + max(_ROWS_BEFORE, _ROWS_BEFORE_A_HIT * k)
     return first if rows.stop - first >= _FEWEST_ROWS else rows.stop
 
@@ -173,7 +174,7 @@ def nearest_of_more(
                     for w in range(base.shape[0]):
                         d += np.int64(popcount(base[w, at + place] ^ queries[i, w]))
                     near[place] = d
-                    # The limit may be lower by now than it was when the block was compared.
+                    # The limit may be lower now than when the block was compared.
                     mask |= np.uint64(d < states[i, LIMIT]) << np.uint64(place)
                 if mask:
                     offer(mask, near, at, k, allowed, rows[i], distances[i], at_distance[i], states[i])

@@ -2,9 +2,9 @@
 
 To count how many codes are at each distance, no distance is needed as a number. Codes are transposed in groups of 512:
 plane j has bit j of all of them. Planes that differ from the query are added with full adders, one binary digit of all
-512 distances per vector, and the codes at distance d are those whose digits are those of d: a few "and"s and one
-popcount. That is less than one instruction per pair. Counting one distance after the other took three times as long
-(measured), because each pair changes a counter in memory.
+512 distances per vector, and the codes at distance d are found by their digits: a few "and"s and one popcount. That is
+less than one instruction per pair. Counting one distance after the other took three times as long (measured), because
+each pair changes a counter in memory.
 
 The digits: full adders keep the digits of weight 1, 2, 4 and 8 of the sum so far, and every 16 planes give one plane of
 weight 16, which is added to a small binary counter.

@@ -22,7 +22,7 @@ _IMPORT = re.compile(rb"^[ \t]*((?:from|import)[ \t][^\n(]*(?:\([^)]*\))?)", re.
 def source_digest(module: str, file: Path) -> str:
     """A digest of the text of ``file``, which defines ``module``, and of the modules it imports, at any depth.
 
-    Followed are modules of this package and of the package that ``module`` is in. Where the files are does not matter.
+    Imports of this package and of the package of ``module`` are followed. The location of the files does not matter.
     """
     digest = hashlib.sha256()
     for name, source_file in sorted(_source_files(module, file).items()):

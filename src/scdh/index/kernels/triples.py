@@ -7,8 +7,8 @@ block of codes, and serve all queries of a call: a query only has a list of offs
 first adder of every three, and every comparison with the query's bits, are then done.
 
 A bunch is 16 bits: five triples and one bit alone. Its vectors in ``tables``: of each triple the low digit for an even
-and for an odd triple, then the high digits for triples 0 … 7; at last the single bit and its complement. Sixteen bits
-give exactly one carry of weight 16, four bunches one of weight 64: no adder is without work.
+and for an odd triple, then the high digits for triples 0 … 7; finally the single bit and its complement. Sixteen bits
+give exactly one carry of weight 16, four bunches one of weight 64, so no adder is idle.
 
 Sums begin at 2^digits − limit, so a distance is below the limit if nothing is carried out of the last digit.
 """
@@ -83,8 +83,7 @@ def find_below(
     ``offsets`` is uint16 [q, bunches, 11]; ``starts`` int64 [limits, digits] has the digits of 2^digits − limit, each
     as 0 or −1, for limits up to 256. ``found`` is uint64 [any, 16], of which ``count`` rows are taken; returned is how
     many are then. A row has bits that are zero for codes below the limit, then query and block; one row more than
-    needed is written. There is no branch for a block that is found: the processor would guess that it is not, and
-    have begun the next one in vain.
+    needed is written. There is no branch for a block that is found, because the processor would mispredict it.
     """
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -166,7 +165,7 @@ class _Adder:
         """Add 16 bits to the totals of weight 1, 2, 4 and 8, and return the carry of weight 16."""
         low = [self._vector(table, offsets, 2 * i) for i in range(TRIPLES + 1)]  # the last one is the single bit
         high = [self._vector(table, offsets, 2 * i + 1) for i in range(TRIPLES)]
-        # In an order in which few vectors wait, as they all are in registers.
+        # In an order with few live vectors, because they are all in registers.
         fours = []
         for i in range(2):
             carry = self._add(totals, 0, low[2 * i], low[2 * i + 1])

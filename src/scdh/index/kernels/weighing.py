@@ -13,7 +13,7 @@ import numpy as np
 from scdh.index.kernels.byte_transposing import cut_block, empty_planes
 from scdh.index.kernels.chunk_distances import CHUNK, weighted_chunk_below, which_bytes_below
 from scdh.index.kernels.compiled import compiled, inlined
-from scdh.index.kernels.vectors import lowest_bit
+from scdh.index.kernels.wide_vectors import lowest_bit
 
 
 @compiled
@@ -101,7 +101,7 @@ def nearest_by_weight(
         for i in range(count):
             for chunk in range((stop - start + CHUNK - 1) // CHUNK):
                 column = start + chunk * CHUNK
-                # While there are fewer than k candidates, the small tables are zeros and every row is looked at.
+                # While there are fewer than k candidates, the small tables are zeros and every row is examined.
                 if limits[i] == 0 or not weighted_chunk_below(planes, chunk, small, i, _RULED_OUT, near):
                     continue
                 total = counts[i]
@@ -141,7 +141,7 @@ def _scale(tables: Any, limit: float, small: Any) -> None:
     for plane in range(tables.shape[0]):
         for value in range(16):
             entry = tables[plane, value]
-            # A distance of exactly 0 stays 0, whatever the limit.
+            # A distance of exactly 0 stays 0 for any limit.
             small[plane, value] = np.uint8(min(entry / limit * 254.0, 255.0)) if entry > 0 and limit > 0 else 0
 
 
@@ -184,7 +184,7 @@ def nearest_by_bytes(
 
 @inlined
 def _add_up(base: Any, start: int, size: int, tables: Any, sums: Any) -> None:
-    """Distances of the rows start … start + size − 1, byte after byte as everywhere."""
+    """Distances of the rows start … start + size − 1, summed byte after byte as everywhere."""
     for j in range(size):
         sums[j] = 0.0
     item = base.itemsize

@@ -1,4 +1,4 @@
-"""Kernels are loaded, or compiled the first time on a machine, while numpy answers.
+"""Load kernels, or compile them the first time on a machine, while numpy answers.
 
 Compiling one takes seconds, loading it from the cache half a second. It is done in a thread of its own. A search waits
 for it no longer than numpy would take for the same search, and at most a second; then numpy begins to answer, and the
@@ -21,7 +21,7 @@ _THREAD = "scdh-load"
 
 
 class _NoThreadError(Exception):
-    """For those who wait for a load that could not begin."""
+    """Raised in threads that wait for a load that could not begin."""
 
 
 def is_loaded(kernel: Kernel) -> bool:
@@ -76,7 +76,7 @@ def _run(rehearse: Callable[[], object], future: Future[None]) -> None:
 
 
 def _before_fork() -> None:
-    """A process that is forked while the compiler runs would find its lock taken for ever."""
+    """A process that is forked while the compiler runs would find the lock held forever."""
     if current_thread().name != _THREAD:
         wait_for_loads()
 

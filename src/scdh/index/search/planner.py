@@ -15,14 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scdh.errors import ConfigError, unknown_name
-from scdh.index.search import scan, tables
+from scdh.index.search import hash_tables, scan
+from scdh.index.search.hash_tables import Tables
 from scdh.index.search.scan import Distances, Rows
-from scdh.index.search.tables import Tables
 
 METHODS = ("auto", "scan", "tables")
 # Building one table takes about as long as scanning for this many queries.
 _QUERIES_PER_TABLE = 256
-# Larger tables are built only by ``prepare``, so that memory use does not jump by a gigabyte unasked.
+# Larger tables are built only by ``prepare``, so that memory use does not grow by a gigabyte unexpectedly.
 _MOST_BYTES = 1 << 30
 # Queries of the first round, which show whether tables are faster for their kind.
 TRIAL = 32
@@ -47,20 +47,20 @@ class _SegmentState:
 
     def count_queries(self, count: int, radius: int) -> None:
         """Count queries that are scanned although tables could be faster for neighbours at this distance."""
-        if self.tables is None and tables.may_win(self.bits, self.words.shape[1], radius):
+        if self.tables is None and hash_tables.may_win(self.bits, self.words.shape[1], radius):
             self.scanned_queries += count
 
     def is_worth_tables(self, radius: int) -> bool:
         """Whether tables are faster for neighbours at this distance, and exist or are worth building by now."""
         rows = self.words.shape[1]
-        if not tables.may_win(self.bits, rows, radius):
+        if not hash_tables.may_win(self.bits, rows, radius):
             return False
-        pieces = len(tables.piece_cuts(self.bits, rows)) - 1
+        pieces = len(hash_tables.piece_cuts(self.bits, rows)) - 1
         return self.tables is not None or (
             self.scanned_queries >= _QUERIES_PER_TABLE * pieces
             and self.scanned_queries * rows >= scan.WORTH_LOADING
             and 8 * pieces * rows <= _MOST_BYTES
-            and tables.are_loaded(self.words)
+            and hash_tables.are_loaded(self.words)
         )
 
     def may_use_tables(self, kind: Kind, allowed: NDArray[np.bool_] | None) -> bool:
@@ -84,7 +84,7 @@ class Planner:
 
     def prepare(self, words: NDArray[Any], bits: int) -> None:
         """Build the tables now, for segments that are large enough to gain by them."""
-        if words.shape[1] >= tables.FEWEST_ROWS:
+        if words.shape[1] >= hash_tables.FEWEST_ROWS:
             self._state(words, bits).build()
 
     def copy(self) -> "Planner":
@@ -112,10 +112,10 @@ class Planner:
             return self._complete(rows, distances, done, words, queries, k, allowed, bits)
         if by == "scan" or state.tables is None or not state.may_use_tables(kind, allowed):
             rows, distances = scan.nearest(words, queries, k, allowed, bits)
-            if by == "auto" and allowed is None and distances.size and total >= tables.FEWEST_ROWS:
+            if by == "auto" and allowed is None and distances.size and total >= hash_tables.FEWEST_ROWS:
                 self.count_scan(words, bits, k, distances)
             return rows, distances
-        rows, distances, done = state.tables.nearest(queries, k, allowed, tables.budget(total))
+        rows, distances, done = state.tables.nearest(queries, k, allowed, hash_tables.budget(total))
         state.record(kind, done, allowed)
         return self._complete(rows, distances, done, words, queries, k, allowed, bits)
 
@@ -153,7 +153,7 @@ class Planner:
         state.count_queries(queries.shape[1], radius)
         if not state.is_worth_tables(radius):
             return scan.within(words, queries, radius, allowed)
-        pairs, done = state.build().within(queries, radius, allowed, tables.budget(words.shape[1]))
+        pairs, done = state.build().within(queries, radius, allowed, hash_tables.budget(words.shape[1]))
         state.record(kind, done, allowed)
         if done.all():
             return pairs

@@ -11,8 +11,8 @@ from scdh.codes import Codes
 from scdh.index.hits import Hits, RaggedHits
 from scdh.index.kernels.distances import BLOCK_PAIRS, hamming, largest_distance
 from scdh.index.search import scan
+from scdh.index.search.hash_tables import FEWEST_ROWS
 from scdh.index.search.planner import TRIAL, Planner
-from scdh.index.search.tables import FEWEST_ROWS
 from scdh.index.segments import Segment
 from scdh.progress import track
 
@@ -62,10 +62,8 @@ def nearest(
 
 
 def nearest_of_one(planner: Planner, segments: tuple[Segment, ...], query: Codes, k: int, by: str) -> Hits | None:
-    """The k nearest items of one query by the shortest way; None if ``nearest`` must be asked.
-
-    The scan of one query takes microseconds, and so must everything around it: rounds, plans, threads and several
-    segments took 60 µs of Python, this takes six.
+    """A fast path for one query; None if ``nearest`` must be used. The scan of one query takes microseconds, and so
+    must everything around it: rounds, plans, threads and several segments take 60 µs of Python, this takes 6.
     """
     if len(segments) != 1 or by == "tables":
         return None

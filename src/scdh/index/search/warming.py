@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scdh.codes import Codes
 from scdh.index.byte_tables import BYTE_VALUES
 from scdh.index.kernels.distances import word_columns
-from scdh.index.search import scan, table_sums, tables
+from scdh.index.search import hash_tables, scan, table_sums
 
 
 def load_loops(bits: int, *, by_tables: bool, rows: int = 0) -> None:
@@ -21,7 +21,7 @@ def load_loops(bits: int, *, by_tables: bool, rows: int = 0) -> None:
         return
     load_nearest_loops(bits)
     load_other_loops(bits)
-    if rows >= tables.FEWEST_ROWS:
+    if rows >= hash_tables.FEWEST_ROWS:
         load_look_ups(bits)
 
 
@@ -39,7 +39,7 @@ def load_other_loops(bits: int) -> None:
 
 def load_look_ups(bits: int) -> None:
     """Load what finds near codes among many by hash tables."""
-    tables.load_now(_words(bits))
+    hash_tables.load_now(_words(bits))
 
 
 def load_table_loop(bits: int) -> None:

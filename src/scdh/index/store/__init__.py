@@ -1,7 +1,7 @@
-"""An index on disk: one writer, many readers, and at every moment a whole state.
+"""An index on disk: one writer, many readers, and a complete state at every moment.
 
-``format`` describes the file. Readers take no lock: what a state refers to is never overwritten, and a file that is
-replaced stays readable for those who have it open. The writer holds a lock on the file itself.
+``format`` describes the file. Readers take no lock: data of a committed state are never overwritten, and a replaced
+file stays readable for processes that have it open. The writer holds a lock on the file itself.
 """
 
 from scdh.index.store.arrays import StoredArrays, StoredIndex

@@ -35,7 +35,7 @@ from scdh.index.store.format import (
     read_manifest,
 )
 
-# Up to so many bytes are read and checked at every opening, which takes less than a tenth of a second.
+# Files with at most this many bytes are read and checked when they are opened, which takes less than 0.1 s.
 VERIFIED_BYTES = 64 << 20
 
 
@@ -78,8 +78,8 @@ class StoredArrays:
     ) -> tuple[Segment, ...]:
         """The segments of a manifest; all arrays that are not known yet must be from ``start`` on."""
         check_not_sparse(handle, sum(entry.rows for entry in manifest.entries if entry.removed), path)
-        # Few bytes are copied, so that no other program can change them. A map keeps a file open, so there is one for
-        # all new arrays rather than one for each.
+        # Few bytes are copied, so that no other program can change them. A map keeps a file open, so all new arrays
+        # share one map.
         file = None if manifest.array_bytes <= VERIFIED_BYTES else MappedFile(handle, start, slot, path)
         arrays: dict[Extent, NDArray[Any]] = {}
         guards: dict[Extent, ArrayBlocks] = {}
@@ -192,7 +192,7 @@ def repeated_id(segments: Sequence[Segment]) -> int | None:
 
 
 def _overlapping(segments: Sequence[Segment]) -> Iterator[list[Segment]]:
-    """Groups of segments whose ids lie among each other; most segments have numbers of their own and are left out."""
+    """Groups of segments whose id ranges overlap; most segments have separate ranges and are left out."""
     spans = sorted((_id_at(one, 0), _id_at(one, one.rows - 1), place) for place, one in enumerate(segments))
     group: list[Segment] = []
     end = 0
@@ -222,7 +222,7 @@ def _windows(segments: Sequence[Segment]) -> Iterator[NDArray[np.int64]]:
 
 
 def _rows_before(segment: Segment, marks: NDArray[np.int64]) -> list[int]:
-    """How many ids are below each mark, and at last how many there are."""
+    """The number of ids below each mark, followed by the total number."""
     if isinstance(segment.ids, int):
         below = [min(max(mark - segment.ids, 0), segment.rows) for mark in marks.tolist()]
     else:

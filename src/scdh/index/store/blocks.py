@@ -1,8 +1,8 @@
 """The arrays of a file in blocks of 1 MB, each compared with its checksum when it is first read.
 
 A large file is opened without reading it, so its codes cannot be compared then; a search that reads all of them can
-compare them on the way, which XXH3 does faster than disks deliver. What the checksums cannot show, because a forged
-file has right ones, is looked at too: spare bits of codes, and the order of ids.
+compare them on the way, which XXH3 does faster than disks deliver. A forged file can have correct checksums, so spare
+bits of codes and the order of ids are checked too.
 """
 
 import mmap
@@ -27,8 +27,9 @@ from scdh.index.store.format import ALIGNMENT, BLOCK_BYTES, Extent, Path, Slot
 class MappedFile:
     """One state of a file, from byte ``start`` on.
 
-    A program that copies another file over this one (``cp``) cuts the map, and to read beyond the end of a cut file
-    ends the process. So before each use the length is compared, and the manifest, which the other file has elsewhere.
+    A program that copies another file over this one (``cp``) truncates the map, and reading beyond the end of a
+    truncated file crashes the process. So the length and the manifest are compared before each use; the other file has
+    its manifest elsewhere.
     """
 
     def __init__(self, handle: FileIO, start: int, slot: Slot, path: Path) -> None:
@@ -44,7 +45,7 @@ class MappedFile:
         return self._raw[at : at + extent.bytes]
 
     def check_unchanged(self) -> None:
-        """Reject a file that is shorter now, or has another manifest at that place."""
+        """Reject a file that has become shorter, or has another manifest at that place."""
         if self._map.size() < self._end or xxhash.xxh3_64_intdigest(self._manifest) != self._digest:
             raise CodesError(
                 f"{self._path} was overwritten while it was open; load it again (and replace files by renaming, as "
@@ -68,7 +69,7 @@ def read_copy(handle: FileIO, extent: Extent, path: Path) -> NDArray[np.uint8]:
     return copy
 
 
-# Blocks of one task: enough work for a thread, few enough to divide a file of 64 MB.
+# Blocks per task: enough work for a thread, few enough to divide a file of 64 MB.
 _TASK_BLOCKS = 16
 # Rows whose blocks are looked up at once, so that a filter of millions of rows takes little memory.
 _ROWS_AT_ONCE = 1 << 20
@@ -83,11 +84,11 @@ class ArrayBlocks:
         data: uint8 [bytes], the array.
         rows: of the segment; the array has as many columns, and one or more rows of them.
         extent: its place in the file, with its checksums.
-        find_problem: looks at the meaning of a part whose checksum is right.
-        name: what the array is called in a message.
+        find_problem: checks the values of a part whose checksum is correct.
+        name: name of the array in messages.
         path: of the file.
         file: where ``data`` is mapped; None if it is a copy in memory.
-        is_by_row: whether a row is in one place, as vectors are; the words of a code are columns.
+        is_by_row: whether a row is contiguous, as for vectors; the words of a code are columns.
     """
 
     def __init__(
@@ -115,7 +116,7 @@ class ArrayBlocks:
         self.is_checked = False  # all of it
 
     def check(self, rows: NDArray[Any] | None = None) -> None:
-        """Reject damage in the blocks of these rows that were not looked at yet."""
+        """Reject damage in the blocks of these rows that were not checked yet."""
         self.check_unchanged()
         if not self.is_checked:
             self._check_blocks(np.flatnonzero(~self._checked & self._blocks_of(rows)))
@@ -181,8 +182,8 @@ def spare_bits_problem(words: NDArray[Any], bits: int) -> Problem:
 
 
 def order_problem(ids: NDArray[np.int64]) -> Problem:
-    """Finds ids that are not larger than the one before, by which an id could be there twice."""
-    # Between two blocks that are read there may be others that are not, so the first ids of all blocks are compared.
+    """Finds ids that are not larger than the one before; otherwise an id could occur twice."""
+    # There may be unread blocks between two that are read, so the first ids of all blocks are compared.
     first_ids_ascend = cache(lambda: is_ascending(ids[:: BLOCK_BYTES // ids.itemsize]))
     problem = "some are not larger than the one before"
 

@@ -5,22 +5,22 @@
 | byte 0 and byte 4096   | two header slots of 64 bytes; the newest state is the valid slot of higher generation     |
 | from byte 8192         | arrays (at multiples of 64, little endian) and manifests, in the order they were committed|
 | start of each append   | a copy of the header slot that this commit is about to write: its twin                    |
-| the newest slot's end  | what is beyond was left by a killed writer and is ignored                                 |
+| the newest slot's end  | bytes beyond it were left by a killed writer and are ignored                              |
 
 A slot holds: 16 bytes magic, uint32 version, uint32 CRC-32 of the manifest, then as uint64 the generation, the
 committed end of the file, the manifest's place and its bytes; 4 spare bytes and the CRC-32 of all that. A later version
-may change what is in between, but keeps the magic, the version, the 64 bytes and their CRC. The manifest is JSON:
+may change the fields in between, but keeps the magic, the version, the 64 bytes and their CRC. The manifest is JSON:
 ``bits``, the type of a ``word``, ``metadata``, and for each segment its ``rows``, ``words`` [words, rows], ``ids`` (the
-first id, or an int64 array) and ``removed`` (null; or the removed rows as int64 where that is shorter than one bit a
-row; or else those bits, packed); and ``vectors`` [rows, width] if the items have some, whose ``type`` and ``width`` are
-then in ``vectors`` of the manifest. An array is written as [place, bytes, CRC-32]. A segment whose ``words`` or ``ids``
-take 64 KB or more also has ``sums``: by name of the array the XXH3 (64 bits, little endian, hexadecimal) of each of its
-blocks of ``block_bytes``, so that a part of a large array can be checked without reading the rest.
+first id, or an int64 array) and ``removed`` (null; or the removed rows as int64 if that is shorter than one bit per
+row; otherwise those bits, packed); and ``vectors`` [rows, width] if the items have some, whose ``type`` and ``width``
+are then in ``vectors`` of the manifest. An array is written as [place, bytes, CRC-32]. A segment whose ``words`` or
+``ids`` take 64 KB or more also has ``sums``: by name of the array the XXH3 (64 bits, little endian, hexadecimal) of
+each of its blocks of ``block_bytes``, so that a part of a large array can be checked without reading the rest.
 
 Why two slots and a twin. A commit of generation g makes arrays, manifest and twin durable first, then writes slot
-g % 2. The other slot and all that it points to are never touched, so there is always a whole state. A slot that does
-not match its checksum was either torn by a power cut (the commit was not acknowledged) or damaged later (it was); to
-go back to the other slot would lose a commit in the second case. In both cases the twin is durable, so it is taken.
+g % 2. The other slot and everything it points to are never touched, so there is always a complete state. A slot that
+does not match its checksum was either torn by a power cut (before the commit was acknowledged) or damaged later (after
+it); using the other slot would lose a commit in the second case. In both cases the twin is durable, so it is used.
 """
 
 import builtins
@@ -43,7 +43,7 @@ from scdh.codes.vectors import MOST_WIDTH
 from scdh.errors import CodesError
 from scdh.index.kernels.distances import word_columns
 
-MAGIC = b"scdh-index\r\n\x1a\n\0\0"  # line ends, which change if the file is copied as text
+MAGIC = b"scdh-index\r\n\x1a\n\0\0"  # line ends, which reveal that a file was copied as text
 VERSION = 1
 SLOT_BYTES = 64
 SLOTS_AT = (0, 4096)  # in pages of their own, so that no write of one touches the other
@@ -68,7 +68,7 @@ class Extent(NamedTuple):
     sums: builtins.bytes = b""
 
     def place(self) -> tuple[int, int, int]:
-        """As it is written in the manifest."""
+        """The form in the manifest."""
         return self.at, self.bytes, self.crc
 
 
@@ -124,7 +124,7 @@ class Manifest:
 
     @classmethod
     def empty(cls, bits: int, metadata: Mapping[str, str] | None) -> "Manifest":
-        """Without segments yet; bits and metadata that Codes reject are rejected."""
+        """A manifest without segments; rejects bits and metadata that Codes reject."""
         checked = dict(metadata or {})
         empty_words(bits, checked)
         return cls(int(bits), checked, ())
@@ -151,7 +151,7 @@ def empty_words(bits: int, metadata: dict[str, str] | None = None) -> NDArray[An
 
 def read_header(handle: FileIO, path: Path) -> Header:
     """The newest state of the file, which is as long as that state says."""
-    # The length is read last, so that a file which grows meanwhile never looks as if it was cut short.
+    # The length is read last, so that a file that is growing never looks truncated.
     slots = [_slot_at(handle, at, path) for at in SLOTS_AT]
     size = os.fstat(handle.fileno()).st_size
     valid = [slot for slot in slots if slot is not None]
@@ -172,13 +172,13 @@ def read_header(handle: FileIO, path: Path) -> Header:
         return Header(newest, broken, False)
     twin = _slot_at(handle, aligned(newest.end), path)
     if twin is None or twin.generation != newest.generation + 1 or twin.end > size:
-        # No interrupted write causes this, so it is damage; to use the older state could lose a commit.
+        # No interrupted write causes this, so it is damage; using the older state could lose a commit.
         raise CodesError(f"{path} is damaged: header {broken[0]} of 2 does not match its checksum, nor does its copy.")
     return Header(twin, broken, True)
 
 
 def read_manifest(handle: FileIO, slot: Slot, path: Path) -> Manifest:
-    """The manifest of a state, once every number in it is known to make sense."""
+    """The manifest of a state, with every number checked."""
     check_not_sparse(handle, slot.manifest_bytes, path)
     text = _read(handle, slot.manifest_at, slot.manifest_bytes)
     if len(text) != slot.manifest_bytes or zlib.crc32(text) != slot.manifest_crc:
@@ -203,7 +203,7 @@ def read_manifest(handle: FileIO, slot: Slot, path: Path) -> Manifest:
             raise ValueError(f"its blocks have {data['block_bytes']!r} bytes, not {BLOCK_BYTES}")
         extents = sorted(extent.place() for entry in entries for _, extent in entry.extents())
         if any(at + size > after[0] for (at, size, _), after in pairwise(extents)):
-            # Also a bomb: a small file could have any number of rows.
+            # Also against bombs: otherwise a small file could have any number of rows.
             raise ValueError("two arrays are at the same place")
     except (ValueError, TypeError, LookupError, OverflowError, AttributeError, RecursionError) as error:
         raise CodesError(f"{path} is damaged: its manifest makes no sense ({error}).") from None
@@ -271,7 +271,7 @@ class Pen:
         crc = 0
         sums = []
         view = memoryview(data.data if isinstance(data, np.ndarray) else data).cast("B")
-        # Block by block, so that both checksums and the write find the bytes in the cache.
+        # Block by block, so that the bytes are in the cache for both checksums and for the write.
         for start in range(0, len(view), BLOCK_BYTES):
             block = view[start : start + BLOCK_BYTES]
             crc = zlib.crc32(block, crc)
@@ -316,7 +316,7 @@ def _read(handle: FileIO, at: int, size: int) -> bytes:
 
 # Up to this much memory is allocated without checking the disk.
 _UNCHECKED_BYTES = 64 << 20
-# Runs of zeros can be sparse in honest files too, where the file system compresses; memory stays within this ratio.
+# Runs of zeros can be sparse in valid files too, if the file system compresses; memory stays within this ratio.
 _MOST_RATIO = 8
 
 

@@ -14,7 +14,7 @@ from scdh.codes.checks import check_ranked_codes
 from scdh.errors import CodesError
 from scdh.index.arguments import check_distinct, id_row
 from scdh.index.segments import Segment, add_segment, choose_ids, make_segment, remove_ids
-from scdh.index.store import files
+from scdh.index.store import file_access
 from scdh.index.store.arrays import StoredArrays, StoredIndex, checked_segments, read_state
 from scdh.index.store.format import SLOT_BYTES, SLOTS_AT, Manifest, Pen, aligned, read_header, write_at
 from scdh.storage.files import replacing, sync_folder
@@ -26,7 +26,8 @@ UNUSED_BYTES = 16 << 20
 class IndexWriter:
     """The one writer of an index file; a context manager that closes the file at its end.
 
-    Each ``add``, ``remove`` and ``commit`` is durable when it returns; after a kill it is done wholly or not at all.
+    Each ``add``, ``remove`` and ``commit`` is durable when it returns; after a kill it is done completely or not at
+    all.
 
     Args:
         path: the file, which is created if it does not exist.
@@ -48,7 +49,7 @@ class IndexWriter:
     def __init__(
         self, path: str | os.PathLike[str], bits: int | None = None, metadata: Mapping[str, str] | None = None
     ) -> None:
-        if files.fcntl is None:
+        if file_access.fcntl is None:
             raise CodesError(f"{path} cannot be locked on this system, as an IndexWriter must; use HammingIndex.save.")
         self.path = Path(path)
         self._target = Path(os.path.realpath(path))
@@ -58,7 +59,7 @@ class IndexWriter:
         try:
             if not self._target.exists():
                 self._create(bits, metadata)
-            self._handle = files.open_locked(self._target, "r+", path)
+            self._handle = file_access.open_locked(self._target, "r+", path)
             header = read_header(self._handle, path)
             self._state = read_state(self._handle, path, self._arrays, None)
             self._check_contents(bits, metadata)
@@ -100,7 +101,7 @@ class IndexWriter:
             ids: int64 [m], new ones. None takes those of the codes, or else the numbers after the largest id.
 
         Raises:
-            CodesError: if codes or ids do not fit, or the file cannot be written, which then has its last state.
+            CodesError: if codes or ids do not fit, or the file cannot be written, which then keeps its last state.
         """
         self.add_all([(codes, ids)])
 
@@ -146,7 +147,7 @@ class IndexWriter:
                 try:
                     return self._rewrite(handle, new_segments)
                 except OSError:
-                    # No space for a second file: the old one can still grow, unless it was replaced already.
+                    # No space for a second file; the old one can still grow, unless it was already replaced.
                     if self._interrupted:
                         raise
             self._append(handle, new_segments)
@@ -161,7 +162,7 @@ class IndexWriter:
     def close(self) -> None:
         """Release the lock, so that another writer can open the file; all commits are on disk already."""
         if self._handle is not None:
-            files.release(self._handle)
+            file_access.release(self._handle)
             self._handle = None
 
     def __enter__(self) -> "IndexWriter":
@@ -175,7 +176,7 @@ class IndexWriter:
         start = aligned(last.end)
         try:
             pen = Pen(handle, start + SLOT_BYTES)
-            manifest = files.write_arrays(pen, self._head(), new_segments, self._arrays, False, str(self.path))
+            manifest = file_access.write_arrays(pen, self._head(), new_segments, self._arrays, False, str(self.path))
             slot = pen.finish(manifest, last.generation + 1)
             write_at(handle, start, slot.pack())
             os.fsync(handle.fileno())
@@ -201,14 +202,16 @@ class IndexWriter:
         try:
             with replacing(self._target) as temporary:
                 generation = self.generation + 1
-                new = files.write_whole(temporary, self._head(), new_segments, generation, self._arrays, str(self.path))
+                new = file_access.write_whole(
+                    temporary, self._head(), new_segments, generation, self._arrays, str(self.path)
+                )
         except (OSError, CodesError):
             self._interrupted = False
             if new is not None:
                 new.close()
             raise
         self._handle = new
-        files.release(handle)
+        file_access.release(handle)
         os.fchmod(new.fileno(), mode)
         sync_folder(self._target.parent)
         self._arrays = StoredArrays()
@@ -230,7 +233,7 @@ class IndexWriter:
             raise CodesError(f"The writer of {self.path} is closed; open a new one.")
         if self._interrupted:
             raise CodesError(f"The last commit to {self.path} was interrupted; close this writer and open a new one.")
-        if not files.is_at(self._target, self._handle):
+        if not file_access.is_at(self._target, self._handle):
             raise CodesError(f"{self.path} was removed or replaced by another program; close this writer.")
         return self._handle
 
@@ -238,10 +241,10 @@ class IndexWriter:
         if bits is None:
             raise CodesError(f"There is no scdh-index file at {self.path}; give the number of bits to create one.")
         head = Manifest.empty(bits, metadata)
-        with files.exclusive(self._target, self.path):
+        with file_access.exclusive(self._target, self.path):
             if not self._target.exists():  # another process may have created it meanwhile
                 with replacing(self._target) as temporary:
-                    files.write_whole(temporary, head, (), 1, self._arrays, str(self.path)).close()
+                    file_access.write_whole(temporary, head, (), 1, self._arrays, str(self.path)).close()
 
     def _check_contents(self, bits: int | None, metadata: Mapping[str, str] | None) -> None:
         if bits is not None and bits != self.bits:
@@ -259,7 +262,7 @@ class IndexWriter:
             os.fsync(handle.fileno())
         if os.fstat(handle.fileno()).st_size > slot.end:
             os.ftruncate(handle.fileno(), slot.end)
-        files.remove_leftovers(self._target)
+        file_access.remove_leftovers(self._target)
 
 
 def read_index(
@@ -270,19 +273,19 @@ def read_index(
     ``verify`` checks all arrays; None does so if they have at most 64 MB together, and others are checked when they are
     read. Header and manifest are always checked. Arrays ``known`` from an earlier state are not loaded again.
     """
-    with files.opened(path) as handle:
+    with file_access.opened(path) as handle:
         return read_state(handle, path, StoredArrays() if known is None else known, verify)
 
 
 def has_torn_header(path: str | os.PathLike[str]) -> bool:
     """Whether one of the two headers does not match its checksum, as after a power cut; the next commit repairs it."""
-    with files.opened(path) as handle:
+    with file_access.opened(path) as handle:
         return bool(read_header(handle, path).broken)
 
 
 def is_newer(path: str | os.PathLike[str], than: StoredIndex) -> bool:
     """Whether the file has another state than this one, committed or saved over it; reads two headers of 64 bytes."""
-    with files.opened(path) as handle:
+    with file_access.opened(path) as handle:
         return read_header(handle, path).slot != than.slot
 
 
@@ -302,12 +305,12 @@ def write_index(
     known = StoredArrays() if known is None else known
     checked = checked_segments(segments, bits, known)
     try:
-        with files.exclusive(target, path):
+        with file_access.exclusive(target, path):
             pass  # reject at once rather than after writing for a long time
         with ExitStack() as until_replaced, replacing(target) as temporary:
-            handle = files.write_whole(temporary, head, checked, 1, known, str(path))
+            handle = file_access.write_whole(temporary, head, checked, 1, known, str(path))
             until_replaced.callback(handle.close)
-            until_replaced.enter_context(files.exclusive(target, path))
+            until_replaced.enter_context(file_access.exclusive(target, path))
             handle.close()
     except OSError as error:
         raise CodesError(f"{path} could not be written and is left as it was: {error.strerror}.") from error

@@ -1,4 +1,4 @@
-"""How far the codes of an exported network agree with those of torch, on images that are the same everywhere."""
+"""Compare the codes of an exported network with those of torch, on fixed images."""
 
 import numpy as np
 import torch

@@ -1,9 +1,9 @@
-"""From a float network and some images to an INT8 one: ranges of what layers take, and corrected biases.
+"""Make an INT8 network from a float network and some images: input ranges of layers, and corrected biases.
 
 By measurement (efficientnet_lite0 at 224², 48 bits, photos that were not used to calibrate): ranges by the average of
-the images' extremes, by the extremes of all, and without the outermost 0.01 % are alike (1.5 to 1.8 % of the bits
-differ from float32), without the outermost 0.1 % is worse (2.0 %). Corrected biases leave a third of that: rounded
-weights move the mean of a channel, in the same direction for all images, and later layers add these up.
+the images' extremes, by the extremes of all, and without the outermost 0.01 % are similar (1.5 to 1.8 % of the bits
+differ from float32); ranges without the outermost 0.1 % are worse (2.0 %). Corrected biases leave a third of that:
+rounded weights move the mean of a channel, in the same direction for all images, and later layers add these up.
 """
 
 import copy
@@ -42,7 +42,7 @@ def calibrate(net: Network, size: int, batches: Iterable[Tensor]) -> tuple[Netwo
 
 
 def record_ranges(net: Network, batches: Iterable[Tensor]) -> Quantisation:
-    """What each layer takes: the average over the images of their lowest and of their highest number."""
+    """The input range of each layer: the average over the images of their lowest and of their highest number."""
     layers = rounded_layers(net)
     records = {name: _Record() for name in layers}
     hooks = [layer.register_forward_pre_hook(records[name]) for name, layer in layers.items()]
@@ -101,7 +101,7 @@ class _Record:
         self.highs.append(values.amax(1).cpu())
 
     def limits(self) -> tuple[float, float] | None:
-        """None where the layer did not run, or took nothing but 0."""
+        """None if the layer did not run, or all its inputs were 0."""
         if not self.lows:
             return None
         low = min(float(torch.cat(self.lows).double().mean()), 0.0)
@@ -114,7 +114,7 @@ def _channel_means(layer: nn.Module, output: Tensor) -> Tensor:
 
 
 def _correct_biases(net: Network, errors: dict[str, Tensor], is_folded: bool) -> None:
-    """Take the errors off the biases that the layers have when batch-norm is folded; a layer without one stays."""
+    """Subtract the errors from the biases that the layers have after folding batch-norm; layers without bias stay."""
     norms = norms_after(net) if is_folded else {}
     with torch.no_grad():
         for name, layer in rounded_layers(net).items():

@@ -1,8 +1,8 @@
 """Convolutions and linear layers on numbers of 8 bits, as torch simulates them and OpenVINO computes them.
 
-An input x is rounded to 256 levels between the lowest and the highest number that the layer took of calibration images:
-with step s and integer z, q = clamp(round(x / s) + z, 0, 255) and x becomes s (q − z). A weight w is rounded to
-q = clamp(round(w / s), −127, 127) with a step of its own for each output channel. round() goes to the nearest integer,
+An input x is rounded to 256 levels between the lowest and the highest input of the layer on the calibration images:
+with step s and integer z, q = clamp(round(x / s) + z, 0, 255) and x becomes s (q − z). A weight w is rounded to q =
+clamp(round(w / s), −127, 127) with a step of its own for each output channel. round() goes to the nearest integer,
 halves to the even one. torch computes this with numbers of 32 bits, so it costs time there; OpenVINO finds both
 roundings in the graph and multiplies integers.
 

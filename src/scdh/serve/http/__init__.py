@@ -1,1 +1,1 @@
-"""Routes over a :class:`scdh.serve.service.Service`, and what stands between them and the network."""
+"""Routes over a :class:`scdh.serve.service.Service`, and the layers between them and the network."""

@@ -1,4 +1,4 @@
-"""Answers: JSON of plain values, and errors in one form whatever raised them."""
+"""Answers: JSON of plain values, and all errors in one form."""
 
 import asyncio
 import errno
@@ -21,7 +21,7 @@ REQUEST_ID = "scdh.request_id"  # where the scope of a request has its id
 
 
 class Json(Response):
-    """Values that are plain already; letters beyond ASCII are escaped, so any text that a name holds can be sent."""
+    """JSON of plain values; non-ASCII letters are escaped, so names may hold any text."""
 
     media_type = "application/json"
 
@@ -61,7 +61,7 @@ async def answer_request_error(_: Request, error: Exception) -> Response:
 
 
 async def answer_invalid(_: Request, error: Exception) -> Response:
-    """What pydantic does not accept, in one sentence about the first mistake."""
+    """Answer a body that pydantic rejects, in one sentence about the first mistake."""
     assert isinstance(error, RequestValidationError)
     first = error.errors()[0]
     if first["type"] == "json_invalid":
@@ -76,7 +76,7 @@ async def answer_invalid(_: Request, error: Exception) -> Response:
 
 
 async def answer_http(request: Request, error: Exception) -> Response:
-    """Errors that the framework raises."""
+    """Answer errors that the framework raises."""
     assert isinstance(error, HTTPException)
     if isinstance(own := getattr(error, "cause", None), RequestError):
         return error_answer(own, error.headers)
@@ -100,7 +100,7 @@ async def answer_os_error(_: Request, error: Exception) -> Response:
 
 
 def _methods_of(request: Request) -> str:
-    """What the address takes; the framework names the methods of one of its routes only."""
+    """The methods of the address; the framework names those of one of its routes only."""
 
     def is_taken(method: str) -> bool:
         asked = {**request.scope, "method": method}
@@ -117,7 +117,7 @@ async def answer_disconnected(_: Request, __: Exception) -> Response:
 
 
 async def answer_bug(request: Request, _: Exception) -> Response:
-    """Any other error; the guard writes it to the log."""
+    """Answer any other error; the guard writes it to the log."""
     request_id = request.scope.get(REQUEST_ID, "")
     message = f"This should not have happened; the log of the service says more under {request_id}."
     return error_answer(RequestError(500, "internal", message))

@@ -48,7 +48,7 @@ class Body(BaseModel):
 
 
 class SearchBody(Body):
-    ranks: ClassVar[tuple[Rank, ...]] = RANKS  # what is known of the queries
+    ranks: ClassVar[tuple[Rank, ...]] = RANKS  # what queries are given as
     k: int | None = Field(None, ge=1, description="Most hits of a query (10, or all within the radius).")
     radius: int | None = Field(None, ge=0, le=1 << 16, description="Only items at most this many bits away.")
     labels: Labels = Field([], description="Only items with one of these labels.")
@@ -84,7 +84,7 @@ class VectorsBody(SearchBody):
 class NewItem(Body):
     """An item by its code, or by its embedding."""
 
-    id: Id | None = Field(None, description="A new id; without it, the number after the largest one.")
+    id: Id | None = Field(None, description="A new id; by default the number after the largest one.")
     name: Name | None = None
     labels: Labels = []
     code: Code | None = None

@@ -34,14 +34,14 @@ HEADERS = {
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
 }
-CHECKS = ("/health", "/ready", "/metrics")  # have places of their own, so that they are answered under load
+CHECKS = ("/health", "/ready", "/metrics")  # have their own slots, so that they are answered under load
 MOST_CHECKS = 32
 READING = ("GET", "HEAD", "OPTIONS")
 HOST = re.compile(r"(\[[0-9a-f:.]+\]|[^\[\]@:/\s]*)(:[0-9]{1,5})?", re.IGNORECASE)
 PIECE_BYTES = 64 << 10  # of an answer that are handed to the connection at once
 UNCOUNTED_BYTES = 64 << 10  # of each body, so that large ones keep no small one out
 UPLOADS = ("/v1/search/image", "/v1/items")
-# Before an answer, this much of an unwanted body is read: a client that still sends would not see the answer.
+# This much of an unwanted body is read before the answer, because a client that is still sending would not see it.
 DRAINED_BYTES, DRAIN_SECONDS = 1 << 20, 1.0
 
 

@@ -42,7 +42,7 @@ ItemId = Annotated[int, Path(alias="id", ge=-LARGEST_ID - 1, le=LARGEST_ID, desc
 
 @router.get("/{id}", response_model=Item, responses=errors(404, 422))
 async def item(request: Request, item_id: ItemId) -> Json:
-    """What is known of an item."""
+    """The description of an item."""
     service: Service = request.app.state.service
     return Json(await service.item(item_id))
 
@@ -72,7 +72,7 @@ async def thumbnail(
     item_id: ItemId,
     large: Annotated[bool, Query(description=f"At most {LARGE_SIDE} pixels instead of {SIDE}.")] = False,
 ) -> Response:
-    """A small picture of an item, where the service knows pictures."""
+    """A small picture of an item, if the service has pictures."""
     service: Service = request.app.state.service
     content, tag = await service.thumbnail(item_id, LARGE_SIDE if large else SIDE)
     headers = {"etag": f'"{tag}"', "cache-control": "private, max-age=60"}

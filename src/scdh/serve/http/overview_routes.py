@@ -1,4 +1,4 @@
-"""The collection as a whole, as the page shows it: the map, some items, codes of many items."""
+"""The whole collection as the page shows it: the map, some items, codes of many items."""
 
 import asyncio
 import hashlib
@@ -52,7 +52,7 @@ class CodesAnswer(BaseModel):
 
 @router.get("/map", response_model=MapAnswer, responses=errors(404))
 async def collection_map(request: Request) -> Response:
-    """Where items lie on a plane, near ones near each other. It is made when it is first asked for, in seconds."""
+    """Places of items on a plane, similar items close to each other. It is made on the first request, in seconds."""
     service: Service = request.app.state.service
     if not hasattr(request.app.state, _MAPS):
         setattr(request.app.state, _MAPS, Maps())
@@ -72,7 +72,7 @@ async def sample(
     label: LabelFilter = [],  # noqa: B006 - FastAPI copies it
     name: Annotated[str, Query(max_length=200, description="Only items with this text in their name.")] = "",
 ) -> Json:
-    """Items from anywhere in the collection, to begin a search with; or the first ones with a name like this."""
+    """A sample of items from the whole collection, to start a search from; or the first ones with a name like this."""
     service: Service = request.app.state.service
     with service.hiding_index_errors():
         return Json({"items": await asyncio.to_thread(some_items, service.collection.now, k, label, name)})
@@ -83,7 +83,7 @@ async def item_codes(
     request: Request,
     id: Annotated[list[Id], Query(min_length=1, max_length=MOST_CODES, description="Ids of items.")],
 ) -> Json:
-    """The codes of items; those that are not there are left out."""
+    """The codes of items; unknown ids are left out."""
     service: Service = request.app.state.service
     with service.hiding_index_errors():
         return Json({"items": await asyncio.to_thread(codes_of, service.collection.now, id)})

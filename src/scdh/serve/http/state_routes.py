@@ -1,4 +1,4 @@
-"""Is it alive, is it ready, how is it doing, what is it?"""
+"""The state of the service: health, readiness, counters, description."""
 
 from fastapi import APIRouter, Request
 from starlette.responses import Response

@@ -28,7 +28,7 @@ def page_routes(folder: Path = FOLDER) -> list[Route]:
 def _route(path: Path, name: str) -> Route:
     content = path.read_bytes()
     kind = TYPES.get(path.suffix) or mimetypes.guess_type(path.name)[0] or "application/octet-stream"
-    # The browser asks each time whether a file is still the same, as a new version of scdh may bring another.
+    # The browser revalidates each file, because a new version of scdh may have changed it.
     headers = {"etag": f'"{hashlib.sha256(content).hexdigest()[:16]}"', "cache-control": "no-cache"}
 
     async def answer(request: Request) -> Response:

@@ -2,8 +2,8 @@
 
 A query and an item at most r bits apart differ by at most r/m bits in one of m pieces, so it is enough to look up
 pieces, each in its own table. With pieces of about log₂ n bits a look-up meets about one item, and a near neighbour
-among 10 million costs some microseconds. The results are those of the scan. Where many codes are nearly equal or
-neighbours are far, the scan is faster, so a query whose look-ups have cost as much as a scan is scanned instead.
+among 10 million costs some microseconds. The results are those of the scan. If many codes are nearly equal, or
+neighbours are far, the scan is faster: a query whose look-ups have cost as much as a scan is scanned instead.
 """
 
 from dataclasses import dataclass

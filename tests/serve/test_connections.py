@@ -7,7 +7,7 @@ import time
 import pytest
 
 from scdh.serve.http import guard
-from scdh.serve.http.protocol import MOST_PIPELINED
+from scdh.serve.http.connections import MOST_PIPELINED
 from scdh.serve.settings import Settings
 from tests.serve.conftest import picture
 from tests.serve.hosted import hosted, wait_until, with_limits

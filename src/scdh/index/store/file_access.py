@@ -75,7 +75,7 @@ def is_at(target: Path, handle: FileIO) -> bool:
 
 @contextmanager
 def exclusive(target: Path, name: str | os.PathLike[str]) -> Iterator[None]:
-    """No other process creates, replaces or writes the file meanwhile; rejected while an IndexWriter has it open."""
+    """Keep other processes from creating, replacing or writing the file; an error while an IndexWriter has it open."""
     target.parent.mkdir(parents=True, exist_ok=True)
     if fcntl is None:
         yield
@@ -106,7 +106,9 @@ def remove_leftovers(target: Path) -> None:
 def write_whole(
     temporary: Path, head: Manifest, segments: Sequence[Segment], generation: int, known: StoredArrays, name: str
 ) -> FileIO:
-    """A file with these segments, still open and locked; both slots are the same. ``head`` has bits and metadata."""
+    """Write a file with these segments, which stays open and locked; both slots are the same. ``head`` has bits and
+    metadata.
+    """
     handle = FileIO(temporary, "w+")
     try:
         lock(handle, name)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 
 def short_names(names: Sequence[str]) -> list[str]:
-    """``value`` for ``column=value``, as labels of several columns are called, unless two values would be the same.
+    """``value`` for labels ``column=value`` of several columns, unless two values would be the same.
 
     >>> short_names(["kind=pear", "kind=orange", "sort=orange"])
     ['pear', 'kind=orange', 'sort=orange']
@@ -26,6 +26,6 @@ def label_text(names: Sequence[str], most: int = 4) -> str:
 
 
 def _values(names: Sequence[str]) -> list[str]:
-    """A label of a single column may contain "=" itself: only where all have it, it divides them."""
+    """A label of a single column may contain "=" itself, so labels are split only if all have it."""
     has_columns = all("=" in name for name in names)
     return [name.partition("=")[2] or name if has_columns else name for name in names]

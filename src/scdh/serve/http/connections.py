@@ -1,6 +1,6 @@
-"""Connections: bounds on their number, and on what one connection may make the service hold.
+"""Bounds on the number of connections, and on what the service stores for each.
 
-uvicorn bounds the time between requests, but waits without end for the rest of a head, merges the trailers of a chunked
+uvicorn bounds the time between requests, but waits forever for the rest of a head, merges the trailers of a chunked
 body into the headers, queues any number of pipelined requests, and keeps answers that a client does not read. The size
 and time of a body and of an answer are bounded in ``guard``.
 """
@@ -24,7 +24,7 @@ class _RejectedRequest(Exception):
 
 
 class BoundedProtocol(HttpToolsProtocol):
-    """HTTP/1.1 of uvicorn with such bounds."""
+    """uvicorn's HTTP/1.1 with these bounds."""
 
     limits = Limits()
     _head_timer: asyncio.TimerHandle | None = None
@@ -75,7 +75,7 @@ class BoundedProtocol(HttpToolsProtocol):
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
-        # Only the answered request takes bytes off; what waits behind it counts, body or not.
+        # Only the request that is being answered resets the count; the bytes of queued requests count.
         if not self.pipeline:
             self._bytes_without_body = 0
         super().on_body(body)

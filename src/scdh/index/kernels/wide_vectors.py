@@ -1,9 +1,9 @@
 """Hamming distances of one query to 64 codes at a time, in the processor's widest vectors.
 
-The other kernels are ordinary numba. This file has what its compiler does not do by itself: the same arithmetic
-written as LLVM vectors of 512 bits. LLVM compiles them to AVX-512 popcounts where the processor has them, and otherwise
-to AVX2, SSE or NEON: slower, but with the same results. Measured against the best plain loop that the compiler
-vectorised alone, this was twice as fast (64 bits: 10 against 5 G distances/s on one core).
+The other kernels are ordinary numba. This file does what numba's compiler does not: the same arithmetic written as LLVM
+vectors of 512 bits. LLVM compiles them to AVX-512 popcounts where the processor has them, and otherwise to AVX2, SSE or
+NEON: slower, but with the same results. Measured against the best plain loop that the compiler vectorised alone, this
+was twice as fast (64 bits: 10 against 5 G distances/s on one core).
 
 ``base`` is contiguous [words of a code, n], as made by ``word_columns``; ``queries`` is [q, words of a code]. A chunk
 is the 64 rows from ``column`` on, all of which must exist.

@@ -37,7 +37,7 @@ def open_embeddings(path: Path, labels: Path | None = None, split_column: str | 
     return source
 
 
-# What most such files hold: text of pandas, which numpy would save by pickle.
+# Most such files hold text from pandas, which numpy saves by pickle.
 _OF_OBJECTS = "; text and numbers are saved as plain arrays, such as frame[column].to_numpy(str) of a pandas frame"
 
 
@@ -49,12 +49,12 @@ def read_npy(path: Path) -> np.ndarray:
     """
     check_readable(path)
     try:
-        # Rows of a large float32 file are read when they are needed, and a forged shape takes no memory.
+        # Rows of a large float32 file are read when needed, and a forged shape takes no memory.
         with np.errstate(over="ignore"):  # numpy notices a size that is too large later
             return np.load(path, mmap_mode="r", allow_pickle=False)
     except MemoryError:
         raise
-    except Exception as error:  # damaged headers make numpy raise nearly anything, errors of Python's parser included
+    except Exception as error:  # damaged headers make numpy raise nearly any error, including those of Python's parser
         raise DataError(f"{path} is not a plain .npy array: {_first_line(error)}{_OF_OBJECTS}.") from error
 
 
@@ -63,7 +63,7 @@ def _read_npz(path: Path, split_column: str | None) -> Archive:
     try:
         archive = np.load(path, allow_pickle=False)
         if not isinstance(archive, np.lib.npyio.NpzFile):
-            raise DataError(f"{path} holds one array, as .npy files do; call it so.")
+            raise DataError(f"{path} holds one array, as .npy files do; rename it to end in .npy.")
         with archive:
             return read_archive(archive, path.name, split_column)
     except (DataError, MemoryError):

@@ -96,9 +96,7 @@ def describe_split(path: Path) -> Described:
 
 def describe_begun_comparison(folder: Path) -> Described:
     """The folder of a comparison that was stopped, or still runs."""
-    described = Described(
-        "comparison", f"{folder}: a comparison that is not finished; the same command goes on with it"
-    )
+    described = Described("comparison", f"{folder}: a comparison that is not finished; the same command continues it")
     finished = sorted(run.name for run in folder.glob("cells/*") if RunFolder(run).is_finished)
     rates = sorted(file.stem for file in folder.glob("rates/*.json"))
     described.add("finished runs", finished, some(finished))
