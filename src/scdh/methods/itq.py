@@ -5,6 +5,7 @@ from pydantic import Field
 
 from scdh.errors import ConfigError
 from scdh.methods.base import About, Method, Settings
+from scdh.nets.class_directions import turned_to_signs
 from scdh.nets.heads import ProjectionHead
 from scdh.nets.network import Network
 
@@ -36,7 +37,7 @@ class Itq(Method):
 
     def fit(self, net: Network[ProjectionHead], features: np.ndarray, labels: np.ndarray, seed: int) -> None:
         """b = sign(R^T V) with V = W^T (x − mean): W the first r principal axes, R the rotation that brings V nearest
-        to its own signs. In turns B = sign(R^T V), and R = P Q^T of the SVD V B^T = P Ω Q^T: least ‖B − R^T V‖.
+        to its own signs. See :func:`turned_to_signs`.
 
         Written out rather than taken from faiss, whose ITQTransform scores lower on the same features: a baseline must
         not be easier to beat than it was published.
@@ -50,10 +51,7 @@ class Itq(Method):
         # § The paper rotates all rows; of a million of them, a part gives almost the same r × r rotation much sooner.
         projected = _sample(centred, self.settings.rotated_rows, seed) @ principal
         rotation, _ = np.linalg.qr(np.random.default_rng(seed).normal(size=(net.bits, net.bits)))
-        for _ in range(self.settings.iterations):
-            signs = np.where(projected @ rotation >= 0, 1.0, -1.0)
-            left, _, right = np.linalg.svd(projected.T @ signs)
-            rotation = left @ right
+        rotation = turned_to_signs(projected, rotation, self.settings.iterations)
         net.head.write(mean, principal @ rotation)
 
 
