@@ -74,6 +74,7 @@ SUITED_SETTINGS: dict[str, dict[str, Any]] = {
     "many labels": {"lam": 0.001, "mu": 0.1},
     "labels that combine": {"form": "own"},
     "many classes": {"warm_up_epochs": 3, "warm_up_norm": 4.0},
+    "very many classes": {"sampled": 1000, "mu": 0.0, "start": "classes", "warm_up_epochs": 0},
 }
 COLLAPSE_ADVICE = "set method.warm_up_epochs=5 with method.warm_up_norm=8, or lower train.lr_head or method.lam"
 

@@ -11,7 +11,8 @@ def class_directions(x: np.ndarray, labels: np.ndarray, bits: int, rng: np.rando
 
     S_W, S_B are the covariances within and between the classes. The directions a solve S_B a = e S_W a; with
     a^T S_W a = 1 an output has the variance e of class means plus 1 of noise. The min(d, r) largest e are kept, each
-    scaled to a total variance of 1. The rotation R brings them nearest to their signs; mean |u| is 1.
+    scaled to the variance e/(1 + e), the share of the class means. The rotation R brings them nearest to their signs;
+    mean |u| is 1.
 
     Time is O(n d² + d³), whatever the number of classes is.
 
@@ -33,11 +34,12 @@ def class_directions(x: np.ndarray, labels: np.ndarray, bits: int, rng: np.rando
     whiten = np.linalg.inv(np.linalg.cholesky(s_within + ridge * np.eye(len(s_within))))
     ratios, axes = np.linalg.eigh(whiten @ s_between @ whiten.T)  # in ascending order
     kept = slice(None, -bits - 1, -1)
-    directions = whiten.T @ axes[:, kept] / np.sqrt(1 + np.maximum(ratios[kept], 0))
+    ratios = np.maximum(ratios[kept], 1e-6)
+    directions = whiten.T @ axes[:, kept] * np.sqrt(ratios) / (1 + ratios)
     sample = centred[rng.permutation(len(x))[:ROTATED_ROWS]] @ directions
     start = np.linalg.qr(rng.normal(size=(bits, bits)))[0][: directions.shape[1]]
     weights = directions @ turned_to_signs(sample, start, TURNS)
-    weights /= np.abs(centred @ weights).mean()
+    weights /= max(float(np.abs(centred @ weights).mean()), 1e-12)
     return weights, -mean @ weights
 
 

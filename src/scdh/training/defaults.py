@@ -59,6 +59,11 @@ UNTRAINED = ("features", "small_conv")  # backbones without pretrained weights, 
 # From here on centres may shrink to 0 together without the paper's warm-up. With 200 classes (Tiny ImageNet, 32 bits)
 # it changes nothing: validation MAP 0.196 without, 0.195 with a norm of 4, 0.171 with 8.
 MANY_CLASSES = 500
+# From here on the centres of a sample of the classes stand for all. The time of a step (64 bits, batches of 256) grows
+# with C above about 2,000 classes otherwise.
+VERY_MANY_CLASSES = 5_000
+# Of so many classes, with fewer training rows each, a hidden layer learns noise (docs/many_classes.md).
+FEW_ROWS_PER_CLASS = 5
 # Random crops matter most where photos are few; each costs as much as all photos once through the network.
 VIEWS = ((5_000, 5), (10_000, 3))  # (rows, views): up to so many rows
 MOST_ROWS_VIEWS = 2
@@ -105,7 +110,11 @@ def suited_choices(
                 reason = f"{searched[0]:,} of the {searched[1]:,} rows that queries search are training rows"
                 made.append(Choice("train.validation_database", "train", reason))
         made += _of_method(config, source, kind, label_sets)
-    if given.get("net.hidden") == []:  # there is nothing to drop
+        if kind != "tuned images" and _has_very_many_classes(source) and rows < FEW_ROWS_PER_CLASS * source.num_classes:
+            made = [choice for choice in made if choice.setting != "net.hidden"]
+            made.append(Choice("net.hidden", [], f"{rows:,} training rows of {source.num_classes:,} classes"))
+    chosen = {choice.setting: choice.value for choice in made}
+    if given.get("net.hidden", chosen.get("net.hidden")) == []:  # there is nothing to drop
         made = [choice for choice in made if choice.setting != "net.dropout"]
     return [choice for choice in made if choice.setting not in given]
 
@@ -116,6 +125,10 @@ def data_kind(config: RunConfig, source: Source, given: Mapping[str, Any]) -> st
         return "embeddings"
     is_frozen = given.get("net.freeze", True) is True and config.net.pretrained and config.net.backbone not in UNTRAINED
     return "frozen images" if is_frozen else "tuned images"
+
+
+def _has_very_many_classes(source: Source) -> bool:
+    return source.num_classes >= VERY_MANY_CLASSES and not source.multi_label
 
 
 def _frozen_choice() -> Choice:
@@ -147,6 +160,8 @@ def _of_method(config: RunConfig, source: Source, kind: str, label_sets: int) ->
         cases.append(("labels that combine", f"{label_sets:,} different sets of {source.num_classes} labels"))
     if source.num_classes >= MANY_CLASSES:
         cases.append(("many classes", f"{source.num_classes:,} classes"))
+    if _has_very_many_classes(source):
+        cases.append(("very many classes", f"{source.num_classes:,} classes"))
     made = {
         f"method.{key}": Choice(f"method.{key}", value, reason)
         for case, reason in cases
