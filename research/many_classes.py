@@ -5,17 +5,17 @@
 ``python -m research.many_classes costs PICTURE.png`` measures steps and draws the curve.
 
 A made-up class has two training rows x = m + σ e. "nuisance": m and e have power-law spectra (exponents ½ and 1) along
-different axes, so labels teach which directions matter. "alike": both are spherical, so labels teach nothing. Some
-classes are new: their two rows are searched too, but do not train. Each query is another row of a class. Learning rates
-are chosen with seed 0 by validation rows, which are further rows of the trained classes; queries are scored once.
+different axes, so labels teach which directions matter. "mild": both have the exponent ½. "alike": both are spherical,
+so labels teach nothing. Some classes are new: their two rows are searched too, but do not train. Each query is another
+row of a class. Learning rates are chosen with seed 0 by validation rows, which are further rows of the trained classes;
+queries are scored once.
 """
 
 import argparse
 import json
+import multiprocessing
 import resource
 import statistics
-import subprocess
-import sys
 import time
 from collections.abc import Sequence
 from itertools import pairwise
@@ -43,7 +43,8 @@ from scdh.training.run import run_plan
 from scdh.training.teacher import MovingAverage
 
 WIDTH, NEW_CLASSES, JUDGED = 128, 1000, 1000
-NOISE = {"nuisance": 1.4, "alike": 1.65}  # σ with which floats have a MAP of about 0.22 among 20,000 classes
+# Exponents of m and e, and the σ with which floats have a MAP of about 0.22 among 20,000 classes.
+KINDS = {"nuisance": (0.5, 1.0, 1.4), "mild": (0.5, 0.5, 1.55), "alike": (0.0, 0.0, 1.65)}
 RATES = (0.001, 0.003)
 COMMON: dict[str, Any] = {
     "net.backbone": "features",
@@ -59,7 +60,6 @@ COMMON: dict[str, Any] = {
     "train.keep": "last",
     "train.validate_every": 1000,
     "train.validation_database": "train",
-    "method.bits": 64,
 }
 HIDDEN = {"net.hidden": [512], "net.dropout": 0.2}
 SAMPLED = {"method.sampled": 1000, "method.mu": 0.0, "method.alpha": 0.5}
@@ -79,18 +79,18 @@ Row = dict[str, Any]
 def made_up(kind: str, classes: int, seed: int, rows: int = 2) -> tuple[ArraySource, Protocol, np.ndarray]:
     """Embeddings, their parts, and the queries of new classes."""
     rng = np.random.default_rng(seed)
-    mixing = [np.eye(WIDTH), np.eye(WIDTH)]
-    if kind == "nuisance":
-        for i, exponent in enumerate((0.5, 1.0)):
-            spectrum = np.arange(1, WIDTH + 1) ** -exponent
-            axes = np.linalg.qr(rng.normal(size=(WIDTH, WIDTH)))[0]
-            mixing[i] = axes * np.sqrt(spectrum / spectrum.mean()) @ axes.T
+    *exponents, sigma = KINDS[kind]
+    mixing = []
+    for exponent in exponents:
+        spectrum = np.arange(1, WIDTH + 1) ** -exponent
+        axes = np.linalg.qr(rng.normal(size=(WIDTH, WIDTH)))[0]
+        mixing.append(axes * np.sqrt(spectrum / spectrum.mean()) @ axes.T)
     means = rng.normal(size=(classes + NEW_CLASSES, WIDTH)) @ mixing[0]
     known = rng.permutation(classes)
     new = np.arange(classes, classes + NEW_CLASSES)
     parts = [np.repeat(np.arange(classes), rows), np.repeat(new, rows), known[:JUDGED], known[-JUDGED:], new]
     y = np.concatenate(parts)
-    x = (means[y] + NOISE[kind] * rng.normal(size=(len(y), WIDTH)) @ mixing[1]).astype(np.float32)
+    x = (means[y] + sigma * rng.normal(size=(len(y), WIDTH)) @ mixing[1]).astype(np.float32)
     ends = np.cumsum([0, *map(len, parts)])
     train, searched, validation, query, new_query = (np.arange(a, b) for a, b in pairwise(ends))
     database = np.concatenate([train, searched])
@@ -109,7 +109,9 @@ def real(file: Path, seed: int) -> tuple[ArraySource, Protocol, np.ndarray]:
     return source, Protocol(source.name, seed, train, query, train, validation), np.empty(0, np.int64)
 
 
-def scored(data: tuple[ArraySource, Protocol, np.ndarray], name: str, epochs: int, rate: float, seed: int) -> Row:
+def scored(
+    data: tuple[ArraySource, Protocol, np.ndarray], name: str, bits: int, epochs: int, rate: float, seed: int
+) -> Row:
     """MAP of a method with one learning rate: of validation rows, of queries and of queries of new classes."""
     source, protocol, new_query = data
     x, y, base = source.features, source.labels, protocol.database
@@ -118,8 +120,9 @@ def scored(data: tuple[ArraySource, Protocol, np.ndarray], name: str, epochs: in
     if name == "floats":
         scores = {part: float_map(x[rows], y[rows], x[base], y[base]) for part, rows in parts.items() if len(rows)}
     else:
-        steps = {"train.epochs": epochs, "train.lr_head": rate, "train.lr_trunk": rate, "seed": seed}
-        plan = settled_plan(load_config(overrides={**COMMON, **steps, **METHODS[name]}), source, protocol)
+        rates = {"train.lr_head": rate, "train.lr_trunk": rate}
+        own = {**COMMON, **rates, "train.epochs": epochs, "seed": seed, "method.bits": bits, **METHODS[name]}
+        plan = settled_plan(load_config(overrides=own), source, protocol)
         model = run_plan(plan, quiet=True)
         codes = model.encode(x[base], batch_size=4096)
         scores = {
@@ -127,35 +130,40 @@ def scored(data: tuple[ArraySource, Protocol, np.ndarray], name: str, epochs: in
             for part, rows in parts.items()
             if len(rows)
         }
+    setting = {"bits": bits, "epochs": epochs, "rate": rate, "seed": seed}
     seconds = round(time.process_time() - started, 1)
-    return {"data": source.name, "method": name, "rate": rate, "epochs": epochs, "seed": seed, **scores, "s": seconds}
+    return {"data": source.name, "method": name, **setting, **scores, "s": seconds}
 
 
 def float_map(queries: np.ndarray, labels: np.ndarray, items: np.ndarray, item_labels: np.ndarray) -> float:
     """MAP of cosine distances, which have no ties: counting nearer items is faster than sorting all of them."""
     distances_of, values = cosine_distances(queries, items), []
-    for query, label in enumerate(labels):
-        distances = distances_of(slice(query, query + 1))[0]
-        ranks = np.sort([(distances <= near).sum() for near in distances[item_labels == label]])
-        values.append(np.mean(np.arange(1, len(ranks) + 1) / ranks))
+    for start in range(0, len(queries), 100):
+        for distances, label in zip(distances_of(slice(start, start + 100)), labels[start:], strict=False):
+            ranks = np.sort([(distances <= near).sum() for near in distances[item_labels == label]])
+            values.append(np.mean(np.arange(1, len(ranks) + 1) / ranks))
     return float(np.mean(values))
 
 
-def compare(data_of: Any, names: Sequence[str], epochs: int, seeds: int, results: Path) -> None:
+def compare(data_of: Any, names: Sequence[str], bits: int, epochs: int, seeds: int, results: Path) -> None:
     """Run what ``results`` lacks: both rates with seed 0, and the better one by validation rows with the others."""
     for seed in range(seeds):
         data = data_of(seed)
         for name in names:
             rates = RATES if name.startswith("SCDH") else RATES[:1]
-            kept = [r for r in read(results) if (r["data"], r["method"], r["epochs"]) == (data[0].name, name, epochs)]
+            kept = [row for row in read(results) if _cell(row) == (data[0].name, name, bits, epochs)]
             if seed:
                 rates = (best_rate(kept),)
             for rate in rates:
                 if not any((row["rate"], row["seed"]) == (rate, seed) for row in kept):
-                    row = scored(data, name, epochs, rate, seed)
+                    row = scored(data, name, bits, epochs, rate, seed)
                     print(row, flush=True)
                     with results.open("a") as file:
                         file.write(json.dumps(row) + "\n")
+
+
+def _cell(row: Row) -> tuple[str, str, int, int]:
+    return row["data"], row["method"], row["bits"], row["epochs"]
 
 
 def read(results: Path) -> list[Row]:
@@ -169,12 +177,14 @@ def best_rate(rows: Sequence[Row]) -> float:
 def table(rows: Sequence[Row]) -> str:
     """Mean ± deviation over seeds of the queries' MAP, with the rate that validation rows chose."""
     lines = []
-    for data, name, epochs in dict.fromkeys((row["data"], row["method"], row["epochs"]) for row in rows):
-        own = [row for row in rows if (row["data"], row["method"], row["epochs"]) == (data, name, epochs)]
+    for cell in dict.fromkeys(map(_cell, rows)):
+        own = [row for row in rows if _cell(row) == cell]
         own = [row for row in own if row["rate"] == best_rate(own)]
         cells = [_mean([row[part] for row in own if part in row]) for part in ("map", "new")]
-        lines.append([data, name, *cells, str(len(own)), f"{statistics.fmean(row['s'] for row in own):.0f}"])
-    return markdown_table(["data", "method", "queries", "queries of new classes", "seeds", "s"], lines)
+        lines.append([*map(str, cell), *cells, str(len(own)), f"{statistics.fmean(row['s'] for row in own):.0f}"])
+    return markdown_table(
+        ["data", "method", "bits", "epochs", "queries", "queries of new classes", "seeds", "s"], lines
+    )
 
 
 def _mean(values: Sequence[float]) -> str:
@@ -224,17 +234,18 @@ def _peak() -> float:
 
 
 def costs(picture: Path, all_classes: Sequence[int], sampled_classes: Sequence[int], sampled: int) -> list[Row]:
-    """Each point in a process of its own."""
+    """Each point in a process of its own, which shares no memory with the others."""
     points = [(count, None, 1 if count >= 100_000 else 3) for count in all_classes]
     points += [(count, sampled, 20) for count in sampled_classes]
-    rows = []
-    for point in points:
-        code = f"import json; from research.many_classes import step_cost; print(json.dumps(step_cost{point}))"
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-        rows.append(json.loads(done.stdout))
-        print(rows[-1], flush=True)
+    with multiprocessing.get_context("fork").Pool(1, maxtasksperchild=1) as pool:
+        rows = pool.starmap(step_cost, points, chunksize=1)
+    print(markdown_table(["classes", "sampled", "s", "MB"], [_cost_line(row) for row in rows]))
     draw(rows, picture)
     return rows
+
+
+def _cost_line(row: Row) -> list[str]:
+    return [f"{row['classes']:,}", str(row["sampled"] or "all"), f"{row['s']:.3f}", f"{row['mb']:,.0f}"]
 
 
 def draw(rows: Sequence[Row], picture: Path) -> None:
@@ -259,11 +270,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("what", choices=["scores", "costs"])
     parser.add_argument("file", type=Path)
-    parser.add_argument("--kind", choices=sorted(NOISE), default="nuisance")
+    parser.add_argument("--kind", choices=list(KINDS), default="nuisance")
     parser.add_argument("--classes", type=int, nargs="*", default=[20_000])
     parser.add_argument("--rows", type=int, default=2, help="training rows per class")
     parser.add_argument("--embeddings", type=Path)
     parser.add_argument("--methods", nargs="+", choices=["floats", *METHODS], default=["floats", *METHODS])
+    parser.add_argument("--bits", type=int, default=64)
     parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--sampled", type=int, default=1000, help="of costs")
@@ -272,7 +284,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         few = [count for count in options.classes if count <= 100_000]
         costs(options.file, few, options.classes, options.sampled)
         return
-    chosen = (options.methods, options.epochs, options.seeds, options.file)
+    chosen = (options.methods, options.bits, options.epochs, options.seeds, options.file)
     for count in options.classes:
         compare(lambda seed, n=count: made_up(options.kind, n, seed, options.rows), *chosen)
     if options.embeddings is not None:

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import scipy.linalg
 
-from scdh.nets.class_directions import RIDGE, TURNS, class_directions
+from scdh.nets import class_directions as module
+from scdh.nets.class_directions import RIDGE, TURNS, class_directions, pairs_of_classes
 
 WIDTH = 6
 
@@ -50,3 +51,19 @@ def test_degenerate_rows_give_finite_weights(x):
     assert weights.shape == (3, 5)
     assert np.isfinite(weights).all()
     assert np.isfinite(bias).all()
+
+
+def test_of_many_rows_pairs_of_all_classes_count(monkeypatch):
+    labels = np.array([5, 1, 1, 5, 3, 1, 1, 5, 9])
+    order = pairs_of_classes(labels, np.random.default_rng(0))
+    assert sorted(order.tolist()) == list(range(9))
+    assert sorted(labels[order[:6]].tolist()) == [1, 1, 3, 5, 5, 9]
+    assert sorted(labels[order[6:]].tolist()) == [1, 1, 5]
+    x = np.random.default_rng(1).normal(size=(9, 3))
+    monkeypatch.setattr(module, "MOST_ROWS", 6)
+    found = class_directions(x, labels, 2, np.random.default_rng(0))
+    rng = np.random.default_rng(0)
+    order = pairs_of_classes(labels, rng)[:6]
+    expected = class_directions(x[order], labels[order], 2, rng)
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(one, other)

@@ -37,7 +37,7 @@ class Itq(Method):
 
     def fit(self, net: Network[ProjectionHead], features: np.ndarray, labels: np.ndarray, seed: int) -> None:
         """b = sign(R^T V) with V = W^T (x − mean): W the first r principal axes, R the rotation that brings V nearest
-        to its own signs. See :func:`turned_to_signs`.
+        to its own signs. In turns B = sign(R^T V), and R = P Q^T of the SVD V B^T = P Ω Q^T: least ‖B − R^T V‖.
 
         Written out rather than taken from faiss, whose ITQTransform scores lower on the same features: a baseline must
         not be easier to beat than it was published.

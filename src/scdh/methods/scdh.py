@@ -11,15 +11,15 @@ otherwise u and C shrink to 0 together.
 With several labels per item the paper's softmax lets own labels compete with each other. ``form="own"`` does not:
 l_c = 1/|Y| Σ_{s∈Y} −log[ e^{−d_s} / (e^{−d_s} + Σ_{t∉Y} e^{−d_t}) ], the same for one label.
 
+Two settings are for very many classes (docs/many_classes.md; not from the paper). ``sampled=1000`` computes SCUL with
+the centres of the batch's classes and of 1,000 drawn ones, which stand for all others, and without fc8.
+``start="classes"`` begins with the directions in which classes differ as hash layer, and with the class means of u as
+centres.
+
 ``nested=[12, 24]`` makes the first 12 and the first 24 bits good codes as well (not from the paper). With P these
 lengths and r, and v_{:b} the first b numbers of v:
 
     min  1/|P| Σ_{b∈P} [ SCUL(u_{:b}, y; C_{:b}, λ) + α l_q(u_{:b}) ] + μ l_1(fc8, y)
-
-Two settings are for very many classes (docs/many_classes.md; not from the paper). ``sampled=1000`` computes SCUL with
-the centres of the batch's classes and of 1,000 drawn ones (:mod:`scdh.losses.sampled`), and without fc8: μ = 0.
-``start="classes"`` begins with the directions in which classes differ (:mod:`scdh.nets.class_directions`) as hash
-layer, and with the class means of u as centres.
 """
 
 from typing import Annotated, Any, Literal

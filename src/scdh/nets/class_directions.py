@@ -3,6 +3,7 @@
 import numpy as np
 
 RIDGE = 1e-3  # of the mean variance within classes: rows may be fewer than directions
+MOST_ROWS = 100_000  # that the covariances are computed from
 ROTATED_ROWS, TURNS = 20_000, 30  # a rotation r × r is known from few rows
 
 
@@ -14,14 +15,17 @@ def class_directions(x: np.ndarray, labels: np.ndarray, bits: int, rng: np.rando
     scaled to the variance e/(1 + e), the share of the class means. The rotation R brings them nearest to their signs;
     mean |u| is 1.
 
-    Time is O(n d² + d³), whatever the number of classes is.
+    Time is O(n d² + d³), whatever the number of classes is. At most ``MOST_ROWS`` rows count.
 
     Args:
         x: float [n, d], what the hash layer reads.
         labels: int64 [n], one label per row.
         bits: r; it may be larger than d.
-        rng: of the first rotation, and of the rows that the last one is fitted to.
+        rng: of the first rotation, and of the rows that count.
     """
+    if len(x) > MOST_ROWS:
+        chosen = pairs_of_classes(labels, rng)[:MOST_ROWS]
+        x, labels = x[chosen], labels[chosen]
     classes, positions = np.unique(labels, return_inverse=True)
     mean, counts = x.mean(0, dtype=np.float64), np.bincount(positions)
     centred = x - mean
@@ -41,6 +45,17 @@ def class_directions(x: np.ndarray, labels: np.ndarray, bits: int, rng: np.rando
     weights = directions @ turned_to_signs(sample, start, TURNS)
     weights /= max(float(np.abs(centred @ weights).mean()), 1e-12)
     return weights, -mean @ weights
+
+
+def pairs_of_classes(labels: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """All rows, in an order that begins with two rows of each class and goes on with two further ones of each; classes
+    and rows of a class are in random order.
+    """
+    by_class = np.lexsort((rng.random(len(labels)), labels))
+    counts = np.bincount(labels)
+    place = np.empty(len(labels), np.int64)
+    place[by_class] = np.arange(len(labels)) - (np.cumsum(counts) - counts)[labels[by_class]]
+    return np.lexsort((rng.permutation(len(counts))[labels], place // 2))
 
 
 def turned_to_signs(projected: np.ndarray, rotation: np.ndarray, turns: int) -> np.ndarray:
