@@ -59,8 +59,8 @@ UNTRAINED = ("features", "small_conv")  # backbones without pretrained weights, 
 # From here on centres may shrink to 0 together without the paper's warm-up. With 200 classes (Tiny ImageNet, 32 bits)
 # it changes nothing: validation MAP 0.196 without, 0.195 with a norm of 4, 0.171 with 8.
 MANY_CLASSES = 500
-# From here on the centres of a sample of the classes stand for all. The time of a step (64 bits, batches of 256) grows
-# with C above about 2,000 classes otherwise.
+# From here on the centres of a sample of the classes stand for all. A step with 64 bits and batches of 256 takes 0.02 s
+# then; with all centres of 1,000 classes 0.02 s too, of 10,000 classes 0.18 s, of 100,000 classes 3.8 s.
 VERY_MANY_CLASSES = 5_000
 # Of so many classes, with fewer training rows each, a hidden layer learns noise (docs/many_classes.md).
 FEW_ROWS_PER_CLASS = 5
