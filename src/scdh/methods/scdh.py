@@ -12,7 +12,7 @@ With several labels per item the paper's softmax lets own labels compete with ea
 l_c = 1/|Y| Σ_{s∈Y} −log[ e^{−d_s} / (e^{−d_s} + Σ_{t∉Y} e^{−d_t}) ], the same for one label.
 
 Two settings are for very many classes (docs/many_classes.md; not from the paper). ``sampled=1000`` computes SCUL with
-the centres of the batch's classes and of 1,000 drawn ones, which stand for all others, and without fc8.
+the centres of the batch's classes and of 1,000 drawn ones, which stand for all others; with μ = 0 there is no fc8.
 ``start="classes"`` begins with the directions in which classes differ as hash layer, and with the class means of u as
 centres.
 
@@ -55,7 +55,7 @@ class ScdhSettings(Settings):
         [], description="numbers of first bits that are to be good codes too; empty: only the whole code is"
     )
     sampled: int | None = Field(
-        None, ge=1, description="classes drawn at each step, whose centres stand for all; none: all (needs μ = 0)"
+        None, ge=1, description="classes drawn at each step, whose centres stand for all; none: all"
     )
     start: Literal["random", "classes"] = Field(
         "random", description="first hash layer and centres: random (the paper's), or from the classes of the data"
@@ -88,10 +88,11 @@ class ScdhHead(HashHead):
         super().__init__(width, bits)
         if settings.nested and max(settings.nested) > bits:
             raise ConfigError(f"method.nested must be at most method.bits, {bits}, not {max(settings.nested)}.")
-        if settings.sampled is not None and (settings.mu or settings.form != "softmax"):
-            raise ConfigError("method.sampled needs method.mu=0 and method.form=softmax; or set method.sampled=none.")
+        if settings.sampled is not None and settings.form != "softmax":
+            raise ConfigError(f"method.form={settings.form} needs all centres; set method.sampled=none.")
         self.lengths = sorted({*settings.nested, bits})  # P; the last is r
-        self.fc8 = linear_head(width, num_classes) if settings.sampled is None else nn.Identity()
+        # With sampled centres and μ = 0 nothing with C rows but the centres themselves is made.
+        self.fc8 = linear_head(width, num_classes) if settings.sampled is None or settings.mu else nn.Identity()
         self.row_parameters = frozenset() if settings.sampled is None else frozenset({"scul.centres"})
         self.scul = SemanticClusterUnaryLoss(
             num_classes,
@@ -159,7 +160,7 @@ def build_head(settings: ScdhSettings, net: Network[ScdhHead], num_classes: int,
 def objective(settings: ScdhSettings, head: ScdhHead, u: Tensor, logits: Tensor, labels: Tensor) -> dict[str, Tensor]:
     """SCDH's losses of one pass; rows without a label count in l_q only."""
     cluster = head.scul(u, labels, head.lengths)
-    classification = u.new_zeros(()) if head.scul.sampled else softmax_loss(logits, labels)
+    classification = softmax_loss(logits, labels) if isinstance(head.fc8, nn.Linear) else u.new_zeros(())
     quantization = quantization_loss(u, settings.p, head.lengths)
     loss = cluster + settings.mu * classification + settings.alpha * quantization
     return {"loss": loss, "scul": cluster, "l_1": classification, "l_q": quantization}
