@@ -258,7 +258,7 @@ def draw(rows: Sequence[Row], picture: Path) -> None:
     for axis, key, label in zip(axes, ("s", "mb"), ("s of processor per step", "MB beyond weights"), strict=True):
         for is_sampled, name in ((False, "all centres"), (True, "sampled")):
             own = [row for row in rows if (row["sampled"] is not None) == is_sampled]
-            axis.plot([row["classes"] for row in own], [row[key] for row in own], "o-", label=name)
+            axis.plot([row["classes"] for row in own], [max(row[key], 1e-3) for row in own], "o-", label=name)
         axis.set(xscale="log", yscale="log", xlabel="classes", ylabel=label)
         axis.grid(alpha=0.3)
     axes[0].legend()

@@ -211,6 +211,7 @@ def test_very_many_classes_are_sampled(monkeypatch):
     assert (many["method.sampled"], many["net.hidden"]) == (1000, [512])
     others = [chosen(np.arange(40) % 9, 20), chosen(np.eye(10, dtype=np.uint8)[np.arange(40) % 10], 20)]
     others.append(chosen(np.arange(40) % 10, 20, **{"method.name": "mt_scdh"}))
+    others.append(chosen(np.arange(40) % 10, 20, **{"train.optimiser": "sgd"}))
     assert all("method.sampled" not in made for made in others)
 
 

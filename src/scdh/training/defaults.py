@@ -14,6 +14,7 @@ from scdh.data.batches.sampling import steps_per_epoch
 from scdh.data.source import Source
 from scdh.methods.registry import method_class
 from scdh.runs.choices import Choice
+from scdh.training.device import process_count
 
 # Layers on vectors learn in seconds with AdamW; the paper's SGD needs a rate of its own for every kind of features.
 FOR_VECTORS: dict[str, Any] = {
@@ -109,7 +110,7 @@ def suited_choices(
             if searched is not None and 2 * searched[0] >= searched[1] > 0:
                 reason = f"{searched[0]:,} of the {searched[1]:,} rows that queries search are training rows"
                 made.append(Choice("train.validation_database", "train", reason))
-        made += _of_method(config, source, kind, label_sets)
+        made += _of_method(config, source, kind, label_sets, given)
         if kind != "tuned images" and _has_very_many_classes(source) and rows < FEW_ROWS_PER_CLASS * source.num_classes:
             made = [choice for choice in made if choice.setting != "net.hidden"]
             made.append(Choice("net.hidden", [], f"{rows:,} training rows of {source.num_classes:,} classes"))
@@ -151,7 +152,7 @@ def _by_rows(config: RunConfig, kind: str, rows: int, given: Mapping[str, Any], 
     return made
 
 
-def _of_method(config: RunConfig, source: Source, kind: str, label_sets: int) -> list[Choice]:
+def _of_method(config: RunConfig, source: Source, kind: str, label_sets: int, given: Mapping[str, Any]) -> list[Choice]:
     """What the method itself says suits such data; the last of two values for one setting counts."""
     suited = method_class(config.method.name).suited_settings
     cases = [(kind, f"suits {kind}")]
@@ -160,7 +161,8 @@ def _of_method(config: RunConfig, source: Source, kind: str, label_sets: int) ->
         cases.append(("labels that combine", f"{label_sets:,} different sets of {source.num_classes} labels"))
     if source.num_classes >= MANY_CLASSES:
         cases.append(("many classes", f"{source.num_classes:,} classes"))
-    if _has_very_many_classes(source):
+    can_move_rows = given.get("train.optimiser", "adamw") == "adamw" and process_count() == 1
+    if _has_very_many_classes(source) and can_move_rows:
         cases.append(("very many classes", f"{source.num_classes:,} classes"))
     made = {
         f"method.{key}": Choice(f"method.{key}", value, reason)

@@ -197,7 +197,7 @@ def reject_two_averages(method: Method, settings: TrainSettings) -> None:
 
 def _reject_unsuited_rows(net: Network, settings: TrainSettings, processes: int) -> None:
     if net.head.row_parameters and (settings.optimiser != "adamw" or processes > 1):
-        raise ConfigError("Sampled centres (method.sampled) need train.optimiser=adamw and a single process.")
+        raise ConfigError("method.sampled needs train.optimiser=adamw and a single process; or set it to none.")
 
 
 def _has_stopped_gaining(progress: Progress, settings: TrainSettings) -> bool:
