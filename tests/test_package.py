@@ -93,6 +93,7 @@ DOCUMENTS = {  # with the least number of blocks
     "docs/compare.md": 1,
     "docs/engines.md": 1,
     "docs/evaluation.md": 2,
+    "docs/many_classes.md": 2,
     "docs/nested.md": 2,
     "docs/report.md": 3,
     "docs/search.md": 3,

@@ -24,7 +24,7 @@ from tests.methods.harness import BITS, CASES, FITTED, METHODS, TRAINED
 
 TRAINED_LABEL_KINDS = [pair for name in TRAINED for pair in harness.label_kinds(name)]
 FITTED_LABEL_KINDS = [pair for name in FITTED for pair in harness.label_kinds(name)]
-DATA_KINDS = {"embeddings", "frozen images", "tuned images", "many labels", "labels that combine", "many classes"}
+DATA_KINDS = {*defaults.SETTINGS_OF_KINDS, "many labels", "labels that combine", "many classes", "very many classes"}
 # None means the value that belongs to the form of the loss.
 DEFAULTS_BY_FORM = {("csq", "corner_weight"): 1e-4, ("mt_scdh", "weight"): 1.0}
 RESUMED_EPOCHS = 2  # at the end of the short run, done again from a copy of its checkpoint

@@ -192,6 +192,29 @@ def test_few_rows_get_enough_steps(rows, unlabelled, epochs, monkeypatch):
     assert {choice.setting: choice.value for choice in made}[EPOCHS] == epochs
 
 
+def test_very_many_classes_are_sampled(monkeypatch):
+    monkeypatch.setattr(defaults, "VERY_MANY_CLASSES", 10)
+    given = {key: value for key, value in GIVEN.items() if key != "net.hidden"}
+
+    def chosen(labels, rows, **more):
+        source = ArraySource(np.zeros((40, 4), np.float32), labels, name="made-up")
+        own = {**given, **more}
+        made = suited_choices(load_config(overrides=own), source, rows, own)
+        return {choice.setting: choice.value for choice in made}
+
+    few = chosen(np.arange(40) % 10, 20)
+    expected = {"sampled": 1000, "mu": 0.0, "start": "classes", "warm_up_epochs": 0}
+    assert {key: few[f"method.{key}"] for key in expected} == expected
+    assert few["net.hidden"] == []
+    assert "net.dropout" not in few
+    many = chosen(np.arange(40) % 10, 2000)
+    assert (many["method.sampled"], many["net.hidden"]) == (1000, [512])
+    others = [chosen(np.arange(40) % 9, 20), chosen(np.eye(10, dtype=np.uint8)[np.arange(40) % 10], 20)]
+    others.append(chosen(np.arange(40) % 10, 20, **{"method.name": "mt_scdh"}))
+    others.append(chosen(np.arange(40) % 10, 20, **{"train.optimiser": "sgd"}))
+    assert all("method.sampled" not in made for made in others)
+
+
 @pytest.mark.parametrize(
     ("method", "several"),
     [("scdh", True), *((name, False) for name in method_names() if method_class(name).learns_by_gradient)],

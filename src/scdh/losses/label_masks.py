@@ -51,7 +51,7 @@ def label_mask(y: Tensor, num_classes: int) -> Tensor:
         if y.shape[1] != num_classes:
             raise DataError(f"Labels have {y.shape[1]} columns but there are {num_classes} centres or classes.")
         return y > 0
-    _check_range(y, num_classes)
+    check_range(y, num_classes)
     return y.unsqueeze(1) == torch.arange(num_classes, device=y.device)
 
 
@@ -67,12 +67,12 @@ def sum_over_labels(values: Tensor, y: Tensor) -> Tensor:
     if y.ndim == 2:
         # `where`, not a product: a value of inf outside the label set times 0 would be NaN.
         return torch.where(label_mask(y, values.shape[1]), values, 0).sum(1)
-    _check_range(y, values.shape[1])
+    check_range(y, values.shape[1])
     own = values.gather(1, y.clamp(0, values.shape[1] - 1).long().unsqueeze(1)).squeeze(1)
     return torch.where((y >= 0) & (y < values.shape[1]), own, 0)
 
 
-def _check_range(y: Tensor, num_classes: int) -> None:
+def check_range(y: Tensor, num_classes: int) -> None:
     # Reading the values would make a GPU wait at every step; there only the check of the data source applies.
     if y.device.type == "cpu" and y.numel() and (int(y.max()) >= num_classes or int(y.min()) < NO_LABEL):
         wrong = int(y.max()) if int(y.max()) >= num_classes else int(y.min())

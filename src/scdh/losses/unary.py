@@ -14,11 +14,12 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import softplus
+from torch.nn.functional import embedding, softplus
 
-from scdh.errors import ConfigError, unknown_name
-from scdh.losses.label_masks import has_label, label_mask, labels_of, mean_over_labelled, sum_over_labels
+from scdh.errors import ConfigError, DataError, unknown_name
+from scdh.losses.label_masks import check_range, has_label, label_mask, labels_of, mean_over_labelled, sum_over_labels
 from scdh.losses.outputs import euclidean_distances, full_precision, outputs, outputs_as_wide_as, prefix_distances
+from scdh.losses.sampled import sample_classes
 
 FORMS = ("softmax", "hinge", "own")  # forms of the cluster loss
 
@@ -186,6 +187,10 @@ class SemanticClusterUnaryLoss(nn.Module):
             "own" of :func:`scul_own`.
         margin: m of the hinge.
         centre_std: standard deviation of the first centres; the paper's is 0.5.
+        sampled: number of classes drawn at each step, which together with those of the batch stand for all classes
+            (:mod:`scdh.losses.sampled`); None: all. It needs form "softmax" and one label per row. The gradient
+            of the centres is then sparse, for an optimiser like ``torch.optim.SparseAdam``, so that the time of a step
+            does not grow with C.
 
     Attributes:
         centres: float parameter [C, r].
@@ -200,13 +205,17 @@ class SemanticClusterUnaryLoss(nn.Module):
         form: str = "softmax",
         margin: float = 1.0,
         centre_std: float = 0.5,
+        sampled: int | None = None,
     ) -> None:
         super().__init__()
         if num_classes < 1 or bits < 1:
             raise ConfigError(f"num_classes and bits must be at least 1, not {num_classes} and {bits}.")
         if form not in FORMS:
             raise ConfigError(unknown_name("form of the cluster loss", form, FORMS))
+        if sampled is not None and (sampled < 1 or form != "softmax"):
+            raise ConfigError(f"sampled must be at least 1 and needs form 'softmax', not {sampled} with {form!r}.")
         self.lam = lam
+        self.sampled = sampled
         self.form = form
         self.margin = margin
         self.centres = nn.Parameter(torch.randn(num_classes, bits) * centre_std)
@@ -229,6 +238,8 @@ class SemanticClusterUnaryLoss(nn.Module):
         """
         y = labels_of(y, outputs_as_wide_as(u, self.centres, "centres"))
         lengths = [u.shape[1]] if lengths is None else lengths
+        if self.sampled is not None:
+            return self._sampled_loss(u, y, lengths, self.sampled)
         # The lengths are further rows: one pass over P·B rows is faster than P passes.
         distances = prefix_distances(u, self.centres, lengths).flatten(0, 1)
         y = torch.cat([y] * len(lengths))
@@ -236,11 +247,24 @@ class SemanticClusterUnaryLoss(nn.Module):
             return _scul_hinge(distances, y, self.lam, self.margin)
         return (_scul_own if self.form == "own" else _scul)(distances, y, self.lam)
 
+    def _sampled_loss(self, u: Tensor, y: Tensor, lengths: Sequence[int], draws: int) -> Tensor:
+        if y.ndim == 2:
+            raise DataError("Sampled centres need one label per row, not multi-hot labels; set sampled=None.")
+        check_range(y, len(self.centres))
+        classes, y, log_weights = sample_classes(y, len(self.centres), draws)
+        centres = embedding(classes, self.centres, sparse=True)
+        distances = prefix_distances(u, centres, lengths).flatten(0, 1) - log_weights
+        return _scul(distances, torch.cat([y] * len(lengths)), self.lam)
+
     @torch.no_grad()
     def put_centres_on_sphere(self, norm: float) -> None:
-        """Warm-up: scale every centre to ‖c‖ = s, which is ``norm``."""
-        self.centres.mul_(norm / self.centres.norm(dim=1, keepdim=True).clamp(min=1e-12))
+        """Warm-up: scale every centre to ‖c‖ = s, which is ``norm``; after a step with sampled centres those alone that
+        it moved."""
+        gradient = self.centres.grad
+        rows = gradient._indices()[0] if gradient is not None and gradient.is_sparse else slice(None)
+        centres = self.centres[rows]
+        self.centres[rows] = centres * (norm / centres.norm(dim=1, keepdim=True).clamp(min=1e-12))
 
     def extra_repr(self) -> str:
         classes, bits = self.centres.shape
-        return f"num_classes={classes}, bits={bits}, lam={self.lam}, form={self.form!r}"
+        return f"num_classes={classes}, bits={bits}, lam={self.lam}, form={self.form!r}, sampled={self.sampled}"

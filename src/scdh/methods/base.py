@@ -115,6 +115,10 @@ class MethodData:
         features = [self.features(net), self.read_unlabelled(net, lambda outputs: outputs.features)]
         return np.concatenate([self.rows, self.unlabelled_rows]), np.concatenate(features)
 
+    def hidden(self, net: Network) -> np.ndarray:
+        """What the head reads of the training rows, float32 [n, width]."""
+        return self._read(net, lambda outputs: outputs.hidden)
+
     def u(self, net: Network) -> np.ndarray:
         """u of the training rows as the network's head gives it, float32 [n, r]."""
         return self._read(net, lambda outputs: outputs.u)

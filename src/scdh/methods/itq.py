@@ -5,6 +5,7 @@ from pydantic import Field
 
 from scdh.errors import ConfigError
 from scdh.methods.base import About, Method, Settings
+from scdh.nets.class_directions import turned_to_signs
 from scdh.nets.heads import ProjectionHead
 from scdh.nets.network import Network
 
@@ -50,10 +51,7 @@ class Itq(Method):
         # § The paper rotates all rows; of a million of them, a part gives almost the same r × r rotation much sooner.
         projected = _sample(centred, self.settings.rotated_rows, seed) @ principal
         rotation, _ = np.linalg.qr(np.random.default_rng(seed).normal(size=(net.bits, net.bits)))
-        for _ in range(self.settings.iterations):
-            signs = np.where(projected @ rotation >= 0, 1.0, -1.0)
-            left, _, right = np.linalg.svd(projected.T @ signs)
-            rotation = left @ right
+        rotation = turned_to_signs(projected, rotation, self.settings.iterations)
         net.head.write(mean, principal @ rotation)
 
 

@@ -32,6 +32,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
+from scdh.errors import ConfigError
 from scdh.losses import AlignedTargets, NearestLabels, consistency_loss, softmax_loss, target_loss
 from scdh.losses.label_masks import has_label
 from scdh.losses.outputs import prefix_distances
@@ -44,6 +45,7 @@ from scdh.methods.scdh import (
     build_head,
     centre_norm,
     objective,
+    start_from_classes,
     warm_up,
 )
 from scdh.nets.network import Network
@@ -104,7 +106,7 @@ class MtScdh(Method):
     tuned_settings = {"weight": (0.3, 1.0, 3.0), "alpha": (0.05, 0.3, 1.0)}  # noqa: RUF012
     learns_from_unlabelled = True
     views = 2
-    suited_settings = SUITED_SETTINGS
+    suited_settings = {kind: own for kind, own in SUITED_SETTINGS.items() if kind != "very many classes"}  # noqa: RUF012
     collapse_advice = COLLAPSE_ADVICE
     unlabelled_advice = "set method.consistency=targets, or lower method.weight"
 
@@ -121,7 +123,9 @@ class MtScdh(Method):
         return USUAL_WEIGHTS[targets if self.settings.consistency == "targets" else "softmax"]
 
     def build(self, net: Network[ScdhHead]) -> None:
-        build_head(self.settings, net, self.num_classes)
+        if self.settings.sampled is not None:
+            raise ConfigError("MT-SCDH compares the distances to all centres; set method.sampled=none.")
+        build_head(self.settings, net, self.num_classes, self.multi_label)
 
     def teacher_decay(self, steps: int) -> float:
         if not self.weight:
@@ -131,6 +135,8 @@ class MtScdh(Method):
 
     def prepare(self, net: Network[ScdhHead], data: MethodData) -> None:
         self.targets.set_share(torch.from_numpy(data.labels))
+        if self.settings.start == "classes":
+            start_from_classes(net, data)
 
     def step(self, net: Network[ScdhHead], batch: Batch, moment: Moment = START) -> dict[str, Tensor]:
         s, teacher = self.settings, moment.teacher

@@ -11,6 +11,11 @@ otherwise u and C shrink to 0 together.
 With several labels per item the paper's softmax lets own labels compete with each other. ``form="own"`` does not:
 l_c = 1/|Y| Σ_{s∈Y} −log[ e^{−d_s} / (e^{−d_s} + Σ_{t∉Y} e^{−d_t}) ], the same for one label.
 
+Two settings are for very many classes (docs/many_classes.md; not from the paper). ``sampled=1000`` computes SCUL with
+the centres of the batch's classes and of 1,000 drawn ones, which stand for all others; with μ = 0 there is no fc8.
+``start="classes"`` begins with the directions in which classes differ as hash layer, and with the class means of u as
+centres.
+
 ``nested=[12, 24]`` makes the first 12 and the first 24 bits good codes as well (not from the paper). With P these
 lengths and r, and v_{:b} the first b numbers of v:
 
@@ -19,12 +24,16 @@ lengths and r, and v_{:b} the first b numbers of v:
 
 from typing import Annotated, Any, Literal
 
+import numpy as np
+import torch
 from pydantic import Field
-from torch import Tensor
+from torch import Tensor, nn
 
 from scdh.errors import ConfigError
+from scdh.label_arrays import is_labelled
 from scdh.losses import SemanticClusterUnaryLoss, quantization_loss, softmax_loss
 from scdh.methods.base import START, About, Batch, Method, MethodData, Moment, Settings
+from scdh.nets.class_directions import class_directions
 from scdh.nets.heads import HashHead, linear_head
 from scdh.nets.network import Network
 from scdh.nets.unallocated import is_unallocated
@@ -45,6 +54,12 @@ class ScdhSettings(Settings):
     nested: list[Annotated[int, Field(ge=1)]] = Field(
         [], description="numbers of first bits that are to be good codes too; empty: only the whole code is"
     )
+    sampled: int | None = Field(
+        None, ge=1, description="classes drawn at each step, whose centres stand for all; none: all"
+    )
+    start: Literal["random", "classes"] = Field(
+        "random", description="first hash layer and centres: random (the paper's), or from the classes of the data"
+    )
     warm_up_epochs: int = Field(0, ge=0, description="first epochs in which every centre keeps its norm")
     warm_up_norm: float = Field(8.0, gt=0, description="s, that norm (paper: 8 in the text, 4 best in the ablation)")
 
@@ -59,6 +74,7 @@ SUITED_SETTINGS: dict[str, dict[str, Any]] = {
     "many labels": {"lam": 0.001, "mu": 0.1},
     "labels that combine": {"form": "own"},
     "many classes": {"warm_up_epochs": 3, "warm_up_norm": 4.0},
+    "very many classes": {"sampled": 1000, "mu": 0.0, "start": "classes", "warm_up_epochs": 0},
 }
 COLLAPSE_ADVICE = "set method.warm_up_epochs=5 with method.warm_up_norm=8, or lower train.lr_head or method.lam"
 
@@ -72,10 +88,20 @@ class ScdhHead(HashHead):
         super().__init__(width, bits)
         if settings.nested and max(settings.nested) > bits:
             raise ConfigError(f"method.nested must be at most method.bits, {bits}, not {max(settings.nested)}.")
+        if settings.sampled is not None and settings.form != "softmax":
+            raise ConfigError(f"method.form={settings.form} needs all centres; set method.sampled=none.")
         self.lengths = sorted({*settings.nested, bits})  # P; the last is r
-        self.fc8 = linear_head(width, num_classes)
+        # With sampled centres and μ = 0 nothing with C rows but the centres themselves is made.
+        self.fc8 = linear_head(width, num_classes) if settings.sampled is None or settings.mu else nn.Identity()
+        self.row_parameters = frozenset() if settings.sampled is None else frozenset({"scul.centres"})
         self.scul = SemanticClusterUnaryLoss(
-            num_classes, bits, settings.lam, form=settings.form, margin=settings.margin, centre_std=settings.centre_std
+            num_classes,
+            bits,
+            settings.lam,
+            form=settings.form,
+            margin=settings.margin,
+            centre_std=settings.centre_std,
+            sampled=settings.sampled,
         )
 
     @property
@@ -102,7 +128,11 @@ class Scdh(Method):
     collapse_advice = COLLAPSE_ADVICE
 
     def build(self, net: Network[ScdhHead]) -> None:
-        build_head(self.settings, net, self.num_classes)
+        build_head(self.settings, net, self.num_classes, self.multi_label)
+
+    def prepare(self, net: Network[ScdhHead], data: MethodData) -> None:
+        if self.settings.start == "classes":
+            start_from_classes(net, data)
 
     def step(self, net: Network[ScdhHead], batch: Batch, moment: Moment = START) -> dict[str, Tensor]:
         outputs = net(batch.inputs)
@@ -118,8 +148,10 @@ class Scdh(Method):
         return net.head.centres
 
 
-def build_head(settings: ScdhSettings, net: Network[ScdhHead], num_classes: int) -> None:
+def build_head(settings: ScdhSettings, net: Network[ScdhHead], num_classes: int, multi_label: bool) -> None:
     """SCDH's head; a run with a warm-up starts with centres of its norm."""
+    if multi_label and (settings.sampled is not None or settings.start == "classes"):
+        raise ConfigError("method.sampled and method.start=classes need one label per row, but rows have several.")
     net.head = ScdhHead(net.width, net.bits, num_classes, settings)
     if not is_unallocated():
         warm_up(settings, net.head, epoch=0)
@@ -128,10 +160,24 @@ def build_head(settings: ScdhSettings, net: Network[ScdhHead], num_classes: int)
 def objective(settings: ScdhSettings, head: ScdhHead, u: Tensor, logits: Tensor, labels: Tensor) -> dict[str, Tensor]:
     """SCDH's losses of one pass; rows without a label count in l_q only."""
     cluster = head.scul(u, labels, head.lengths)
-    classification = softmax_loss(logits, labels)
+    classification = softmax_loss(logits, labels) if isinstance(head.fc8, nn.Linear) else u.new_zeros(())
     quantization = quantization_loss(u, settings.p, head.lengths)
     loss = cluster + settings.mu * classification + settings.alpha * quantization
     return {"loss": loss, "scul": cluster, "l_1": classification, "l_q": quantization}
+
+
+@torch.no_grad()
+def start_from_classes(net: Network[ScdhHead], data: MethodData) -> None:
+    """Hash layer and centres from the classes of the training rows; a centre without rows stays random."""
+    rows = np.flatnonzero(is_labelled(data.labels))
+    labels, rng = data.labels[rows], np.random.default_rng(torch.initial_seed())
+    weights, bias = map(torch.from_numpy, class_directions(data.hidden(net)[rows], labels, net.bits, rng))
+    net.head.hash_layer.load_state_dict({"weight": weights.T, "bias": bias})
+    centres, classes = net.head.centres, torch.from_numpy(labels).to(net.device)
+    u = torch.from_numpy(data.u(net)[rows]).to(net.device)
+    sums = torch.zeros_like(centres).index_add_(0, classes, u)
+    counts = torch.bincount(classes, minlength=len(centres)).unsqueeze(1)
+    centres.copy_(torch.where(counts > 0, sums / counts.clamp(min=1), centres))
 
 
 def centre_norm(head: ScdhHead) -> dict[str, float]:

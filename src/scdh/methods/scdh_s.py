@@ -55,6 +55,7 @@ class ScdhS(Method):
         "frozen images": {"alpha": 0.3},
         "tuned images": {"alpha": 1.0},
         "many labels": {"mu": 0.1},
+        "very many classes": {"mu": 0.0},
     }
     tuned_settings = {"alpha": (0.05, 0.3, 1.0), "mu": (0.05, 0.2, 1.0)}  # noqa: RUF012
 

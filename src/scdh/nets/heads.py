@@ -29,6 +29,7 @@ class Head(nn.Module):
     """Base of all heads; ``forward`` gives u [B, r]."""
 
     no_weight_decay: ClassVar[frozenset[str]] = frozenset()
+    row_parameters: frozenset[str] = frozenset()  # names of those whose gradient is sparse: some rows at each step
 
 
 class HashHead(Head):

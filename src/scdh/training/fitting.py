@@ -68,7 +68,9 @@ def suited_threads(data: TrainingData, net: Network) -> Iterator[None]:
     machine, and on a busy one they wait many times as long as they work. The rule depends on the work only, so it gives
     the same number, and the same weights, on every machine.
     """
-    step = data.config.train.batch_size * sum(parameter.numel() for parameter in net.parameters())
+    by_rows = {f"head.{name}" for name in net.head.row_parameters}  # few of whose rows are part of a step
+    weights = sum(parameter.numel() for name, parameter in net.named_parameters() if name not in by_rows)
+    step = data.config.train.batch_size * weights
     before = torch.get_num_threads()
     if data.batch_source.kind == "features" and step < ONE_THREAD_BELOW:
         torch.set_num_threads(1)

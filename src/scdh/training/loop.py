@@ -21,6 +21,7 @@ from scdh.training.checkpoint import Progress, load_checkpoint, save_checkpoint
 from scdh.training.collapse import CollapseWatch
 from scdh.training.log import RunLog
 from scdh.training.optim import build_optimiser, build_schedule
+from scdh.training.row_adamw import clipped_parameters
 from scdh.training.teacher import MovingAverage
 
 
@@ -85,6 +86,7 @@ def train_epochs(
     net.channels_last(accelerator.device)
     method.to(accelerator.device)
     reject_two_averages(method, settings)
+    _reject_unsuited_rows(net, settings, accelerator.num_processes)
     teacher_decay = method.teacher_decay(settings.epochs * steps_per_epoch)
     decay, has_teacher = teacher_decay or settings.ema, teacher_decay > 0
     average = MovingAverage(net, decay, own_passes=has_teacher) if decay else None
@@ -138,7 +140,7 @@ def train_epochs(
             optimiser.zero_grad(set_to_none=True)
             accelerator.backward(losses["loss"])
             if settings.clip_norm is not None:
-                accelerator.clip_grad_norm_(clipped, settings.clip_norm)
+                accelerator.clip_grad_norm_(clipped_parameters(clipped), settings.clip_norm)
             optimiser.step()
             schedule.step()
             method.after_step(net, moment)  # before the average, which must follow what it changed
@@ -192,6 +194,11 @@ def train_epochs(
 def reject_two_averages(method: Method, settings: TrainSettings) -> None:
     if settings.ema and method.teacher_decay(1):
         raise ConfigError(f"{method.about.title} averages the weights itself; set train.ema=0.")
+
+
+def _reject_unsuited_rows(net: Network, settings: TrainSettings, processes: int) -> None:
+    if net.head.row_parameters and (settings.optimiser != "adamw" or processes > 1):
+        raise ConfigError("method.sampled needs train.optimiser=adamw and a single process; or set it to none.")
 
 
 def _has_stopped_gaining(progress: Progress, settings: TrainSettings) -> bool:

@@ -11,6 +11,7 @@ from torch.optim.lr_scheduler import LambdaLR
 from scdh.config import TrainSettings
 from scdh.methods.base import Method
 from scdh.nets.network import Network
+from scdh.training.row_adamw import RowAdamW
 
 Named = list[tuple[str, nn.Parameter]]
 LONGEST_WARM_UP = 0.25  # of the run, so that a short trial reaches its full rate
@@ -63,7 +64,7 @@ def build_optimiser(net: Network, method: Method, settings: TrainSettings) -> to
         groups.append({"params": undecayed, "lr": rate, "weight_decay": 0.0})
     groups = [group for group in groups if group["params"]]
     if settings.optimiser == "adamw":
-        return torch.optim.AdamW(groups, betas=(settings.momentum, 0.999), fused=_is_large(groups) or None)
+        return RowAdamW(groups, betas=(settings.momentum, 0.999), fused=_is_large(groups) or None)
     return torch.optim.SGD(groups, lr=settings.lr_head, momentum=settings.momentum)
 
 

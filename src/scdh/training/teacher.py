@@ -18,7 +18,12 @@ class MovingAverage:
     """
 
     def __init__(self, net: Network, decay: float, *, own_passes: bool = False) -> None:
-        self.net = copy.deepcopy(net).requires_grad_(False)
+        # Parameters whose steps touch some rows only are shared: an average would touch all rows at every step.
+        shared = map(net.head.get_parameter, net.head.row_parameters)
+        self.net = copy.deepcopy(net, {id(parameter): parameter for parameter in shared})
+        for average, weight in zip(self.net.parameters(), net.parameters(), strict=True):
+            if average is not weight:
+                average.requires_grad_(False)
         self.decay = decay
         self.steps = 0
         self.own_passes = own_passes
@@ -41,7 +46,8 @@ class MovingAverage:
         self.steps += 1
         keep = min(1 - 1 / (self.steps + 1), self.decay)
         for average, weight in zip(self.net.parameters(), net.parameters(), strict=True):
-            average.lerp_(weight, 1 - keep)
+            if average is not weight:
+                average.lerp_(weight, 1 - keep)
         if not self.own_passes:
             for own, other in zip(self.net.buffers(), net.buffers(), strict=True):
                 own.copy_(other)
