@@ -1,10 +1,11 @@
 """Training from pairs against training from labels: ``python -m research.pairs cifar10.npz --out pairs.json``.
 
-The file has embeddings ``x`` [n, d], labels ``y`` (int [n] or multi-hot [n, C]) and ``part`` [n] ("train", "database" or
-"test"; other rows are left out). Each training row is paired with random training rows; a pair is similar with
-probability ½. A share of the answers is then reversed. SCDH learns from clusters of the pairs, DPSH and HashNet from
-the same pairs directly, and SCDH with all labels is the limit. Settings are those of ``scdh train`` without trials. The
-queries are scored once, by the codes of the last epoch. Results are added to ``--out``; a run that was stopped goes on.
+The file has embeddings ``x`` [n, d], labels ``y`` (int [n] or multi-hot [n, C]) and ``part`` [n] ("train", "test", or
+"" for rows that are only searched, as the training rows are). Each training row is paired with random training rows; a
+pair is similar with probability ½. A share of the answers is then reversed. SCDH learns from clusters of the pairs, DPSH
+and HashNet from the same pairs directly, and SCDH with all labels is the limit. Settings are those of ``scdh train``
+without trials. The queries are scored once, by the codes of the last epoch. Results are added to ``--out``; a run that
+was stopped goes on.
 """
 
 import argparse
@@ -102,8 +103,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--out", type=Path, default=Path("pairs.json"))
     options = parser.parse_args(arguments)
     with np.load(options.file) as arrays:
-        used = np.isin(arrays["part"], ("train", "database", "test"))
-        data = ArraySource(arrays["x"][used], arrays["y"][used], name=options.file.name, split=arrays["part"][used])
+        data = ArraySource(arrays["x"], arrays["y"], name=options.file.name, split=arrays["part"])
     rows: list[Row] = json.loads(options.out.read_text("utf-8")) if options.out.exists() else []
     done = {(row["method"], row["pairs"], row["wrong"], row["seed"]) for row in rows}
     for seed in options.seeds:

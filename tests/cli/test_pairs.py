@@ -35,7 +35,7 @@ def test_held_out_pairs_are_scored_where_there_are_no_labels(place: Place, metho
     folder = place[0]
     options = f"--pairs {folder}/pairs.csv --bits 16 --method {method} --epochs 30 --set net.hidden=[32]"
     made = run_json(f"train --data {folder}/plain.npz {options} --out {folder}/{method} --json")
-    assert made["counts"]["query"] == 36
+    assert made["split_counts"]["query"] == 36
     scores = run_json(f"evaluate {folder}/{method} --json")
     assert scores["auc"] > 0.85
     assert scores["distance_similar"] < scores["distance_dissimilar"]
@@ -46,20 +46,20 @@ def test_held_out_pairs_are_scored_where_there_are_no_labels(place: Place, metho
 
 def test_labels_are_for_scoring_only(place: Place) -> None:
     folder, x, labels, pairs = place
-    settings = {"bits": 16, "epochs": 10, "quiet": True}
+    parts = ["train"] * 300 + ["test"] * 60
     for name, y in (("right", labels), ("wrong", np.random.default_rng(1).permutation(labels))):
-        np.savez(folder / f"{name}.npz", x=x, y=y, ids=[f"item {row}" for row in range(360)], split=["train"] * 300 + ["test"] * 60)
+        np.savez(folder / f"{name}.npz", x=x, y=y, ids=[f"item {row}" for row in range(360)], split=parts)
         out = folder / f"run-{name}"
         must(f"train --data {folder}/{name}.npz --pairs {folder}/pairs.csv --bits 16 --epochs 10 --out {out}")
     first, second = (Hasher.load(folder / f"run-{name}").encode(x) for name in ("right", "wrong"))
     assert np.array_equal(first.packed, second.packed)
     assert run_json(f"evaluate {folder}/run-right --json")["map"] > 0.9
-    model = train(x, labels=labels, pairs=pairs, **settings)
+    model = train(x, bits=16, labels=labels, pairs=pairs, epochs=10, quiet=True)
     assert model.label_names == ["cluster 0", "cluster 1", "cluster 2"]
 
 
 def test_mistakes_are_one_sentence(place: Place, tmp_path: Path) -> None:
-    folder, x, labels, pairs = place
+    folder, x, _, pairs = place
     data = f"train --data {folder}/plain.npz --pairs {folder}/pairs.csv --out {tmp_path}/run"
     assert "learns without labels" in fails(f"{data} --method itq")
     assert "leave refit out" in fails(f"{data} --refit")
@@ -67,7 +67,7 @@ def test_mistakes_are_one_sentence(place: Place, tmp_path: Path) -> None:
     assert "too few pairs" in fails(f"train --data {folder}/plain.npz --pairs {tmp_path}/few.csv")
     (tmp_path / "other.csv").write_text("a,b,similar\nitem 1,item 1000,1\n")
     assert "Unknown item" in fails(f"train --data {folder}/plain.npz --pairs {tmp_path}/other.csv")
-    assert "no readable file" in fails(f"train --data {folder}/plain.npz --pairs {tmp_path}/missing.csv")
+    assert "there is no such file" in fails(f"train --data {folder}/plain.npz --pairs {tmp_path}/missing.csv")
     assert "leave data.pairs out" in fails(
         f"compare --data {folder}/labelled.npz --methods scdh --set data.pairs={folder}/pairs.csv --out {tmp_path}/c"
     )

@@ -275,7 +275,7 @@ def _with_pairs(config: RunConfig, source: Source, pairs: Pairs) -> Protocol:
         plan = _given(config, source) if _takes_marks(config, source) else _drawn(config, source)
         by_labels = plan.protocol(config, source)
         query, searched = by_labels.query, by_labels.database
-    rows = seeded(config.seed).permutation(np.intersect1d(pairs.rows, np.setdiff1d(searched, query)))
+    rows = seeded(config.seed).permutation(np.setdiff1d(pairs.rows, np.union1d(query, np.flatnonzero(unused))))
     held_out = min(len(rows) // PAIR_SHARE, PAIR_MOST)
     about = "pairs in place of labels, which are only for scoring"
     if not len(query):
