@@ -1,11 +1,11 @@
 """Training from pairs against training from labels: ``python -m research.pairs cifar10.npz --out pairs.json``.
 
 The file has embeddings ``x`` [n, d], labels ``y`` (int [n] or multi-hot [n, C]) and ``part`` [n] ("train", "test", or
-"" for rows that are only searched, as the training rows are). Each training row is paired with random training rows; a
-pair is similar with probability ½. A share of the answers is then reversed. SCDH learns from clusters of the pairs, DPSH
-and HashNet from the same pairs directly, and SCDH with all labels is the limit. Settings are those of ``scdh train``
-without trials. The queries are scored once, by the codes of the last epoch. Results are added to ``--out``; a run that
-was stopped goes on.
+"" for rows that are only searched, as the training rows are too). Each training row is paired with random training
+rows; a pair is similar with probability ½. A share of the answers is then reversed. SCDH learns from clusters of the
+pairs, DPSH and HashNet from the same pairs directly, and SCDH with all labels is the limit. Settings are those of
+``scdh train`` without trials. The queries are scored once, by the codes of the last epoch. Results are added to
+``--out``; a run that was stopped goes on.
 """
 
 import argparse

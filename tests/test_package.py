@@ -94,6 +94,7 @@ DOCUMENTS = {  # with the least number of blocks
     "docs/engines.md": 1,
     "docs/evaluation.md": 2,
     "docs/nested.md": 2,
+    "docs/pairs.md": 2,
     "docs/report.md": 3,
     "docs/search.md": 3,
     "docs/semi_supervised.md": 2,

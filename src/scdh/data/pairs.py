@@ -14,8 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from scdh.data.regular_files import check_readable
 from scdh.errors import DataError, unknown_name
@@ -76,11 +74,14 @@ def read_pairs(path: str | os.PathLike[str], source: "Source") -> Pairs:
         DataError: the table lacks a column or has no pairs, names an unknown item, pairs an item with itself, or has a
             value that is not a probability.
     """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
     path = Path(path)
     check_readable(path)
     try:
         if path.suffix == ".parquet":
-            table = {name.lower(): column.to_pylist() for name, column in _columns(pq.read_table(path))}
+            table = {name.lower(): values for name, values in pq.read_table(path).to_pydict().items()}
         else:
             table = _read_csv(path)
     except (pa.ArrowException, OSError, UnicodeDecodeError, csv.Error) as error:
@@ -89,10 +90,6 @@ def read_pairs(path: str | os.PathLike[str], source: "Source") -> Pairs:
     if missing:
         raise DataError(f"{path.name} has no column {missing[0]!r}; a table of pairs has the columns a, b and similar.")
     return pairs_of(zip(*(table[name] for name in COLUMNS), strict=True), source, path.name)
-
-
-def _columns(table: pa.Table) -> Iterable[tuple[str, pa.ChunkedArray]]:
-    return zip(table.column_names, table.columns, strict=True)
 
 
 def _read_csv(path: Path) -> dict[str, Sequence[str]]:

@@ -9,6 +9,7 @@ p_ik is the probability that item i is in cluster k. With a share ε of wrong pa
 import torch
 from torch import Tensor
 
+ENTRIES = 1 << 24  # of pairs × K that are in memory at once
 LARGEST = 1 - 1e-4  # of p_ik p_jk: what divides or has a logarithm stays finite
 
 
@@ -38,19 +39,20 @@ def pair_evidence(q: Tensor, pairs: tuple[Tensor, Tensor, Tensor], overlapping: 
         overlapping: whether an item may be in several clusters.
         wrong: ε, above 0: a certain item would have infinite evidence against a wrong pair.
     """
-    a, b, similar = pairs
-    evidence, s = torch.zeros_like(q), similar.unsqueeze(1)
-    for first, second in ((a, b), (b, a)):
-        other = q[second]
-        if overlapping:
-            apart = 1 - (q[first] * other).clamp(max=LARGEST)
-            by_others = apart.prod(1, keepdim=True) / apart  # not similar by any other cluster
-            inside, outside = (wrong + (1 - 2 * wrong) * (1 - by_others * gap) for gap in (1 - other, 1.0))
-            value = s * (inside / outside).log() + (1 - s) * ((1 - inside) / (1 - outside)).log()
-        else:
-            inside = wrong + (1 - 2 * wrong) * other
-            value = s * inside.log() + (1 - s) * (1 - inside).log()
-        evidence.index_add_(0, first, value)
+    evidence = torch.zeros_like(q)
+    for a, b, similar in zip(*(column.split(max(1, ENTRIES // q.shape[1])) for column in pairs), strict=True):
+        s = similar.unsqueeze(1)
+        for first, second in ((a, b), (b, a)):
+            other = q[second]
+            if overlapping:
+                apart = 1 - (q[first] * other).clamp(max=LARGEST)
+                by_others = apart.prod(1, keepdim=True) / apart  # not similar by any other cluster
+                inside, outside = (wrong + (1 - 2 * wrong) * (1 - by_others * gap) for gap in (1 - other, 1.0))
+                value = s * (inside / outside).log() + (1 - s) * ((1 - inside) / (1 - outside)).log()
+            else:
+                inside = wrong + (1 - 2 * wrong) * other
+                value = s * inside.log() + (1 - s) * (1 - inside).log()
+            evidence.index_add_(0, first, value)
     return evidence
 
 

@@ -1,10 +1,7 @@
 """How well distances tell similar pairs from dissimilar ones, where items have no labels."""
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.stats import rankdata
 
 
 def pair_auc(distances: ArrayLike, similar: ArrayLike) -> float:
@@ -26,5 +23,6 @@ def pair_auc(distances: ArrayLike, similar: ArrayLike) -> float:
     ones, zeros = int(is_similar.sum()), int((~is_similar).sum())
     if not ones or not zeros:
         return float("nan")
-    ranks: Any = rankdata(-np.asarray(distances, np.float64))
+    _, level, counts = np.unique(-np.asarray(distances, np.float64), return_inverse=True, return_counts=True)
+    ranks = (np.cumsum(counts) - (counts - 1) / 2)[level]
     return float((ranks[is_similar].sum() - ones * (ones + 1) / 2) / (ones * zeros))

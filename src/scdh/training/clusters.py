@@ -18,7 +18,6 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from sklearn.cluster import KMeans
 from torch import Tensor, nn
 from torch.nn.functional import (
     binary_cross_entropy,
@@ -44,7 +43,7 @@ from scdh.runs.source_features import SourceFeatures
 WIDTH, HIDDEN, OUTPUTS = 128, 256, 32  # principal components of the features; units; numbers that k-means sees
 SHARPNESS = 8.0  # τ
 WRONG = 0.1  # ε, the share of wrong pairs that is reckoned with
-FRAGMENT, MOST_FRAGMENTS = 60, 1024  # rows of a cluster before merging, on average; and the largest number
+FRAGMENT, MOST_FRAGMENTS = 60, 1024  # rows of a fragment, on average, at first; and the largest number of fragments
 OVERLAPPING = (8, 32)  # numbers of overlapping clusters to try
 ROUNDS, SWEEPS = 4, 10
 STEPS, BATCH, RATE = 400, 256, 0.002  # at least so many steps, and at least PASSES over all pairs
@@ -83,7 +82,7 @@ def with_clusters(
             source.pairs.among(protocol.train).positions(rows),
             source.pairs.with_one_of(protocol.validation, rows).positions(rows),
         )[: len(np.intersect1d(rows, protocol.train))]
-    labels = np.zeros((len(source), *found.shape[1:]), found.dtype) + (-1 if found.ndim == 1 else 0)
+    labels = no_labels(len(source)) if found.ndim == 1 else np.zeros((len(source), found.shape[1]), np.uint8)
     labels[rows[: len(found)]] = found
     count = int(found.max()) + 1 if found.ndim == 1 else found.shape[1]
     return OtherLabels(source, labels, [f"cluster {number}" for number in range(count)])
@@ -103,28 +102,40 @@ def clusters_of_pairs(features: np.ndarray, pairs: Pairs, validation: Pairs) -> 
     _fit(embedding, x, known, lambda z, w, s: binary_cross_entropy_with_logits(_log_odds(z, w), s))
     with torch.no_grad():
         z = normalize(embedding(x), dim=1)
+    from sklearn.cluster import KMeans  # importing it takes a second
+
     taught = np.union1d(pairs.a, pairs.b)
-    fragments = int(np.clip(len(taught) // FRAGMENT, 2, MOST_FRAGMENTS))
-    best, labels = -1.0, np.empty(0, np.int64)
-    for overlapping, count in [(False, fragments), *((True, count) for count in OVERLAPPING)]:
-        kmeans = KMeans(min(count, len(taught)), n_init=1, random_state=0).fit(z[taught].numpy())
-        if overlapping:
-            prior, posterior = _overlapping(embedding, torch.from_numpy(kmeans.cluster_centers_), x, known)
-        else:
-            prior, posterior = _single(torch.from_numpy(kmeans.predict(z.numpy())).long(), x, known)
-        a, b = (torch.from_numpy(column) for column in (validation.a, validation.b))
-        score = pair_auc(-cluster_similarity(prior[a], prior[b], overlapping).numpy(), validation.similar)
-        if score > best:
-            best = score
-            labels = (posterior > 0.5).numpy().astype(np.uint8) if overlapping else posterior.argmax(1).numpy()
-    used = labels.any(0) if labels.ndim == 2 else np.unique(labels)
-    return labels[:, used] if labels.ndim == 2 else np.searchsorted(used, labels)
+
+    def kmeans(count: int) -> KMeans:
+        return KMeans(min(count, len(taught)), n_init=1, random_state=0).fit(z[taught].numpy())
+
+    fragments = max(len(taught) // FRAGMENT, 2)
+    while True:  # few merges: fragments hold several clusters each
+        clusters = torch.from_numpy(kmeans(fragments).predict(z.numpy())).long()
+        merged = merge_clusters(clusters, known)
+        finer = min(4 * fragments, len(taught) // 4, MOST_FRAGMENTS)
+        if 2 * int(merged.max()) < fragments or finer <= fragments:
+            break
+        fragments = finer
+    found = [(False, *_single(merged, x, known))]
+    for count in OVERLAPPING:
+        centres = torch.from_numpy(kmeans(count).cluster_centers_)
+        found.append((True, *_overlapping(embedding, centres, x, known)))
+    a, b = torch.from_numpy(validation.a), torch.from_numpy(validation.b)
+    scores = [
+        pair_auc(-cluster_similarity(prior[a], prior[b], overlapping).numpy(), validation.similar)
+        for overlapping, prior, _ in found
+    ]
+    overlapping, _, posterior = found[int(np.argmax(scores))]
+    if overlapping:
+        many = (posterior > 0.5).numpy()
+        return many[:, many.any(0)].astype(np.uint8)
+    return np.unique(posterior.argmax(1).numpy(), return_inverse=True)[1]
 
 
 def _single(clusters: Tensor, x: Tensor, known: PairTensors) -> tuple[Tensor, Tensor]:
     """Prior of the network, and posterior with the pairs, [n, K] each: one cluster per item."""
-    merged = merge_clusters(clusters, known)
-    posterior = one_hot(merged).float()
+    posterior = one_hot(clusters).float()
     prior = 0.8 * posterior + 0.2 * posterior.mean(0)
     for _ in range(ROUNDS):
         logits = (prior + 1e-6).log()
@@ -138,18 +149,17 @@ def _single(clusters: Tensor, x: Tensor, known: PairTensors) -> tuple[Tensor, Te
     return prior, posterior
 
 
-def _overlapping(embedding: nn.Module, centres: Tensor, x: Tensor, known: PairTensors) -> tuple[Tensor, Tensor]:
+def _overlapping(embedding: nn.Sequential, centres: Tensor, x: Tensor, known: PairTensors) -> tuple[Tensor, Tensor]:
     """As :func:`_single`, where an item may be in several clusters."""
     top = nn.Linear(OUTPUTS, len(centres))
     with torch.no_grad():
         top.weight.copy_(SHARPNESS * centres)
         top.bias.fill_(-SHARPNESS / 2)
-    net = nn.Sequential(*embedding, _Unit(), top)
+    net = nn.Sequential(*copy.deepcopy(embedding), _Unit(), top)
 
     def loss(z: Tensor, w: Tensor, s: Tensor) -> Tensor:
         return binary_cross_entropy(cluster_similarity(z.sigmoid(), w.sigmoid(), True, WRONG / 2), s)
 
-    net = copy.deepcopy(net)
     _fit(net, x, known, loss)
     with torch.no_grad():
         logits = net(x)

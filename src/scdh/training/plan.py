@@ -114,7 +114,7 @@ def settled_plan(config: RunConfig, source: Source | None = None, protocol: Prot
     """A run with the settings as they are, whatever the data."""
     source = source_of(config) if source is None else source
     protocol = protocol_of(config, source) if protocol is None else protocol
-    return Plan(config, with_clusters(config, source, protocol), protocol)
+    return Plan(config, source if source.pairs is None else with_clusters(config, source, protocol), protocol)
 
 
 def _resumed_plan(folder: Path, given: Mapping[str, Any], refit: bool, source: Source | None) -> Plan:
