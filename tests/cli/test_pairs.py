@@ -7,9 +7,16 @@ import pytest
 
 from scdh import Hasher, train
 from scdh.errors import ConfigError, DataError
+from scdh.training import clusters
 from tests.cli.commands import fails, must, run_json
 
 Place = tuple[Path, np.ndarray, np.ndarray, list[tuple[int, int, int]]]
+
+
+@pytest.fixture(autouse=True)
+def _easy_data_need_few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clusters, "STEPS", 100)
+    monkeypatch.setattr(clusters, "PASSES", 1)
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +37,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
     return folder, x, labels, pairs
 
 
-@pytest.mark.parametrize("method", ["scdh", "dpsh", "dsh", "hashnet", "dhn"])
+@pytest.mark.parametrize("method", ["scdh", "dpsh", "hashnet"])
 def test_held_out_pairs_are_scored_where_there_are_no_labels(place: Place, method: str) -> None:
     folder = place[0]
     options = f"--pairs {folder}/pairs.csv --bits 16 --method {method} --epochs 30 --set net.hidden=[32]"

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from research import pairs
+from scdh.training import clusters
 
 
 def test_pairs_have_both_kinds_and_the_share_of_errors() -> None:
@@ -18,7 +19,10 @@ def test_pairs_have_both_kinds_and_the_share_of_errors() -> None:
     assert (alike != drawn[:, 2]).mean() == pytest.approx(0.1, abs=0.04)
 
 
-def test_the_table_has_a_line_per_number_of_pairs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_table_has_a_line_per_number_of_pairs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(clusters, "STEPS", 50)
     rng, y = np.random.default_rng(0), np.arange(240) % 2
     part = np.array(["train"] * 180 + ["test"] * 20 + [""] * 40)
     np.savez(tmp_path / "a.npz", x=rng.normal(size=(240, 6)) + 3 * y[:, None], y=y, part=part)

@@ -11,6 +11,7 @@ from scdh.errors import DataError
 from scdh.metrics.pairs import pair_auc
 from scdh.runs.encoding import encode_rows
 from scdh.runs.folder import NetworkName, RunFolder
+from scdh.runs.source_features import SourceFeatures
 
 
 def score_pairs(
@@ -27,9 +28,12 @@ def score_pairs(
     hasher = run.load_model(network)
     if hasher.method.ranking != HAMMING:
         raise DataError(f"Pairs are scored by Hamming distance, but {hasher.method.about.title} has another distance.")
-    needed = pairs.rows
-    codes = encode_rows(hasher, source, needed)[0]
-    left, right = (codes.packed[np.searchsorted(needed, column)] for column in (pairs.a, pairs.b))
+    hash_outputs = SourceFeatures(source, run.feature_folder()).hash_outputs
+    bad_images = hasher.config.data.on_bad_image
+    codes = encode_rows(hasher, source, pairs.rows, on_bad_image=bad_images, hash_outputs=hash_outputs)[0]
+    assert codes.ids is not None  # row numbers
+    pairs = pairs.positions(codes.ids)
+    left, right = codes.packed[pairs.a], codes.packed[pairs.b]
     distances = np.bitwise_count(left ^ right).sum(axis=1, dtype=np.int64)
     return {
         "part": part,
