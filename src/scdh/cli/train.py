@@ -191,8 +191,8 @@ def train(
             }
         )
         return
-    kind = "labels" if plan.source.pairs is None else "clusters"
-    size = f"{model.bits} bits, {len(model.label_names) or 'no'} {kind}"
+    learned = f"{len(model.label_names) or 'no'} {'labels' if plan.source.pairs is None else 'clusters of pairs'}"
+    size = f"{model.bits} bits, {'pairs' if model.method.pairs is not None else learned}"
     print_line(f"The model is in {RunFolder(folder).model} ({size}, {seconds:.1f} s).")
     print_alpha_advice(model, plan.choices)
     print_line("Next:")

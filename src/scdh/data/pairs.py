@@ -56,8 +56,8 @@ class Pairs:
 
     def with_one_of(self, rows: np.ndarray, others: np.ndarray) -> "Pairs":
         """Pairs of one of ``rows`` with another one, or with one of ``others``."""
-        either = np.union1d(rows, others)
-        return self.among(either).take(np.isin(self.among(either).a, rows) | np.isin(self.among(either).b, rows))
+        pairs = self.among(np.union1d(rows, others))
+        return pairs.take(np.isin(pairs.a, rows) | np.isin(pairs.b, rows))
 
     def positions(self, rows: np.ndarray) -> "Pairs":
         """Pairs of two of ``rows``, int64 [n] in any order, with positions in ``rows`` for row numbers."""

@@ -155,7 +155,7 @@ def _overlapping(embedding: nn.Sequential, centres: Tensor, x: Tensor, known: Pa
     with torch.no_grad():
         top.weight.copy_(SHARPNESS * centres)
         top.bias.fill_(-SHARPNESS / 2)
-    net = nn.Sequential(*copy.deepcopy(embedding), _Unit(), top)
+    net = nn.Sequential(copy.deepcopy(embedding), _Unit(), top)
 
     def loss(z: Tensor, w: Tensor, s: Tensor) -> Tensor:
         return binary_cross_entropy(cluster_similarity(z.sigmoid(), w.sigmoid(), True, WRONG / 2), s)
