@@ -76,7 +76,7 @@ def test_mistakes_are_one_sentence(place: Place, tmp_path: Path) -> None:
     assert "Unknown item" in fails(f"train --data {folder}/plain.npz --pairs {tmp_path}/other.csv")
     assert "there is no such file" in fails(f"train --data {folder}/plain.npz --pairs {tmp_path}/missing.csv")
     assert "leave data.pairs out" in fails(
-        f"compare --data {folder}/labelled.npz --methods scdh --set data.pairs={folder}/pairs.csv --out {tmp_path}/c"
+        f"compare scdh --data {folder}/labelled.npz --set data.pairs={folder}/pairs.csv --out {tmp_path}/c"
     )
     with pytest.raises(ConfigError, match="path of a table"):
         train(folder / "plain.npz", pairs=pairs)

@@ -15,6 +15,7 @@ import copy
 import math
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -44,6 +45,7 @@ WIDTH, HIDDEN, OUTPUTS = 128, 256, 32  # principal components of the features; u
 SHARPNESS = 8.0  # τ
 WRONG = 0.1  # ε, the share of wrong pairs that is reckoned with
 FRAGMENT, MOST_FRAGMENTS = 60, 1024  # rows of a fragment, on average, at first; and the largest number of fragments
+MOST_FITTED = 50_000  # rows that k-means looks at
 OVERLAPPING = (8, 32)  # numbers of overlapping clusters to try
 ROUNDS, SWEEPS = 4, 10
 STEPS, BATCH, RATE = 400, 256, 0.002  # at least so many steps, and at least PASSES over all pairs
@@ -68,6 +70,7 @@ def with_clusters(
     rows = np.concatenate([protocol.train, protocol.validation])
     if cache is None and config.data.source != IN_MEMORY:
         cache = shared_folder()
+    threads = torch.get_num_threads()
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)
         if source.kind == "features":
@@ -77,11 +80,15 @@ def with_clusters(
             loading = {"on_bad_image": config.data.on_bad_image, "progress": None if quiet else "features for clusters"}
             readable, features = SourceFeatures(source, cache).of_rows(hasher, rows, **loading)
             rows = rows[np.isin(rows, readable)]
-        found = clusters_of_pairs(
-            features,
-            source.pairs.among(protocol.train).positions(rows),
-            source.pairs.with_one_of(protocol.validation, rows).positions(rows),
-        )[: len(np.intersect1d(rows, protocol.train))]
+        torch.set_num_threads(1)  # steps are small, and results must not depend on the machine
+        try:
+            found = clusters_of_pairs(
+                features,
+                source.pairs.among(protocol.train).positions(rows),
+                source.pairs.with_one_of(protocol.validation, rows).positions(rows),
+            )[: len(np.intersect1d(rows, protocol.train))]
+        finally:
+            torch.set_num_threads(threads)
     labels = no_labels(len(source)) if found.ndim == 1 else np.zeros((len(source), found.shape[1]), np.uint8)
     labels[rows[: len(found)]] = found
     count = int(found.max()) + 1 if found.ndim == 1 else found.shape[1]
@@ -102,12 +109,13 @@ def clusters_of_pairs(features: np.ndarray, pairs: Pairs, validation: Pairs) -> 
     _fit(embedding, x, known, lambda z, w, s: binary_cross_entropy_with_logits(_log_odds(z, w), s))
     with torch.no_grad():
         z = normalize(embedding(x), dim=1)
-    from sklearn.cluster import KMeans  # importing it takes a second
-
     taught = np.union1d(pairs.a, pairs.b)
+    fitted = z[taught[:: math.ceil(len(taught) / MOST_FITTED)]].numpy()
 
-    def kmeans(count: int) -> KMeans:
-        return KMeans(min(count, len(taught)), n_init=1, random_state=0).fit(z[taught].numpy())
+    def kmeans(count: int) -> Any:
+        from sklearn.cluster import KMeans  # importing it takes a second
+
+        return KMeans(min(count, len(fitted)), n_init=1, random_state=0).fit(fitted)
 
     fragments = max(len(taught) // FRAGMENT, 2)
     while True:  # few merges: fragments hold several clusters each
