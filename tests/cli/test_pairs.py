@@ -37,6 +37,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
     return folder, x, labels, pairs
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["scdh", "dpsh", "hashnet"])
 def test_held_out_pairs_are_scored_where_there_are_no_labels(place: Place, method: str) -> None:
     folder = place[0]
@@ -51,6 +52,7 @@ def test_held_out_pairs_are_scored_where_there_are_no_labels(place: Place, metho
         assert "AUC of distances" in must(f"evaluate {folder}/{method} --part validation")
 
 
+@pytest.mark.slow
 def test_labels_are_for_scoring_only(place: Place) -> None:
     folder, x, labels, pairs = place
     parts = ["train"] * 300 + ["test"] * 60

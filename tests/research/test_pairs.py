@@ -19,6 +19,7 @@ def test_pairs_have_both_kinds_and_the_share_of_errors() -> None:
     assert (alike != drawn[:, 2]).mean() == pytest.approx(0.1, abs=0.04)
 
 
+@pytest.mark.slow
 def test_the_table_has_a_line_per_number_of_pairs(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
