@@ -95,6 +95,7 @@ DOCUMENTS = {  # with the least number of blocks
     "docs/evaluation.md": 2,
     "docs/many_classes.md": 2,
     "docs/nested.md": 2,
+    "docs/pairs.md": 2,
     "docs/report.md": 3,
     "docs/search.md": 3,
     "docs/semi_supervised.md": 2,

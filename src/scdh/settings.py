@@ -34,6 +34,10 @@ class DataSettings(Settings):
     )
     id_column: str | None = Field(None, description="column of a table with the ids shown in results")
     labels: str | None = Field(None, description=".npy file with the labels of a .npy embedding file")
+    pairs: str | None = Field(
+        None,
+        description="table of similar and dissimilar pairs of items (a, b, similar), learned from in place of labels",
+    )
     split: Literal["auto", "draw", "given", "all"] = Field(
         "auto", description="auto, draw (by seed), given (the data's own parts), or all (every row trains, no queries)"
     )

@@ -71,6 +71,9 @@ def evaluate(
     made from (the features of a frozen network, or the embeddings) are scored too, by cosine with the same queries,
     items and definitions.
 
+    A run on pairs (docs/pairs.md) uses labels for scoring only. Without labels, the distances of pairs with held-out
+    items are scored.
+
     The interval of MAP is a bootstrap over queries. It does not cover other seeds, splits or databases.
     """
     use_device(device)
@@ -79,6 +82,7 @@ def evaluate(
         if queries is not None or database is not None or leave_one_out:
             raise ConfigError("A run has its own codes; leave out --queries, --database and --leave-one-out.")
         from scdh.runs.folder import RunFolder
+        from scdh.runs.pair_scores import score_pairs
         from scdh.runs.run_data import open_run_data
         from scdh.runs.scoring import ScoreOptions, score_run
 
@@ -86,6 +90,10 @@ def evaluate(
         opened = open_run_data(folder, data, root, remaining=remaining)
         if not as_json:
             print_line(f"Split: {opened.protocol.describe()}.")
+        source, rows = opened.source, opened.protocol.query
+        if source.pairs is not None and (part == "validation" or not source.labelled[rows].any()):
+            _print_pairs(score_pairs(folder, source, opened.protocol, part, network), as_json)
+            return
         shared: dict[str, Any] = {
             "source": opened.source,
             "protocol": opened.protocol,
@@ -123,6 +131,21 @@ def evaluate(
         print_json(content)
     else:
         _print_scores(content, scores)
+
+
+def _print_pairs(content: dict[str, Any], as_json: bool) -> None:
+    """Scores of held-out pairs, for a run on pairs whose rows have no labels."""
+    if as_json:
+        return print_json(content)
+    print_table(
+        ("score", "value"),
+        [
+            ("AUC of distances", f"{content['auc']:.4f}"),
+            ("mean distance, similar", f"{content['distance_similar']:.1f} of {content['bits']} bits"),
+            ("mean distance, dissimilar", f"{content['distance_dissimilar']:.1f} of {content['bits']} bits"),
+        ],
+        title=f"{content['pairs']:,} pairs of held-out {content['part']} rows, {content['similar']:,} of them similar",
+    )
 
 
 def _score_files(queries: Path, database: Path, options: dict[str, Any]) -> tuple[dict[str, Any], "RankingScores"]:

@@ -42,6 +42,7 @@ EXAMPLES = (
     "scdh train --data vectors.npz --bits 64 --show-config",
     "scdh train --data items.parquet --vector-column embedding --method itq --bits 64",
     'scdh train --data photos.csv --label-column tags --label-separator ","',
+    "scdh train --data photos/ --pairs pairs.csv --out runs/pairs",
     "scdh train --resume --out runs/digits",
 )
 
@@ -70,6 +71,12 @@ def train(
     label_separator: LabelSeparator = None,
     id_column: IdColumn = None,
     labels: Labels = None,
+    pairs: Annotated[
+        Path | None,
+        typer.Option(
+            help="Table of pairs (columns a, b, similar) to learn from in place of labels.", show_default=False
+        ),
+    ] = None,
     method: Annotated[
         str | None, typer.Option(help="Name of `scdh methods` (scdh).", autocompletion=complete_method)
     ] = None,
@@ -136,6 +143,7 @@ def train(
             label_separator=label_separator,
             id_column=id_column,
             labels=labels,
+            pairs=pairs,
         ),
         "data.on_bad_image": on_bad_image,
         "method.name": method,
@@ -154,7 +162,8 @@ def train(
         if is_first_process():  # which holds the folder for the others
             RunFolder(out).check_idle()
         RunFolder(out).reject_earlier_run(resume=resume)
-    plan = plan_run(load_config(preset, config, settings), resumed=resumed, trials=trials, refit=refit)
+    run_config = load_config(preset, config, settings)
+    plan = plan_run(run_config, resumed=resumed, trials=trials, refit=refit, feature_cache=feature_cache, quiet=as_json)
     if show_config:
         print_settings(plan, as_json)
         return
@@ -182,7 +191,8 @@ def train(
             }
         )
         return
-    size = f"{model.bits} bits, {len(model.label_names) or 'no'} labels"
+    learned = f"{len(model.label_names) or 'no'} {'labels' if plan.source.pairs is None else 'clusters of pairs'}"
+    size = f"{model.bits} bits, {'pairs' if model.method.pairs is not None else learned}"
     print_line(f"The model is in {RunFolder(folder).model} ({size}, {seconds:.1f} s).")
     print_alpha_advice(model, plan.choices)
     print_line("Next:")

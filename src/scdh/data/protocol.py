@@ -193,20 +193,23 @@ def learned_source(source: Source, protocol: Protocol) -> Source:
     """``source`` without the labels that no training or validation row has; itself if there are none."""
     rows = np.concatenate([protocol.train, protocol.validation])
     is_learned = rows_per_class(source.labels[rows], source.num_classes) > 0
-    return source if is_learned.all() else _LearnedLabels(source, is_learned)
+    if is_learned.all():
+        return source
+    names = [name for name, stays in zip(source.label_names, is_learned, strict=True) if stays]
+    return OtherLabels(source, with_classes(source.labels, is_learned), names)
 
 
-class _LearnedLabels(Source):
-    """The same rows; those whose label is not learned have none."""
+class OtherLabels(Source):
+    """The same rows with other labels: int64 [n] or multi-hot [n, C], and C names."""
 
-    def __init__(self, source: Source, is_learned: np.ndarray) -> None:
+    def __init__(self, source: Source, labels: np.ndarray, label_names: list[str]) -> None:
         self._source = source
         self.name, self.kind = source.name, source.kind
         self.split = source.split
         self.split_origin = source.split_origin
         self.split_note = source.split_note
-        self.label_names = [name for name, stays in zip(source.label_names, is_learned, strict=True) if stays]
-        self.labels = with_classes(source.labels, is_learned)
+        self.pairs = source.pairs
+        self.labels, self.label_names = labels, label_names
 
     @property
     def features(self) -> np.ndarray:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from PIL import Image
 
     from scdh.data.images.decode import Encoded
+    from scdh.data.pairs import Pairs
 
 
 SAMPLED_ROWS = 32  # rows whose content is part of the content fingerprint
@@ -55,6 +56,7 @@ class Source(ABC):
         split_note: str, a message if data without a split seem to contain one.
         has_paths: bool, whether every row is a file, so that ``stable_names`` identify the rows.
         label_advice: str, how such data get labels, for messages.
+        pairs: pairs of rows that training learns from in place of labels, or None.
     """
 
     name: str
@@ -66,6 +68,7 @@ class Source(ABC):
     split_note: str = ""
     has_paths: bool = False
     label_advice: str = "give labels with --label-column or --labels"
+    pairs: "Pairs | None" = None
 
     def __len__(self) -> int:
         return len(self.labels)

@@ -1,5 +1,7 @@
 """Losses over pairs: s_ij = 1 where i and j share a label, else 0. Only pairs of two labelled rows count.
 
+Where pairs are known instead of labels, ``pairs`` says which are similar and which are known (two bool matrices).
+
 § The papers sum over pairs; a mean makes the learning rate independent of the sizes of batch and data. Balanced:
 similar and dissimilar pairs weigh ½ each in total, however many there are of a kind.
 """
@@ -12,7 +14,9 @@ from scdh.losses.label_masks import both_labelled, labels_of, mean_over_labelled
 from scdh.losses.outputs import euclidean_distances, full_precision, outputs, outputs_as_wide_as
 
 
-def contrastive_loss(u: Tensor, y: Tensor, margin: float, balanced: bool = False) -> Tensor:
+def contrastive_loss(
+    u: Tensor, y: Tensor, margin: float, balanced: bool = False, pairs: tuple[Tensor, Tensor] | None = None
+) -> Tensor:
     """DSH: s/2 d² + (1 − s)/2 max(m − d², 0), d_ij = |u_i − u_j|; mean over the batch's pairs i ≠ j.
 
     Args:
@@ -21,18 +25,24 @@ def contrastive_loss(u: Tensor, y: Tensor, margin: float, balanced: bool = False
         margin: m. The Hamming distance of ±1 codes is d²/4, so m = 2r wants half of the bits of dissimilar rows to
             differ.
         balanced: similar and dissimilar pairs weigh the same in total.
+        pairs: bool [B, B] twice, which pairs are similar and which are known; None: by the labels.
 
     Returns:
         float tensor [], 0 where there is no pair of labelled rows.
     """
     y = labels_of(y, outputs(u))
     squared = euclidean_distances(u, u).square()
-    same, valid = similar(y, y), pairs_of_two(y)
+    same, valid = (similar(y, y), pairs_of_two(y)) if pairs is None else pairs
     return mean_over_pairs(torch.where(same, squared, (margin - squared).clamp(min=0)) / 2, valid, same, balanced)
 
 
 def batch_likelihood_loss(
-    h: Tensor, y: Tensor, scale: float = 1.0, balanced: bool = False, with_itself: bool = False
+    h: Tensor,
+    y: Tensor,
+    scale: float = 1.0,
+    balanced: bool = False,
+    with_itself: bool = False,
+    pairs: tuple[Tensor, Tensor] | None = None,
 ) -> Tensor:
     """log(1 + e^θ) − s θ, θ_ij = a h_i · h_j; mean over the batch's pairs. Both sides of a pair get gradients.
 
@@ -42,6 +52,7 @@ def batch_likelihood_loss(
         scale: a.
         balanced: similar and dissimilar pairs weigh the same in total.
         with_itself: whether a row with itself is a pair (DHN).
+        pairs: bool [B, B] twice, which pairs are similar and which are known; None: by the labels.
 
     Returns:
         float tensor [], 0 where there is no pair of labelled rows.
@@ -49,8 +60,12 @@ def batch_likelihood_loss(
     y = labels_of(y, outputs(h, "h"))
     with torch.autocast(h.device.type, enabled=False):
         h = full_precision(h)
-        theta, same = scale * (h @ h.T), similar(y, y)
-        valid = both_labelled(y, y) if with_itself else pairs_of_two(y)
+        theta = scale * (h @ h.T)
+        if pairs is None:
+            same, valid = similar(y, y), both_labelled(y, y) if with_itself else pairs_of_two(y)
+        else:
+            itself = torch.eye(len(h), dtype=torch.bool, device=h.device) & with_itself
+            same, valid = (mask | itself for mask in pairs)
         return mean_over_pairs(softplus(theta) - torch.where(same, theta, 0), valid, same, balanced)
 
 
@@ -68,7 +83,14 @@ def mean_over_pairs(values: Tensor, valid: Tensor, same: Tensor, balanced: bool)
     return (mean_over_labelled(values, valid & same) + mean_over_labelled(values, valid & ~same)) / 2
 
 
-def pair_likelihood_loss(u: Tensor, y: Tensor, stored: Tensor, stored_y: Tensor, seen: Tensor | None = None) -> Tensor:
+def pair_likelihood_loss(
+    u: Tensor,
+    y: Tensor,
+    stored: Tensor,
+    stored_y: Tensor,
+    seen: Tensor | None = None,
+    pairs: tuple[Tensor, Tensor] | None = None,
+) -> Tensor:
     """DPSH: −[s θ − log(1 + e^θ)], θ_ij = u_i · v_j / 2; mean over pairs of a batch row and a stored output v_j.
 
     Args:
@@ -77,6 +99,7 @@ def pair_likelihood_loss(u: Tensor, y: Tensor, stored: Tensor, stored_y: Tensor,
         stored: float tensor [n, r], outputs v of earlier steps; they get no gradient.
         stored_y: int64 [n] or multi-hot [n, C], their labels.
         seen: bool tensor [n], which rows of ``stored`` are filled; None for all.
+        pairs: bool [B, n] twice, which pairs are similar and which are known; None: by the labels.
 
     Returns:
         float tensor [], 0 where there is no pair of labelled rows.
@@ -86,8 +109,8 @@ def pair_likelihood_loss(u: Tensor, y: Tensor, stored: Tensor, stored_y: Tensor,
     with torch.autocast(u.device.type, enabled=False):
         u = full_precision(u)
         theta = u @ stored.detach().to(u.dtype).T / 2
-        values = softplus(theta) - torch.where(similar(y, stored_y), theta, 0)
-        valid = both_labelled(y, stored_y)
+        same, valid = (similar(y, stored_y), both_labelled(y, stored_y)) if pairs is None else pairs
+        values = softplus(theta) - torch.where(same, theta, 0)
         return mean_over_labelled(values, valid if seen is None else valid & seen)
 
 

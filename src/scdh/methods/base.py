@@ -16,10 +16,12 @@ from torch import Tensor, nn
 from scdh.codes import HAMMING, Codes
 from scdh.config import Settings
 from scdh.data.batches.batch import Batch
+from scdh.data.pairs import Pairs
 from scdh.errors import ConfigError
 from scdh.index.byte_tables import queries_at_once, table_distances
 from scdh.index.kernels.distances import word_columns
 from scdh.nets.heads import HashHead
+from scdh.nets.known_pairs import KnownPairs, PairMasks
 from scdh.nets.network import Network, Outputs
 
 __all__ = ["START", "About", "Batch", "Method", "MethodData", "Moment", "Settings"]
@@ -95,6 +97,7 @@ class MethodData:
         unlabelled_rows: numbers of the rows that train without a label; empty unless ``learns_from_unlabelled``.
         read: function of (network, what to keep of its outputs) that runs over the training rows as they will be
             encoded, and gives an array [n, …] in the order of ``rows``.
+        pairs: known pairs of training rows, where the method learns from them instead of labels.
         read_unlabelled: the same over ``unlabelled_rows``; None where there are none.
     """
 
@@ -103,6 +106,7 @@ class MethodData:
     unlabelled_rows: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
     read: Callable[[Network, Callable[[Outputs], Tensor]], np.ndarray] | None = None
     read_unlabelled: Callable[[Network, Callable[[Outputs], Tensor]], np.ndarray] | None = None
+    pairs: Pairs | None = None
 
     def features(self, net: Network) -> np.ndarray:
         """The trunk's features of the training rows, float32 [n, trunk_width]."""
@@ -145,6 +149,7 @@ class Method(nn.Module):
     learns_by_gradient: ClassVar[bool] = True
     needs_labels: ClassVar[bool] = True
     learns_from_unlabelled: ClassVar[bool] = False  # batches then hold rows without a label too
+    learns_from_pairs: ClassVar[bool] = False  # by ``known_pairs``; other methods get labels made of pairs
     views: ClassVar[int] = 1  # random views of each row in a batch: ``batch.inputs`` and ``batch.other_views``
     no_weight_decay: ClassVar[frozenset[str]] = frozenset()  # names of parameters placed on the method itself
     ranking: ClassVar[str] = HAMMING  # the distance that orders a database; another one needs tables
@@ -164,6 +169,7 @@ class Method(nn.Module):
         self.bits = bits
         self.num_classes = num_classes
         self.multi_label = multi_label
+        self.pairs: KnownPairs | None = None  # set before ``prepare`` where ``data.pairs`` is
         kind = "multi" if multi_label else "single"
         if kind not in self.about.labels:
             raise ConfigError(
@@ -191,6 +197,11 @@ class Method(nn.Module):
 
     def prepare(self, net: Network, data: MethodData) -> None:
         """Once, before the first step: code books, fixed centres, stored codes."""
+
+    def known_pairs(self, batch: Batch, with_all: bool = False) -> PairMasks | None:
+        """Which pairs of the batch's rows (with one another, or ``with_all`` training rows) are similar, and which are
+        known; None where labels tell it."""
+        return None if self.pairs is None else self.pairs.masks(batch.rows, with_all)
 
     def step(self, net: Network, batch: Batch, moment: Moment = START) -> dict[str, Tensor]:
         """Losses of one batch: ``loss`` is what is minimised, the other entries are its parts."""

@@ -41,10 +41,11 @@ class Dhn(Method):
     )
     Settings = DhnSettings
     settings: DhnSettings
+    learns_from_pairs = True
     tuned_settings = {"lam": (0.03, 0.1, 0.3), "train.weight_decay": (5e-4, 1e-2, 0.1)}  # noqa: RUF012
 
     def step(self, net: Network, batch: Batch, moment: Moment = START) -> dict[str, Tensor]:
         h = full_precision(net(batch.inputs).u).tanh()  # has the sign of u, so codes are read from u
-        pairs = batch_likelihood_loss(h, batch.labels, with_itself=True)
+        pairs = batch_likelihood_loss(h, batch.labels, with_itself=True, pairs=self.known_pairs(batch))
         corners = log_cosh_loss(h, batch.labels)
         return {"loss": pairs + self.settings.lam * corners, "pairs": pairs, "corners": corners}

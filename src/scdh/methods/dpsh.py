@@ -45,6 +45,7 @@ class Dpsh(Method):
     )
     Settings = DpshSettings
     settings: DpshSettings
+    learns_from_pairs = True
     tuned_settings = {"eta": (0.002, 0.01, 0.03), "batch_epochs": (0.0, 5.0, 10.0)}  # noqa: RUF012
     stored: StoredOutputs
     stored_labels: Tensor
@@ -60,9 +61,12 @@ class Dpsh(Method):
         self.stored.update(batch.rows, u)  # before the loss, as the authors do: a row is compared with itself too
         # § The authors start from a table of zeros, whose pairs have no gradient and only lower the mean of the
         # others: η would dominate the first epoch of a large set. Rows are left out until they were seen.
-        if moment.epochs_done < self.settings.batch_epochs:
-            pairs = pair_likelihood_loss(u, batch.labels, u, batch.labels)
+        within = moment.epochs_done < self.settings.batch_epochs
+        known = self.known_pairs(batch, with_all=not within)
+        if within:
+            pairs = pair_likelihood_loss(u, batch.labels, u, batch.labels, pairs=known)
         else:
-            pairs = pair_likelihood_loss(u, batch.labels, self.stored.outputs, self.stored_labels, self.stored.seen)
+            stored, stored_labels, seen = self.stored.outputs, self.stored_labels, self.stored.seen
+            pairs = pair_likelihood_loss(u, batch.labels, stored, stored_labels, seen, known)
         corners = sign_distance_loss(u, batch.labels, p=2)
         return {"loss": pairs + self.settings.eta * corners, "pairs": pairs, "corners": corners}

@@ -39,12 +39,14 @@ class Dsh(Method):
     )
     Settings = DshSettings
     settings: DshSettings
+    learns_from_pairs = True
     tuned_settings = {"corner_weight": (0.003, 0.02, 0.1), "margin": (None, "r", "r/2")}  # noqa: RUF012
 
     def step(self, net: Network, batch: Batch, moment: Moment = START) -> dict[str, Tensor]:
         s, u = self.settings, net(batch.inputs).u
         # With a margin that does not grow with the bits, few of them would be enough to satisfy it.
-        pairs = contrastive_loss(u, batch.labels, 2.0 * self.bits if s.margin is None else s.margin, s.balance)
+        margin = 2.0 * self.bits if s.margin is None else s.margin
+        pairs = contrastive_loss(u, batch.labels, margin, s.balance, self.known_pairs(batch))
         # Each item counts once, not once for every pair it is in, as in the authors' release. § There the gradient of a
         # pair is half that of the loss, but the gradient of this term is not halved: a = 0.01 there is 0.02 here.
         corners = sign_distance_loss(u, batch.labels, p=1)

@@ -49,6 +49,7 @@ class Hashnet(Method):
     )
     Settings = HashnetSettings
     settings: HashnetSettings
+    learns_from_pairs = True
     tuned_settings = {"growth": (0.0, 10.0, 50.0), "train.weight_decay": (5e-4, 1e-2, 0.1)}  # noqa: RUF012
     collapse_advice = "lower method.growth or train.lr_head"
 
@@ -57,7 +58,8 @@ class Hashnet(Method):
         beta = hardness(moment.epochs_done / moment.epochs, s.growth)
         scale = 10 / self.bits if s.scale is None else s.scale
         # § |S|, |S₁| and |S₀| are those of the batch; the paper does not specify them.
-        pairs = 2 * batch_likelihood_loss((beta * u).tanh(), batch.labels, scale, balanced=True)
+        known = self.known_pairs(batch)
+        pairs = 2 * batch_likelihood_loss((beta * u).tanh(), batch.labels, scale, balanced=True, pairs=known)
         return {"loss": pairs, "beta": pairs.new_tensor(beta)}
 
 

@@ -36,17 +36,17 @@ class StoredOutputs(nn.Module):
         rows, u = rows.to(self.rows.device), u.detach().to(self.outputs)
         if dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1:
             rows, u = _gather(rows), _gather(u)
-        is_known, positions = self._find(rows)
+        is_known, positions = self.find(rows)
         self.outputs[positions] = u[is_known]
 
     def read(self, rows: Tensor) -> Tensor:
         """The stored outputs of the rows [B]: [B, r], 0 for rows that are not training rows."""
-        is_known, positions = self._find(rows.to(self.rows.device))
+        is_known, positions = self.find(rows.to(self.rows.device))
         found = self.outputs.new_zeros(len(rows), self.outputs.shape[1])
         found[is_known] = self.outputs[positions]
         return found
 
-    def _find(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+    def find(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         """Which rows are training rows, bool [B], and where the table has those that are."""
         nearest = torch.searchsorted(self.rows, rows).clamp(max=max(len(self.rows) - 1, 0))
         is_known = self.rows[nearest] == rows if len(self.rows) else torch.zeros_like(rows, dtype=torch.bool)

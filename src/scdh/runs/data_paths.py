@@ -46,9 +46,11 @@ def known_places(stored: Any, run: Path) -> Iterator[Path]:
 
 def stored_data_paths(data: DataSettings, run: Path) -> dict[str, dict[str, str]]:
     """The paths among the settings of the data."""
-    paths = {"source": data.source, "root": data.root, "labels": data.labels}
+    paths = {"source": data.source, "root": data.root, "labels": data.labels, "pairs": data.pairs}
     if data.source.startswith(HUB) or data.source in DATASETS or data.source == IN_MEMORY:
         del paths["source"]
+    if data.pairs == IN_MEMORY:
+        del paths["pairs"]
     if data.root is None and data.source in ROOTED:
         paths["root"] = DEFAULT_ROOT
     return {name: stored_path(path, run) for name, path in paths.items() if path is not None}

@@ -12,22 +12,26 @@ from scdh.data.hold_out import QUERY_MOST_OF_CLASS, hold_out
 from scdh.data.marked_rows import PartSettings, has_marks, list_parts, marked_queries, read_marks
 from scdh.data.named.benchmarks import DRAWN_FROM_ALL_ROWS
 from scdh.data.open import open_source
+from scdh.data.pairs import Pairs, read_pairs
 from scdh.data.protocol import Protocol
 from scdh.data.source import Source
 from scdh.errors import ConfigError, DataError
 from scdh.label_arrays import rows_per_class, with_classes
 from scdh.methods.registry import built_in_names, method_class
 
+PAIR_SHARE, PAIR_MOST = 10, 1_000  # one row in 10 of those in pairs is held out, and no more than so many
+PAIR_LEAST = 5  # pairs of each kind
+
 
 def source_of(config: RunConfig) -> Source:
     """Open the data that ``config.data`` names."""
     data = config.data
-    if data.source == IN_MEMORY:
+    if IN_MEMORY in (data.source, data.pairs):
         raise DataError(
             "The data of this run were given in memory and cannot be opened again; train on a file or folder to "
             "evaluate, report or encode by name."
         )
-    return open_source(
+    source = open_source(
         data.source,
         root=data.root,
         image_column=data.image_column,
@@ -38,11 +42,16 @@ def source_of(config: RunConfig) -> Source:
         labels=data.labels,
         split_column=data.split_column,
     )
+    if data.pairs is not None:
+        source.pairs = read_pairs(data.pairs, source)
+    return source
 
 
 def protocol_of(config: RunConfig, source: Source) -> Protocol:
     """The split that ``config.data`` describes, with the labels that it lets training keep."""
     labels_per_class = config.data.labelled_per_class
+    if source.pairs is not None:
+        return _with_pairs(config, source, source.pairs)
     if not source.labelled.any():
         return _without_labels(config, source)
     plan = _given(config, source) if _takes_marks(config, source) else _drawn(config, source)
@@ -251,6 +260,47 @@ def _check_no_named_parts(data: DataSettings) -> None:
                 f"data.{part} names rows of the data's own split, which data.split={data.split} does not follow; leave "
                 "one of the two out."
             )
+
+
+def _with_pairs(config: RunConfig, source: Source, pairs: Pairs) -> Protocol:
+    """Rows in pairs train. Some are held out: their pairs are for validation. Labels choose queries and nothing else;
+    without any, further rows are held out, whose pairs are scored in place of queries.
+    """
+    data, method = config.data, method_class(config.method.name)
+    if not method.needs_labels:
+        raise ConfigError(f"{method.about.title} learns without labels and cannot use pairs; leave the pairs out.")
+    if data.train_on_validation or data.labelled_per_class is not None:
+        raise ConfigError("data.train_on_validation and data.labelled_per_class need labels; leave them or pairs out.")
+    marked, unused = marked_queries(source, _part_settings(data))
+    query, searched = np.flatnonzero(marked), np.flatnonzero(~(marked | unused))
+    if source.labelled.any():
+        plan = _given(config, source) if _takes_marks(config, source) else _drawn(config, source)
+        by_labels = plan.protocol(config, source)
+        query, searched = by_labels.query, by_labels.database
+    rows = seeded(config.seed).permutation(np.setdiff1d(pairs.rows, np.union1d(query, np.flatnonzero(unused))))
+    held_out = min(len(rows) // PAIR_SHARE, PAIR_MOST)
+    about = "pairs in place of labels, which are only for scoring"
+    if not len(query):
+        query, rows = rows[:held_out], rows[held_out:]
+        searched, about = np.setdiff1d(searched, query), "pairs in place of labels; pairs of the query rows are scored"
+    protocol = Protocol(
+        name=f"{source.name} with pairs",
+        seed=config.seed,
+        train=rows[held_out:],
+        query=query,
+        database=searched,
+        validation=rows[:held_out],
+        source_fingerprint=source.fingerprint(),
+        about=f"{about}; pairs: {len(pairs.among(rows[held_out:])):,} train, "
+        f"{len(pairs.with_one_of(rows[:held_out], rows)):,} validate",
+    ).check(len(source))
+    kinds = pairs.among(protocol.train).similar, pairs.with_one_of(protocol.validation, rows).similar
+    if any(min((kind > 0.5).sum(), (kind < 0.5).sum()) < PAIR_LEAST for kind in kinds):
+        raise DataError(
+            f"{source.name} has too few pairs to learn from and to judge by: {len(kinds[0])} train and {len(kinds[1])} "
+            f"validate, and both need at least {PAIR_LEAST} similar and {PAIR_LEAST} dissimilar ones."
+        )
+    return protocol
 
 
 def _without_labels(config: RunConfig, source: Source) -> Protocol:

@@ -84,6 +84,8 @@ def score_run(
     rows = protocol.validation if is_validation else protocol.query
     if not len(rows):
         raise DataError(f"The run in {str(run)!r} has no {part} rows to score{_why_none(config, source, part)}.")
+    if source.pairs is not None and (is_validation or not source.labelled[rows].any()):
+        raise DataError(f"The {part} rows of {str(run)!r} have pairs, not labels; `scdh evaluate` scores these.")
     loading: dict[str, Any] = {
         "batch_size": config.train.batch_size,
         "workers": config.train.workers,

@@ -17,7 +17,7 @@ from scdh.data.batches.sampling import shares, steps_per_epoch
 from scdh.data.batches.views import ViewedFeatures
 from scdh.data.protocol import Protocol
 from scdh.data.source import Source
-from scdh.errors import DataError
+from scdh.errors import DataError, TrainingError
 from scdh.methods.base import MethodData
 from scdh.metrics.scores import RankingScores
 from scdh.model.encode import read_network, run_network
@@ -67,7 +67,12 @@ class TrainingData:
         self.views = method.views
         self.source = source
         self.train_rows = protocol.train
-        self.validation_rows = protocol.validation
+        self.validation_rows = protocol.validation if source.pairs is None else protocol.validation[:0]
+        self.pairs = None
+        if source.pairs is not None and method.learns_from_pairs:
+            self.pairs = source.pairs.among(self.train_rows)
+        if self.pairs is not None and accelerator.num_processes > 1:
+            raise TrainingError(f"{method.about.title} trains on pairs in one process, not in several.")
         self.unlabelled_rows = protocol.unlabelled if method.learns_from_unlabelled else None
         if self.unlabelled_rows is not None and len(self.unlabelled_rows):
             # Rejects a wrong setting now, not after the features are computed.
@@ -98,6 +103,7 @@ class TrainingData:
             is_readable &= validates | np.isin(rows, view_rows)
         readable, varied = rows[is_readable], np.flatnonzero(~validates[is_readable])
         self.train_rows = np.flatnonzero(np.isin(readable, self.train_rows))
+        self.pairs = None if self.pairs is None else self.pairs.positions(readable)
         self.validation_rows = np.flatnonzero(np.isin(readable, self.validation_rows))
         if self.unlabelled_rows is not None:
             self.unlabelled_rows = np.flatnonzero(np.isin(readable, self.unlabelled_rows))
@@ -148,9 +154,8 @@ class TrainingData:
         """The training rows as the method sees them."""
         unlabelled = np.empty(0, np.int64) if self.unlabelled_rows is None else self.unlabelled_rows
         labels = self.batch_source.labels[self.train_rows]
-        return MethodData(
-            labels, self.train_rows, unlabelled, partial(self._read, self.train_rows), partial(self._read, unlabelled)
-        )
+        read, read_unlabelled = partial(self._read, self.train_rows), partial(self._read, unlabelled)
+        return MethodData(labels, self.train_rows, unlabelled, read, read_unlabelled, self.pairs)
 
     def _read(self, rows: np.ndarray, net: Network, value: Callable[[Outputs], Tensor]) -> np.ndarray:
         values = read_network(net, self.plain_batches(rows), value)
@@ -193,6 +198,7 @@ class TrainingData:
             unlabelled=self.unlabelled_rows,
             labelled_share=self.config.train.labelled_share,
             steps=self.config.train.epoch_steps,
+            pairs=self.pairs,
         )
 
     def plain_batches(self, rows: np.ndarray) -> Iterator[Batch]:

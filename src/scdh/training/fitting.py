@@ -13,6 +13,7 @@ from scdh.data.source import Source
 from scdh.errors import DataError
 from scdh.methods.base import Method
 from scdh.model.hasher import Hasher
+from scdh.nets.known_pairs import KnownPairs
 from scdh.nets.network import Network
 from scdh.runs.features import cached_trunk_features
 from scdh.runs.folder import RunFolder
@@ -40,6 +41,8 @@ def train_network(
         net.channels_last(data.accelerator.device)
         method.to(data.accelerator.device)
         started = time.perf_counter()
+        if method_data.pairs is not None:
+            method.pairs = KnownPairs(method_data.rows, method_data.pairs).to(data.accelerator.device)
         method.prepare(net, method_data)
         prepare_seconds = time.perf_counter() - started
         return train_epochs(

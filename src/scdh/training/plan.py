@@ -14,6 +14,7 @@ from scdh.methods.registry import method_class
 from scdh.runs.choices import Choices, flat_settings
 from scdh.runs.folder import RunFolder
 from scdh.runs.protocol import protocol_of, source_of
+from scdh.training.clusters import with_clusters
 from scdh.training.defaults import suited_choices
 from scdh.training.processes import process_count
 from scdh.training.trials import choose_by_trials, settings_to_try
@@ -69,6 +70,8 @@ def plan_run(
     trials: bool = True,
     refit: bool = False,
     source: Source | None = None,
+    feature_cache: Path | None = None,
+    quiet: bool = False,
 ) -> Plan:
     """Open the data, split them, and choose what suits them for the settings that ``config`` leaves open.
 
@@ -78,6 +81,8 @@ def plan_run(
         trials: whether settings may be found by trials.
         refit: whether the validation rows train too, once the settings are found.
         source: the data, if they are already open.
+        feature_cache: folder that keeps features, which pairs are turned into clusters by; None: the user's cache.
+        quiet: no progress bars.
     """
     if config.is_complete:
         return settled_plan(config.with_values({"data.train_on_validation": True}) if refit else config, source)
@@ -88,6 +93,9 @@ def plan_run(
         raise ConfigError("There is nothing to train on: give --data, --preset or --config (or --resume with --out).")
     source = source_of(config) if source is None else source
     protocol = protocol_of(config, source)
+    if source.pairs is not None and refit:
+        raise ConfigError("Pairs of held-out items choose the clusters, so these items cannot train; leave refit out.")
+    source = with_clusters(config, source, protocol, feature_cache, quiet)
     unlabelled = len(protocol.unlabelled) if method_class(config.method.name).learns_from_unlabelled else 0
     learned = learned_source(source, protocol)
     sets = count_label_sets(learned.labels[protocol.train])
@@ -105,7 +113,8 @@ def plan_run(
 def settled_plan(config: RunConfig, source: Source | None = None, protocol: Protocol | None = None) -> Plan:
     """The plan of a run with exactly these settings, whatever the data."""
     source = source_of(config) if source is None else source
-    return Plan(config, source, protocol_of(config, source) if protocol is None else protocol)
+    protocol = protocol_of(config, source) if protocol is None else protocol
+    return Plan(config, source if source.pairs is None else with_clusters(config, source, protocol), protocol)
 
 
 def _resumed_plan(folder: Path, given: Mapping[str, Any], refit: bool, source: Source | None) -> Plan:
@@ -144,4 +153,5 @@ def _resumed_trials(
             f"The data have changed since the run in {str(folder)!r} tried settings on them (its split was "
             f"{choices.protocol}, now it would be {protocol.fingerprint}); start a new run."
         )
-    return Plan(choices.resolved(), source, protocol, choices, is_settled=False)
+    clustered = with_clusters(choices.config, source, protocol)
+    return Plan(choices.resolved(), clustered, protocol, choices, is_settled=False)

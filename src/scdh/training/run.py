@@ -94,7 +94,7 @@ def _train(
     torch.manual_seed(config.seed)
     width = source.features.shape[1] if source.kind == "features" else None
     hasher = Hasher.build(config, source.label_names, source.multi_label, width)
-    if hasher.method.needs_labels and source.num_classes < 2:
+    if hasher.method.needs_labels and source.num_classes < 2 and source.pairs is None:
         warnings.warn("All rows share one label, so every code will be alike; give at least two classes.", stacklevel=2)
     hasher.info = {
         "protocol": {"name": protocol.name, "fingerprint": protocol.fingerprint},

@@ -9,6 +9,7 @@ import numpy as np
 
 from scdh.config import RunConfig, length_settings, load_config
 from scdh.data.arrays.loose import IN_MEMORY, given_source
+from scdh.data.pairs import pairs_of, read_pairs
 from scdh.data.source import Source
 from scdh.errors import ConfigError
 from scdh.model.hasher import Hasher
@@ -44,6 +45,7 @@ def train(
     out: str | Path | None = None,
     *,
     labels: Any = None,
+    pairs: Any = None,
     trials: bool = True,
     refit: bool = False,
     resume: bool = False,
@@ -67,6 +69,9 @@ def train(
         out: run folder that receives settings, split, logs, checkpoints and model; None: nothing is written.
         labels: of data in memory: a number or a name per item, 0/1 [n, C], or a list of labels per item; −1, None or ""
             means no label. For an .npy file: the path of the .npy file with its labels.
+        pairs: what to learn from in place of labels (docs/pairs.md): the path of a table with the columns a, b and
+            similar; of data in memory also a list of (item, item, similar), items by row number. Labels are then for
+            scoring only.
         trials: whether settings may be found by short runs.
         refit: with the settings found, train on the validation rows too.
         resume: continue the run in ``out``; the other arguments are those it was started with, or more ``epochs``.
@@ -102,15 +107,22 @@ def train(
         )
     given = {**length_settings(map(int, lengths)), "method.name": method, **_dotted(settings)}
     source = None
+    is_file = isinstance(pairs, str | os.PathLike)
+    if pairs is not None:
+        given["data.pairs"] = os.fspath(pairs) if is_file else IN_MEMORY
     if isinstance(data, str | os.PathLike):
         given["data.source"] = os.fspath(data)
         if labels is not None:
             if not isinstance(labels, str | os.PathLike):
                 raise ConfigError("labels of data on disk are the path of an .npy file, not values.")
             given["data.labels"] = os.fspath(labels)
+        if pairs is not None and not is_file:
+            raise ConfigError("pairs of data on disk are the path of a table, not values.")
     else:
         source = given_source(data, labels)
         given["data.source"] = IN_MEMORY
+        if pairs is not None:
+            source.pairs = read_pairs(pairs, source) if is_file else pairs_of(pairs, source)
     return train_config(
         load_config(overrides=given),
         out,
@@ -145,8 +157,11 @@ def train_config(
             if is_first_process():  # which holds the folder for the others
                 RunFolder(folder).check_idle()
             RunFolder(folder).reject_earlier_run(resume=resume)
-        plan = plan_run(config, resumed=folder if resume else None, trials=trials, refit=refit, source=source)
         cache = None if feature_cache is None else Path(feature_cache)
+        resumed = folder if resume else None
+        plan = plan_run(
+            config, resumed=resumed, trials=trials, refit=refit, source=source, feature_cache=cache, quiet=quiet
+        )
         return run_plan(plan, folder, resume=resume, feature_cache=cache, quiet=quiet)
 
 

@@ -46,6 +46,8 @@ def settings_to_try(
         return [], ""
     if source.kind == "images" and config.net.freeze is not True:
         return [], "trials of a whole network would take too long"
+    if source.pairs is not None:
+        return [], "trials need labels"
     count = len(protocol.validation)
     if count < LEAST_VALIDATION_ROWS:
         found = f"{count} validation rows are too few" if count else "there are no validation rows"

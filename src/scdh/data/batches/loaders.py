@@ -11,6 +11,7 @@ from scdh.data.batches.decoding import BatchDecoder, decode_batches
 from scdh.data.batches.sampling import epoch_batches
 from scdh.data.images.augment import augmentation as find_augmentation
 from scdh.data.images.transforms import Preprocess
+from scdh.data.pairs import Pairs
 from scdh.data.source import BadImage, Source
 from scdh.errors import DataError
 from scdh.label_arrays import hide_labels
@@ -38,6 +39,7 @@ def training_batches(
     unlabelled: np.ndarray | None = None,
     labelled_share: float = 0.5,
     steps: int | None = None,
+    pairs: Pairs | None = None,
 ) -> Iterator[Batch]:
     """The batches of one epoch in random order.
 
@@ -61,6 +63,7 @@ def training_batches(
         unlabelled: int64, rows to use without label: each batch has ``batch_size`` labelled rows first, then unlabelled
             ones, whose labels are replaced by "no label" whatever the source knows of them.
         labelled_share: share of labelled rows in a batch, where there are unlabelled ones.
+        pairs: make batches of both rows of random pairs, instead of single rows.
         steps: length of the epoch; None for one pass over ``unlabelled`` if given, else over ``rows``.
 
     Yields:
@@ -101,6 +104,7 @@ def training_batches(
         unlabelled=unlabelled,
         labelled_share=labelled_share,
         steps=steps,
+        pairs=pairs,
     )
     rank_order, rank_uses = (table[first_step:, rank::world] for table in (order, earlier_uses))
     batches = list(zip(rank_order, rank_uses, strict=True))

@@ -11,6 +11,7 @@ over the unlabelled rows: 54,000 of them would make an epoch of 843 steps.
 import numpy as np
 
 from scdh.data.draw import balanced_order
+from scdh.data.pairs import Pairs
 from scdh.errors import DataError
 
 FEWEST_STEPS = 50  # of an epoch with unlabelled rows: a pass over 20 labelled rows would be one step
@@ -71,15 +72,20 @@ def epoch_batches(
     unlabelled: np.ndarray | None = None,
     labelled_share: float = 0.5,
     steps: int | None = None,
+    pairs: Pairs | None = None,
 ) -> Order:
     """The batches of all processes together; process r of ``world`` takes the columns r, r + world, …
 
     Arguments as for :func:`scdh.data.batches.loaders.training_batches`; ``seed`` and ``epoch`` alone decide the order.
 
+    ``pairs``: make batches of these instead of single rows.
+
     Returns:
         Two int64 arrays [steps, rows of a batch]: row numbers, labelled rows first; and how often each row was used
         before in this epoch.
     """
+    if pairs is not None:
+        return _pairs_of_rows(pairs, steps_per_epoch(len(rows), batch_size, steps=steps), batch_size, seed, epoch)
     if unlabelled is None or not len(unlabelled):
         count = steps_per_epoch(len(rows), batch_size, steps=steps)
         size = min(batch_size, len(rows) - len(rows) % world)
@@ -107,6 +113,13 @@ def _repeated_passes(
         passes.append(rows[balanced_order(labels[rows], rng)] if balanced else rng.permutation(rows))
     order = np.concatenate([rows[:0], *passes])[:length]
     return order.reshape(steps, size), count_earlier_uses(order).reshape(steps, size)
+
+
+def _pairs_of_rows(pairs: Pairs, steps: int, size: int, seed: int, epoch: int) -> Order:
+    """``steps`` batches of both rows of size / 2 random pairs: of random rows hardly two are a known pair."""
+    chosen = seeded_epoch(seed, epoch).integers(0, len(pairs), (steps, max(1, size // 2)))
+    order = np.concatenate([pairs.a[chosen], pairs.b[chosen]], axis=1)
+    return order, count_earlier_uses(order.reshape(-1)).reshape(order.shape)
 
 
 def count_earlier_uses(order: np.ndarray) -> np.ndarray:

@@ -196,6 +196,8 @@ class Known:
         """The split that the settings describe."""
         key = f"{config.seed} {config.data.model_dump_json()}"
         if key not in self._splits:
+            if source.pairs is not None:
+                raise ConfigError("A comparison is of methods that learn from labels; leave data.pairs out.")
             protocol = protocol_of(config, source)
             learned = learned_source(source, protocol)
             label_sets = count_label_sets(learned.labels[protocol.train])

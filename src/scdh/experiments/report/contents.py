@@ -138,6 +138,8 @@ def read_contents(run: RunFolder, *, floats: bool = True, label_column: str | No
     labels, names = scored_labels(source, label_column)
     options = ScoreOptions(label_column=label_column)
     part = "query" if len(protocol.query) else "validation" if len(protocol.validation) >= LEAST_VALIDATION else None
+    if source.pairs is not None and (part == "validation" or not source.labelled[protocol.query].any()):
+        part = None
     if part is None:
         assert hasher is not None  # codes without a model are those of queries and database
         database = _database_codes(run, hasher, source, protocol)
