@@ -11,7 +11,7 @@ from PIL import Image
 from scdh import Codes
 from scdh.data.name_files import save_named_codes
 from scdh.data.row_names import RowNames
-from tests.cli.commands import fails, must, run_json
+from tests.cli.commands import fails, must, run, run_json
 
 
 @pytest.fixture
@@ -49,6 +49,14 @@ def test_groups_are_written_with_the_item_to_keep(photos):
     page = (photos / "page.html").read_text()
     assert page.count("<img") == 5
     assert page.count("✓</i>") == 2
+    assert "<b>b.png</b>keep · id 1<" in page  # names, by which users delete files
+
+
+def test_groups_of_a_models_codes_are_not_called_copies(photos):
+    Codes(Codes.load("photos.codes").packed, 16, metadata={"model": "0" * 16}).save("learned.codes")
+    assert "copies" not in run("duplicates photos.codes")[2]
+    assert "A model made these codes" in run("duplicates learned.codes --html page.html")[2]
+    assert "A model made these codes" in (photos / "page.html").read_text()
 
 
 @pytest.mark.parametrize(

@@ -77,6 +77,20 @@ def test_faiss_finds_what_the_index_finds(made):
     assert ids[:, 0].tolist() == hits.ids[:, 0].tolist() == [2, 4, 9]
 
 
+def test_the_printed_line_loads_the_file(made):
+    import faiss
+    import pyarrow.ipc
+    import pyarrow.parquet
+
+    libraries = {"pyarrow": pyarrow, "numpy": np, "faiss": faiss}
+    for kind in ("parquet", "arrow", "npy", "faiss"):
+        line = must(f"export x.codes --to {kind} --out x.{kind}").splitlines()[-1]
+        loaded = eval(line, libraries)
+        assert (loaded.ntotal if kind == "faiss" else len(loaded)) == 3
+    printed = must(["export", "x.codes", "--to", "opensearch", "--out", "my x.ndjson"])
+    assert "--data-binary '@my x.ndjson' localhost" in printed
+
+
 def test_bulk_files_have_the_documented_form(made):
     for kind in ("elasticsearch", "opensearch", "vespa"):
         must(f"export x.index --to {kind} --out {kind}.ndjson")

@@ -217,7 +217,8 @@ def test_each_kind_of_query_is_ranked_by_vectors(place: Path) -> None:
 
 
 def test_an_index_with_vectors_grows(place: Path, tmp_path: Path) -> None:
-    must(f"index {place}/own.codes --out {tmp_path}/a.index --keep-vectors float16")
+    printed = must(f"index {place}/own.codes --out {tmp_path}/a.index --keep-vectors float16")
+    assert "a.index --rank vectors --row" in printed
     must(f"index {place}/own.codes --out {tmp_path}/a.index --append --renumber --on-duplicate replace")
     must(f"index --out {tmp_path}/a.index --remove 3")
     grown, first = HammingIndex.load(tmp_path / "a.index", verify=True), Codes.load(place / "own.codes")

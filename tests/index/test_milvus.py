@@ -371,9 +371,9 @@ def test_a_file_that_is_open_elsewhere_or_no_database(file, tmp_path):
     """
     for _ in range(2):  # a rejection must not take the file from the program that has it
         done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
-        assert done.stderr.splitlines()[-1].endswith("another program has it open, or it is not a file of milvus-lite.")
+        assert done.stderr.splitlines()[-1].endswith("cannot be opened: another program has it open.")
     (tmp_path / "text.db").write_text("This is not a database, but a long enough text." * 100)
-    with pytest.raises(ConfigError, match=r"text.db cannot be opened: another program"):
+    with pytest.raises(ConfigError, match=r"text.db cannot be opened: it is not a file of milvus-lite"):
         MilvusIndex.open(f"milvus:{tmp_path}/text.db/photos")
 
 

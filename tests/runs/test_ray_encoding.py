@@ -22,6 +22,7 @@ from scdh.runs.shards import Shards
 from tests.cli.commands import fails, must, run_json
 from tests.runs.test_shards import COUNT, OPTIONS, place
 
+os.environ.setdefault("RAY_raylet_start_wait_time_s", "600")  # a busy machine needs more than Ray's 30 s
 ray = pytest.importorskip(
     "ray", reason="ray takes 245 MB and is not installed for development: pip install 'scdh[ray]'"
 )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from scdh.cli.options import Json, PictureData
-from scdh.cli.output import print_json, print_line, print_table
+from scdh.cli.output import print_json, print_line, print_note, print_table
 from scdh.errors import ConfigError
 from scdh.printable import counted
 
@@ -23,6 +23,10 @@ EXAMPLES = (
 )
 PRINTED_GROUPS, PRINTED_ITEMS = 10, 5
 COLUMNS = ("group", "id", "name", "keep", "distance")
+LEARNED = (
+    "A model made these codes. Items that it finds alike are near even if their pictures differ, so look at the groups "
+    "before you remove anything. Hashes of pixels find copies of a picture; docs/search.md has an example."
+)
 
 
 def duplicates(
@@ -42,6 +46,7 @@ def duplicates(
     The search is exact. One item of each group is marked to keep: the largest file if the names are files, otherwise
     the smallest id. The column distance is the number of bits between an item and the one to keep; it may exceed
     --radius if other items connect the two. Nothing is removed; `scdh index --out INDEX --remove ID` does that.
+    Codes of a model mean "same label", so their groups are not copies; docs/search.md shows how to find copies.
     """
     from scdh.cli.inputs import check_file_writable, open_codes
 
@@ -82,6 +87,8 @@ def duplicates(
     for path in (out, html):
         if path is not None:
             print_line(f"All groups are in {path}.")
+    if groups and "model" in index.metadata:
+        print_note(LEARNED)
 
 
 def _name(names: "RowNames | None", item: int) -> str:

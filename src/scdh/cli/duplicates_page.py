@@ -29,7 +29,7 @@ def write_page(
     about: dict[str, int],
 ) -> None:
     """Write the page of the largest groups; the item to keep is first and has a solid frame."""
-    from scdh.cli.duplicates import _rows
+    from scdh.cli.duplicates import LEARNED, _rows
 
     pictures = ItemPictures(None if data is None else open_inputs([data]), str(source))
     shown = []
@@ -41,7 +41,10 @@ def write_page(
             name = row["name"] or f"id {row['id']}"
             image = pictures.of_item(row["id"], name, is_named=bool(row["name"]))
             away = "keep" if row["keep"] else f"{row['distance']} bit{'' if row['distance'] == 1 else 's'} away"
-            hits.append(ShownHit(image, name, label, True if row["keep"] else None, f"{away} · id {row['id']}"))
+            about_item = " · ".join(part for part in (away, label, f"id {row['id']}") if part)
+            hits.append(ShownHit(image, name, name.rpartition("/")[2], True if row["keep"] else None, about_item))
         shown.append((len(group), hits))
     pictures.print_missing()
-    save_page(path, load_template("duplicates.html").render(source=source.name, about=about, groups=shown))
+    note = LEARNED if groups and "model" in index.metadata else ""
+    page = load_template("duplicates.html").render(source=source.name, about=about, groups=shown, note=note)
+    save_page(path, page)

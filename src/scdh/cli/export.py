@@ -1,6 +1,7 @@
 """``scdh export``: codes in the formats of other programs."""
 
 from pathlib import Path
+from shlex import quote
 from typing import Annotated, Literal
 
 import typer
@@ -29,7 +30,8 @@ def export(
 
     parquet and arrow have the columns id, code (a list of bytes), name and labels. npy is the array of packed rows.
     faiss is a binary index file, with ids if they are not 0, 1, 2, …. elasticsearch, opensearch and vespa are files of
-    JSON lines for their bulk loaders. docs/search.md has a line for each that loads the file.
+    JSON lines for their bulk loaders. The line that loads the file is printed; docs/search.md describes the field that
+    an engine needs first.
     """
     from scdh.cli.inputs import check_file_writable, check_not_there, open_codes
     from scdh.codes.checks import check_hamming_codes
@@ -46,3 +48,17 @@ def export(
         print_json({"file": str(out), "format": to, "items": len(codes), "bits": codes.bits, "bytes": size})
         return
     print_line(f"{out}: {len(codes):,} codes of {codes.bits} bits, {size:,} bytes.")
+    print_line(f"Load it:\n  {_loader(to, str(out))}")
+
+
+def _loader(kind: str, file: str) -> str:
+    """The line that loads a file of a format."""
+    bulk = f"curl -H 'Content-Type: application/x-ndjson' --data-binary {quote(f'@{file}')} localhost:9200/photos/_bulk"
+    lines = {
+        "parquet": f"pyarrow.parquet.read_table({file!r})",
+        "arrow": f"pyarrow.ipc.open_file({file!r}).read_all()",
+        "npy": f"numpy.load({file!r})",
+        "faiss": f"faiss.read_index_binary({file!r})",
+        "vespa": f"vespa feed {quote(file)}",
+    }
+    return lines.get(kind, bulk)

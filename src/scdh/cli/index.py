@@ -149,8 +149,10 @@ def _write_file(
     if written.present:
         print_note(_present_text(written.present, written.action))
     print_line(f"{out}: {len(built):,} codes of {built.bits} bits, {size:,} bytes.")
-    model = "" if built.ranking == HAMMING else " --model RUN"
-    print_line(f"Next:\n  scdh search {out}{model} --row {built.ids[0] if len(built) else 0}")
+    options = "" if built.ranking == HAMMING else " --model RUN"
+    if built.vector_kind is not None:
+        options += " --rank vectors"
+    print_line(f"Next:\n  scdh search {out}{options} --row {built.ids[0] if len(built) else 0}")
 
 
 def _present_text(count: int, action: str) -> str:

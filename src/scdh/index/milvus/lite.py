@@ -15,6 +15,7 @@ from typing import Any
 from scdh.errors import ConfigError
 
 WAIT = 0.2
+START_SECONDS = 30.0  # for the process that serves a file, on a busy machine
 
 # How many connections of this process use each file: the last one to close releases it.
 _users: Counter[Path] = Counter()
@@ -22,9 +23,9 @@ _lock = threading.Lock()
 
 
 def open_client(file: Path, seconds: float) -> Any:
-    """A client of pymilvus for a file, tried for some seconds.
+    """A client of pymilvus for a file.
 
-    The server of a program that was killed goes on for a moment and keeps the file, so one failure says little.
+    The server of a program that was killed goes on for a moment and keeps the file, so this is tried for ``seconds``.
     """
     _import_lite()
     from milvus_lite.server_manager import server_manager_instance
@@ -32,12 +33,14 @@ def open_client(file: Path, seconds: float) -> Any:
     from pymilvus.exceptions import MilvusException
 
     give_up, file = time.monotonic() + seconds, file.resolve()
+    seconds = max(seconds, START_SECONDS)
     with _lock, _no_logging():
         if not _users[file] and str(file) in server_manager_instance._servers:
             _users[file] += 1  # a client of pymilvus that this program made itself, which must not be ended here
         while True:
             cause: Exception | None = None
-            if _users[file] or not _is_used_elsewhere(file):
+            is_free = bool(_users[file]) or not _is_used_elsewhere(file)
+            if is_free:
                 try:
                     client = MilvusClient(uri=str(file), timeout=seconds)
                     _users[file] += 1
@@ -47,9 +50,13 @@ def open_client(file: Path, seconds: float) -> Any:
                 if not _users[file]:
                     server_manager_instance.release_server(str(file))  # one that started and failed later
             if time.monotonic() > give_up or not _may_be_a_database(file):
-                raise ConfigError(
-                    f"{file} cannot be opened: another program has it open, or it is not a file of milvus-lite."
-                ) from cause
+                if not is_free:
+                    reason = "another program has it open"
+                elif _may_be_a_database(file):
+                    reason = f"milvus-lite did not answer within {seconds:g} seconds"
+                else:
+                    reason = "it is not a file of milvus-lite"
+                raise ConfigError(f"{file} cannot be opened: {reason}.") from cause
             time.sleep(WAIT)
 
 
