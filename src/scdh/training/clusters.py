@@ -72,7 +72,6 @@ def with_clusters(
         cache = shared_folder()
     threads = torch.get_num_threads()
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(config.seed)
         if source.kind == "features":
             features = source.features[rows]
         else:
@@ -80,6 +79,8 @@ def with_clusters(
             loading = {"on_bad_image": config.data.on_bad_image, "progress": None if quiet else "features for clusters"}
             readable, features = SourceFeatures(source, cache).of_rows(hasher, rows, **loading)
             rows = rows[np.isin(rows, readable)]
+        # After the network was built, whose settings may be other ones when a run is resumed.
+        torch.manual_seed(config.seed)
         torch.set_num_threads(1)  # steps are small, and results must not depend on the machine
         try:
             found = clusters_of_pairs(
