@@ -50,13 +50,13 @@ class Store(Protocol):
         """The largest id; −1 if there are no items."""
 
     def known_ids(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Those of these ids that are stored, in any order."""
+        """The stored ones among these ids, in any order."""
 
     def known_codes(self, ids: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
-        """Those of these ids that are stored, in ascending order, and their packed codes."""
+        """The stored ones among these ids, in ascending order, and their packed codes."""
 
     def known_items(self, ids: NDArray[np.int64]) -> tuple[NDArray[np.int64], Items]:
-        """Those of these ids that are stored, in ascending order, and their names and labels."""
+        """The stored ones among these ids, in ascending order, and their names and labels."""
 
     def named(self, names: list[str]) -> dict[int, str]:
         """The items that have one of these names: name by id."""
