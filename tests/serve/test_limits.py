@@ -84,6 +84,7 @@ def test_reading_a_body_stops_at_its_first_mistake(kind, body):
         ("/v1/search/vector", b'{"vectors":[' + b"[0]," * 2000 + b"[0]]}"),
         ("/v1/items", b'{"items":[' + b"{}," * 2000 + b"{}]}"),
         ("/v1/search/code", b'{"codes":["\\\\", ' + b"[]," * 2000 + b"[]]}"),
+        ("/v1/search/code", b"{" + b",".join(b'"%d":0' % number for number in range(3000)) + b"}"),
     ],
 )
 def test_the_number_of_items_is_checked_before_they_are_parsed(writable, path, body):
@@ -96,9 +97,9 @@ def test_the_number_of_items_is_checked_before_they_are_parsed(writable, path, b
 
 
 def test_brackets_in_text_are_not_counted(site):
-    labels = ['\\"' + "[{" * 90 + '"'] * 16
+    labels = ['\\"' + "[{::" * 45 + '"'] * 30
     answer = site.http.post("/v1/search/code", json={"codes": ["0000"], "labels": labels})
-    assert "queries or items" not in answer.text  # but the labels are unknown
+    assert "queries or items" not in answer.text  # but the labels are too many
 
 
 @pytest.mark.parametrize("sent", [{"data": {"image": "photo.jpg"}}, {"content": b"JPEG"}, {"files": {"foto": b"JPEG"}}])
