@@ -7,6 +7,7 @@ import json
 import socket
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import numpy as np
@@ -26,7 +27,7 @@ from scdh.serve.http.answers import search_answer
 from scdh.serve.http.bodies import CodesBody, ItemsBody, VectorsBody
 from scdh.serve.settings import Limits, Settings
 from tests.serve.conftest import TOKEN, picture
-from tests.serve.hosted import hosted, with_limits
+from tests.serve.hosted import hosted, wait_until, with_limits
 from tests.serve.malformed import BOMBS, png
 
 
@@ -439,3 +440,29 @@ def test_no_batch_has_to_wait_for_a_compiler_after_warming_up(shop, monkeypatch)
         encoder._runner.submit(encoder._run, [image] * count).result()
     assert set(compiled) == warmed
     asyncio.run(encoder.close())
+
+
+def test_a_slow_picture_that_is_asked_for_again_delays_no_other(shop, monkeypatch):
+    """Its thumbnail is made once, even if the first client has given up."""
+    slow, go_on, started = 3, threading.Event(), []
+    settings = with_limits(Settings(f"{shop}/model", f"{shop}/photos.index", f"{shop}/photos"), request_seconds=1.5)
+    with hosted(settings) as running, ThreadPoolExecutor(4) as pool:
+        slow_row = running.service.pictures.row_of(running.http.get(f"/v1/items/{slow}").json()["name"])
+
+        def thumbnail(row, side):
+            if row == slow_row:
+                started.append(row)
+                go_on.wait(20)
+            return b"a JPEG", "tag"
+
+        monkeypatch.setattr(running.service.pictures, "thumbnail", thumbnail)
+        address = "/v1/items/%d/thumbnail"
+        try:
+            for _ in range(2):
+                asked = [pool.submit(running.http.get, address % slow) for _ in range(4)]
+                assert {answer.result().status_code for answer in asked} == {503}
+                assert running.http.get(address % 5).status_code == 200
+            assert started == [slow_row]
+        finally:
+            go_on.set()
+        wait_until(lambda: running.http.get(address % slow).status_code == 200)
