@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ from PIL import Image
 from scdh import Codes
 from scdh.data.name_files import save_named_codes
 from scdh.data.row_names import RowNames
+from scdh.storage.files import replacing
 from tests.cli.commands import fails, must, run, run_json
 
 
@@ -71,3 +73,29 @@ def test_groups_of_a_models_codes_are_not_called_copies(photos):
 def test_mistakes_are_one_sentence(photos, options, message):
     printed = fails(f"duplicates {options}")
     assert message in " ".join(printed.split())
+
+
+def test_names_that_are_not_text_and_ids_that_are_not_rows_are_written(photos):
+    """Bytes of file names stay; a lone surrogate, which only a table or a forged file has, becomes U+FFFD."""
+    ids = np.array([-1, -1000, 3])
+    codes = Codes.from_bits(np.zeros((3, 16)), ids=ids)
+    names = RowNames(ids, ["a\udcff.png", "\ud800.png", "<b>.png"], np.full(3, -1), [])
+    save_named_codes(photos / "odd.codes", codes, names)
+    must("duplicates odd.codes --out odd.csv --html odd.html")
+    written = (photos / "odd.csv").read_bytes()
+    assert b"a\xff.png" in written
+    assert "\ufffd.png".encode() in written
+    assert "<b>.png" not in (photos / "odd.html").read_text()
+    must("index odd.codes --out odd.index")
+    for command in ("duplicates odd.codes", "search odd.index --row 3"):
+        assert "does not hold the items" in fails(f"{command} --html page.html --data .")
+
+
+def test_a_device_is_not_replaced_by_a_file(photos):
+    os.mkfifo(photos / "pipe.csv")
+    (photos / "link.csv").symlink_to("pipe.csv")
+    for name in ("pipe.csv", "link.csv"):
+        assert "it is a pipe or a device" in fails(f"duplicates photos.codes --out {name}")
+        with pytest.raises(OSError, match="pipe or a device"), replacing(photos / name):
+            pass
+    assert (photos / "pipe.csv").is_fifo()

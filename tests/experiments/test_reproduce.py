@@ -11,12 +11,13 @@ from xml.etree import ElementTree
 
 import pytest
 
-from scdh.errors import ConfigError
+from scdh.errors import ConfigError, DataError
 from scdh.experiments.compare.cell import CellRunner
 from scdh.experiments.compare.results import CellResult
 from scdh.experiments.reproduce import run as runs
 from scdh.experiments.reproduce.claims import decide, read_claims
 from scdh.experiments.reproduce.items import ITEMS
+from scdh.experiments.reproduce.run import Reproduced
 from scdh.experiments.reproduce.scale import all_studies, load_scale
 from scdh.experiments.reproduce.tables import paper_table
 from scdh.experiments.reproduce.toy import toy_losses
@@ -297,3 +298,13 @@ def test_items_are_listed() -> None:
     listed = must("reproduce --list")
     for item in ITEMS:
         assert item.name in listed
+
+
+def test_figures_that_were_edited_are_rejected(tmp_path):
+    out = Reproduced(load_scale("quick"), tmp_path)
+    assert out.kept("toy", [], lambda: {"path": [1]}) == {"path": [1]}
+    (file,) = (tmp_path / "computed").iterdir()
+    for text in ("{}", '{"path": "<script>"}', "[]", "[" * 100_000):
+        file.write_text(text)
+        with pytest.raises(DataError, match="delete it, and they are computed again"):
+            out.kept("toy", [], dict)

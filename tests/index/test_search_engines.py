@@ -13,12 +13,14 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from scdh.codes import Codes
 from scdh.errors import CodesError, ConfigError, UnknownLabelError
 from scdh.index import HammingIndex
 from scdh.index.engine_index import EngineIndex
+from scdh.index.engine_store import read_description
 from scdh.index.engines import _ENGINES, engine_of, is_engine_address, open_index
 from scdh.index.items import Items
 from scdh.index.search_index import SearchEngine, SearchIndex
@@ -281,6 +283,12 @@ def test_a_missing_driver_is_one_sentence_with_the_pip_command(address, package,
         engine_of(address).open(address)
 
 
+@pytest.mark.parametrize("text", [None, "[" * 100_000, "\ud800", '{"format": NaN}'])
+def test_a_forged_description_is_one_sentence(text):
+    with pytest.raises(CodesError, match="x is not an index of scdh, by its description"):
+        read_description(text, "x")
+
+
 def test_tables_of_others_are_rejected(postgres, tmp_path):
     address = postgres.address("others")
     with execute(postgres) as connection:
@@ -292,12 +300,34 @@ def test_tables_of_others_are_rejected(postgres, tmp_path):
         with pytest.raises(CodesError, match="is an index of version '2', but only '1' can be read"):
             engine_of(address).open(address)
         connection.execute(f"COMMENT ON TABLE others IS '{text % 1}'")
-        with pytest.raises(CodesError, match=r"codes of 13 bits, but its column 'code' is not bit\(13\)"):
-            engine_of(address).open(address)
+        for bits in (12, 13):
+            connection.execute(f"ALTER TABLE others ALTER code TYPE bit({bits})")
+            with pytest.raises(CodesError, match=r"13 bits, but its column 'code' is not bit\(13\) NOT NULL"):
+                engine_of(address).open(address)
     lancedb = pytest.importorskip("lancedb")
     lancedb.connect(tmp_path).create_table("others", [{"id": 1}])
     with pytest.raises(CodesError, match="is not an index of scdh"):
         engine_of("lance:x/y").open(f"lance:{tmp_path}/others")
+
+
+@pytest.mark.parametrize("column", ["code", "name", "labels"])
+def test_nulls_of_other_programs_are_no_text_and_no_code(tmp_path, column):
+    lancedb = pytest.importorskip("lancedb")
+    address = f"lance:{tmp_path}/t"
+    with engine_of(address).create_or_open(address, 8, {}) as engine:
+        engine.add(Codes.from_bits(np.ones((2, 8))), [0, 1], Items(["a", "b"], [["x"], []]))
+    database = lancedb.connect(tmp_path)
+    table = database.open_table("t").to_arrow()
+    place = table.column_names.index(column)
+    nulls = pa.nulls(2, table.schema.field(column).type)
+    database.create_table("t", table.set_column(place, table.schema.field(column), nulls), mode="overwrite")
+    with engine_of(address).open(address) as engine:
+        if column == "code":
+            with pytest.raises(CodesError, match="items without a code"):
+                engine.codes_of([0])
+        else:
+            expected = Items(["", ""], [["x"], []]) if column == "name" else Items(["a", "b"], [[], []])
+            assert engine.items_of([0, 1]) == expected
 
 
 def execute(postgres, database="postgres"):

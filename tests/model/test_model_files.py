@@ -262,6 +262,18 @@ def test_sizes_that_take_much_memory_are_rejected(entries: dict[str, object], me
         Hasher.load(tmp_path)
 
 
+def test_a_long_name_of_a_method_is_shortened(tmp_path: Path) -> None:
+    make_model().save(tmp_path)
+    weights = tmp_path / "model.safetensors"
+    description = json.loads((tmp_path / "config.json").read_text())
+    description["config"]["method"]["name"] = "a" * 10_000
+    (tmp_path / "config.json").unlink()
+    save_file(load_file(weights), weights, metadata={"description": json.dumps(description)})
+    with pytest.raises(ModelError, match=r"by method 'a{76}…, which is not installed") as caught:
+        Hasher.load(tmp_path)
+    assert len(str(caught.value)) < 400
+
+
 def test_the_same_sizes_cannot_be_trained() -> None:
     with pytest.raises(ConfigError, match=r"net\.image_size"):
         load_config(overrides={"net.image_size": 1025})

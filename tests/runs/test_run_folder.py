@@ -210,6 +210,14 @@ def test_a_part_of_another_run_is_noticed(copy, other, part, kind, monkeypatch):
             train(longer, copy / "run", resume=True, quiet=True)
 
 
+def test_choices_of_another_run_are_noticed(copy: Path, other: Path) -> None:
+    for run_of, code in ((copy / "run", 0), (other, 1)):
+        Choices(RunFolder(run_of).config()).save(RunFolder(copy / "run").choices_file)
+        found, out, _ = run(f"check {copy}/run")
+        assert found == code
+        assert out.count("DAMAGED  choices: ") == code
+
+
 def test_a_whole_run_has_one_id(trained: Path) -> None:
     folder = RunFolder(trained / "run")
     assert len(folder.id) == 16

@@ -11,6 +11,7 @@ import torch
 from scdh.codes import Codes
 from scdh.config import load_config
 from scdh.model.hasher import Hasher
+from scdh.nets.export import cache as exports
 from scdh.runs import features, shared_features, source_features
 from scdh.runs.features import cached_trunk_features
 from scdh.runs.folder import RunFolder
@@ -182,11 +183,14 @@ def test_the_features_used_longest_ago_are_removed_beyond_the_limit(photos, shar
     )
     hasher, source, rows = Hasher.build(config, ["cat", "dog"], False, None), source_of(config), np.arange(16)
 
+    (shared / "letters").mkdir(parents=True)
+    (shared / "letters" / "one.txt").write_bytes(bytes(10_000))
+
     def compute(view):
         cached_trunk_features(
             hasher, source, rows, folder=shared, workers=0, augmentation="shift", random_key=(0, view)
         )
-        return {path.name for path in shared.iterdir()}
+        return {path.name for path in shared.iterdir()} - {"letters"}
 
     first, both = compute(1), compute(2)
     second = both - first
@@ -198,6 +202,7 @@ def test_the_features_used_longest_ago_are_removed_beyond_the_limit(photos, shar
     assert first < left
     assert len(left) == 2
     assert not second & left
+    assert (shared / "letters" / "one.txt").exists()
 
 
 def test_the_command_shows_and_clears_what_is_kept(photos, shared, tmp_path):
@@ -211,3 +216,17 @@ def test_the_command_shows_and_clears_what_is_kept(photos, shared, tmp_path):
     assert list(shared.iterdir()) == []
     must(["evaluate", f"{tmp_path}/run"])
     assert run_json("cache --json")["features"]["entries"] == 1
+
+
+def test_clearing_a_cache_leaves_what_scdh_did_not_write(shared, monkeypatch):
+    monkeypatch.setenv(exports.FOLDER_VARIABLE, str(shared))
+    of_user = [shared / "letter.txt", shared / "photos" / "a.jpg", shared / ("a" * 24) / "b.jpg"]
+    own = [shared / ("b" * 24) / "c.safetensors", shared / f"{'c' * 32}.scdh-export"]
+    for file in of_user + own:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(b"x")
+    (shared / ("d" * 24)).symlink_to(own[0].parent)
+    for name in ("features", "exports"):
+        must(f"cache --clear {name}")
+    assert [file.exists() for file in of_user] == [True] * 3
+    assert [file.exists() for file in own] == [False] * 2

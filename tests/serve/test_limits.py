@@ -7,6 +7,7 @@ import json
 import socket
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import numpy as np
@@ -26,7 +27,7 @@ from scdh.serve.http.answers import search_answer
 from scdh.serve.http.bodies import CodesBody, ItemsBody, VectorsBody
 from scdh.serve.settings import Limits, Settings
 from tests.serve.conftest import TOKEN, picture
-from tests.serve.hosted import hosted, with_limits
+from tests.serve.hosted import hosted, wait_until, with_limits
 from tests.serve.malformed import BOMBS, png
 
 
@@ -84,6 +85,7 @@ def test_reading_a_body_stops_at_its_first_mistake(kind, body):
         ("/v1/search/vector", b'{"vectors":[' + b"[0]," * 2000 + b"[0]]}"),
         ("/v1/items", b'{"items":[' + b"{}," * 2000 + b"{}]}"),
         ("/v1/search/code", b'{"codes":["\\\\", ' + b"[]," * 2000 + b"[]]}"),
+        ("/v1/search/code", b"{" + b",".join(b'"%d":0' % number for number in range(3000)) + b"}"),
     ],
 )
 def test_the_number_of_items_is_checked_before_they_are_parsed(writable, path, body):
@@ -96,9 +98,9 @@ def test_the_number_of_items_is_checked_before_they_are_parsed(writable, path, b
 
 
 def test_brackets_in_text_are_not_counted(site):
-    labels = ['\\"' + "[{" * 90 + '"'] * 16
+    labels = ['\\"' + "[{::" * 45 + '"'] * 30
     answer = site.http.post("/v1/search/code", json={"codes": ["0000"], "labels": labels})
-    assert "queries or items" not in answer.text  # but the labels are unknown
+    assert "queries or items" not in answer.text  # but the labels are too many
 
 
 @pytest.mark.parametrize("sent", [{"data": {"image": "photo.jpg"}}, {"content": b"JPEG"}, {"files": {"foto": b"JPEG"}}])
@@ -438,3 +440,29 @@ def test_no_batch_has_to_wait_for_a_compiler_after_warming_up(shop, monkeypatch)
         encoder._runner.submit(encoder._run, [image] * count).result()
     assert set(compiled) == warmed
     asyncio.run(encoder.close())
+
+
+def test_a_slow_picture_that_is_asked_for_again_delays_no_other(shop, monkeypatch):
+    """Its thumbnail is made once, even if the first client has given up."""
+    slow, go_on, started = 3, threading.Event(), []
+    settings = with_limits(Settings(f"{shop}/model", f"{shop}/photos.index", f"{shop}/photos"), request_seconds=1.5)
+    with hosted(settings) as running, ThreadPoolExecutor(4) as pool:
+        slow_row = running.service.pictures.row_of(running.http.get(f"/v1/items/{slow}").json()["name"])
+
+        def thumbnail(row, side):
+            if row == slow_row:
+                started.append(row)
+                go_on.wait(20)
+            return b"a JPEG", "tag"
+
+        monkeypatch.setattr(running.service.pictures, "thumbnail", thumbnail)
+        address = "/v1/items/%d/thumbnail"
+        try:
+            for _ in range(2):
+                asked = [pool.submit(running.http.get, address % slow) for _ in range(4)]
+                assert {answer.result().status_code for answer in asked} == {503}
+                assert running.http.get(address % 5).status_code == 200
+            assert started == [slow_row]
+        finally:
+            go_on.set()
+        wait_until(lambda: running.http.get(address % slow).status_code == 200)

@@ -1,5 +1,6 @@
 """``scdh duplicates``: groups of near-duplicates in an index or a file of codes."""
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -27,6 +28,8 @@ LEARNED = (
     "A model made these codes. Items that it finds alike are near even if their pictures differ, so look at the groups "
     "before you remove anything. Hashes of pixels find copies of a picture; docs/search.md has an example."
 )
+# Other surrogates than those that stand for bytes of a file name, which are written as they are.
+_NOT_BYTES = re.compile("[\ud800-\udc7f\udd00-\udfff]")
 
 
 def duplicates(
@@ -145,4 +148,6 @@ def _write(path: Path, rows: Any, about: dict[str, int]) -> None:
         with temporary.open("w", encoding="utf-8", errors="surrogateescape", newline="") as file:
             writer = csv.DictWriter(file, COLUMNS)
             writer.writeheader()
-            writer.writerows({**row, "keep": int(row["keep"])} for row in rows)
+            writer.writerows(
+                {**row, "keep": int(row["keep"]), "name": _NOT_BYTES.sub("\ufffd", row["name"])} for row in rows
+            )

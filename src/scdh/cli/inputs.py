@@ -12,6 +12,7 @@ from scdh.data.images.formats import is_image_name, missing_reader
 from scdh.data.open import open_source
 from scdh.data.source import Source
 from scdh.errors import CodesError, ConfigError, DataError
+from scdh.storage.files import check_replaceable
 
 if TYPE_CHECKING:
     from scdh.data.row_names import RowNames
@@ -50,6 +51,7 @@ def check_file_writable(path: Path, option: str = "--out") -> None:
     """Check before the work that the output file, the value of ``option``, can be written."""
     if path.is_dir():
         raise DataError(f"{path} is a folder; {option} needs the name of a file.")
+    check_replaceable(path)
     _check_is_text(path)
     check_folder_writable(path.parent)
 

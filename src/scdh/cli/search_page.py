@@ -105,7 +105,7 @@ class ItemPictures:
         if self.source is None or self._of_row is None:
             return self.of_file(name, scale)
         # Ids are row numbers of the data that were encoded, unless they were renumbered, which the names show.
-        own = self.source.item_name(row_id) if row_id < len(self.source) else None
+        own = self.source.item_name(row_id) if 0 <= row_id < len(self.source) else None
         if own is None or (is_named and Path(own).name != Path(name).name):
             called = "is not there" if own is None else f"is {own!r} there"
             raise DataError(
@@ -137,6 +137,7 @@ def _query_picture(queries: SearchQueries, query: int, pictures: ItemPictures) -
         return pictures_of_source(queries.source)(int(queries.codes.ids[query]), 2)
     if pictures.source is not None and queries.row_names is not None:
         row_id, name = int(queries.row_names.ids[query]), queries.names[query]
-        is_row = row_id < len(pictures.source) and Path(pictures.source.item_name(row_id)).name == Path(name).name
+        has_row = 0 <= row_id < len(pictures.source)
+        is_row = has_row and Path(pictures.source.item_name(row_id)).name == Path(name).name
         return pictures.of_item(row_id, name, is_named=True, scale=2) if is_row else pictures.of_file(name, 2)
     return pictures.of_file(queries.names[query], 2)

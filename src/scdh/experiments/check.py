@@ -156,6 +156,14 @@ def check_run(folder: Path) -> Iterator[Finding]:
 
 def _choices(run: RunFolder) -> str:
     choices = Choices.load(run.choices_file)
+    if choices is not None and run.config_file.exists():
+        chosen, config = choices.final(), run.config()
+        if (chosen.seed, chosen.method.name, chosen.method.bits) != (
+            config.seed,
+            config.method.name,
+            config.method.bits,
+        ):
+            raise DataError(f"{str(run.choices_file)!r} belongs to another run than {str(run.config_file)!r}.")
     return "" if choices is None else counted(len(choices.trials), "trial")
 
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from scdh.errors import CodesError
 from scdh.index.items import Items, WithLabels
+from scdh.storage.json_files import parse_json
 from scdh.storage.tensor_files import RESERVED
 
 Ranking = tuple[NDArray[np.int64], NDArray[np.int32]]  # ids and distances of one query, by (distance, id)
@@ -118,7 +119,7 @@ def read_description(text: str | None, name: str) -> tuple[int, dict[str, str]]:
         CodesError: if the text is not a description of this version.
     """
     try:
-        description = json.loads(text or "")
+        description = parse_json((text or "").encode("utf-8", "replace"))
     except ValueError:
         description = None
     if (

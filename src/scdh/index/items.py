@@ -26,6 +26,15 @@ class WithLabels:
     labels: tuple[str, ...]
 
 
+def stored_items(names: Iterable[str | None], labels: Iterable[Sequence[str | None] | None]) -> Items:
+    """What an engine holds; null, which other programs may have written, means none.
+
+    >>> stored_items([None, "a"], [None, ["x", None]])
+    Items(names=['', 'a'], labels=[[], ['x']])
+    """
+    return Items([name or "" for name in names], [[one for one in own or () if one is not None] for own in labels])
+
+
 def check_items(items: Items | None, count: int) -> Items:
     """Names and labels of ``count`` items that every engine can store; None gives empty ones.
 

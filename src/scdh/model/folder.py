@@ -114,7 +114,9 @@ class StoredModel:
         """The settings of the run that made the model, whose method is installed."""
         name = self.description["config"]["method"].get("name")
         if name not in method_names():  # not a misspelling, so no near name is offered: a package is missing
-            raise ModelError(f"The model in {str(self.folder)!r} was made by method {name!r}, which is not installed.")
+            raise ModelError(
+                f"The model in {str(self.folder)!r} was made by method {short(name)}, which is not installed."
+            )
         return parse_config(self.description["config"])
 
     def load(self, build: "Callable[[], Hasher]") -> "Hasher":

@@ -34,19 +34,12 @@ class MachineCache:
 def machine_caches() -> list[MachineCache]:
     """The caches that are not switched off."""
     found = []
-    for name, holds, variable, limit in (
-        (
-            shared_features.NAME,
-            "features of frozen networks",
-            shared_features.FOLDER_VARIABLE,
-            shared_features.MOST_BYTES,
-        ),
-        (exports.NAME, "networks exported for OpenVINO", exports.FOLDER_VARIABLE, exports.MOST_BYTES),
-    ):
-        folder = cache_place(name, variable)
+    kinds = ((shared_features, "features of frozen networks"), (exports, "networks exported for OpenVINO"))
+    for kind, holds in kinds:
+        folder = cache_place(kind.NAME, kind.FOLDER_VARIABLE)
         if folder is not None:
-            entries = sorted(folder.iterdir()) if folder.is_dir() else []
-            found.append(MachineCache(name, holds, folder, entries, limit))
+            entries = kind.entries_of(folder) if folder.is_dir() else []
+            found.append(MachineCache(kind.NAME, holds, folder, entries, kind.MOST_BYTES))
     loops = loop_folders()
     if loops is not None:
         found.append(MachineCache("loops", "compiled search loops", *loops, None))

@@ -47,6 +47,7 @@ class Service:
         self._searcher = ThreadPoolExecutor(1, thread_name_prefix="search")
         self._changer = ThreadPoolExecutor(1, thread_name_prefix="change")
         self._painter = ThreadPoolExecutor(PAINTERS, thread_name_prefix="picture")
+        self._paintings: dict[tuple[int, int], asyncio.Event] = {}
         limits = settings.limits
         queue = self.measures.queue
         batches = self.measures.batches
@@ -194,8 +195,15 @@ class Service:
                 raise not_found(f"The picture of the item {item_id} cannot be read.")
             return found
 
+        # One picture takes one thread, also after its client has given up: others wait for it here.
+        loop, key = asyncio.get_running_loop(), (item_id, side)
+        while key in self._paintings:
+            await self._paintings[key].wait()
+        self._paintings[key] = asyncio.Event()
         with self.hiding_index_errors():
-            return await asyncio.get_running_loop().run_in_executor(self._painter, paint)
+            job = self._painter.submit(paint)
+            job.add_done_callback(lambda _: loop.call_soon_threadsafe(lambda: self._paintings.pop(key).set()))
+            return await asyncio.wrap_future(job)
 
     async def add(self, addition: Addition) -> list[dict[str, Any]]:
         """Add items; when this returns they are on disk, and searches find them."""

@@ -33,6 +33,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     stays one, and the file that it points to is replaced. Every system failure is an OSError, even if safetensors
     writes the file.
     """
+    check_replaceable(path)
     target = Path(os.path.realpath(path))
     target.parent.mkdir(parents=True, exist_ok=True)
     temporary = target.with_name(f".{target.name}.{_unique_name()}.tmp")
@@ -53,6 +54,12 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
         raise OSError(int(number[1]), os.strerror(int(number[1])), str(target)) from error
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def check_replaceable(path: str | os.PathLike[str]) -> None:
+    """Raise an OSError for a pipe, socket or device: the rename would put a file in its place, such as of /dev/null."""
+    if os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path):
+        raise OSError(errno.EINVAL, "it is a pipe or a device, not a file on disk", os.fspath(path))
 
 
 def open_regular(path: str, flags: int) -> int:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scdh.errors import CodesError, ConfigError
 from scdh.extras import check_installed
 from scdh.index.engine_store import NO_RANKING, Condition, Ranking, differing_rows
-from scdh.index.items import Items, WithLabels
+from scdh.index.items import Items, WithLabels, stored_items
 from scdh.index.lance.address import Address
 
 _DESCRIPTION = b"scdh"
@@ -232,12 +232,14 @@ def _rows(ids: NDArray[np.int64], packed: NDArray[np.uint8], items: Items) -> pa
 
 
 def _packed(rows: pa.Table, width: int) -> NDArray[np.uint8]:
+    if rows["code"].null_count:
+        raise CodesError("The table has items without a code.")
     parts = [chunk.flatten().to_numpy().reshape(-1, width) for chunk in rows["code"].chunks]
     return np.concatenate([np.empty((0, width), np.uint8), *parts])
 
 
 def _items(rows: pa.Table) -> Items:
-    return Items(rows["name"].to_pylist(), rows["labels"].to_pylist())
+    return stored_items(rows["name"].to_pylist(), rows["labels"].to_pylist())
 
 
 def _filter(condition: NDArray[np.int64] | WithLabels) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from scdh.index.items import Items, WithLabels
+from scdh.index.items import Items, WithLabels, stored_items
 from scdh.index.milvus.server import MilvusServer
 
 BATCH_ROWS = 10_000
@@ -57,7 +57,7 @@ def known_items(server: MilvusServer, ids: NDArray[np.int64]) -> tuple[NDArray[n
     """Those of these ids that the collection holds, in ascending order, and their names and labels."""
     rows = [row for part in batches(ids) for row in _rows(server, part, ["id", "name", "labels"])]
     rows.sort(key=lambda row: row["id"])
-    items = Items([row["name"] for row in rows], [list(row["labels"]) for row in rows])
+    items = stored_items([row["name"] for row in rows], [row["labels"] for row in rows])
     return np.array([row["id"] for row in rows], dtype=np.int64), items
 
 

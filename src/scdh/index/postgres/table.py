@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from scdh.errors import CodesError, ConfigError
 from scdh.index.engine_store import Condition, Ranking
-from scdh.index.items import Items, WithLabels
+from scdh.index.items import Items, WithLabels, stored_items
 from scdh.index.postgres.address import Address
 from scdh.index.postgres.server import PostgresServer, to_bits
 
@@ -59,14 +59,14 @@ class PostgresTable:
     def prepare(self, bits: int) -> None:
         self._schema = self._server.read(self._check_extension)
         types = self._read(
-            "SELECT format_type(atttypid, atttypmod) FROM pg_attribute "
+            "SELECT format_type(atttypid, atttypmod), attnotnull FROM pg_attribute "
             "WHERE attrelid = to_regclass(%(name)s) AND attname = 'code'",
             name=self._quoted_name(),
         )
-        if types != [(f"bit({bits})",)]:
+        if types != [(f"bit({bits})", True)]:
             raise CodesError(
                 f"The table at {self.shown} says that it holds codes of {bits} bits, "
-                f"but its column 'code' is not bit({bits})."
+                f"but its column 'code' is not bit({bits}) NOT NULL."
             )
         self._bits = bits
 
@@ -96,7 +96,7 @@ class PostgresTable:
 
     def known_items(self, ids: NDArray[np.int64]) -> tuple[NDArray[np.int64], Items]:
         rows = self._read("SELECT id, name, labels FROM {table} WHERE {only} ORDER BY id", ids)
-        return _ids(rows), Items([name for _, name, _ in rows], [labels for _, _, labels in rows])
+        return _ids(rows), stored_items([name for _, name, _ in rows], [labels for _, _, labels in rows])
 
     def named(self, names: list[str]) -> dict[int, str]:
         return dict(self._read("SELECT id, name FROM {table} WHERE name = ANY(%(names)s::text[])", names=names))

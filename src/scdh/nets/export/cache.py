@@ -24,6 +24,11 @@ _KEY = "key"
 _SUFFIX = ".scdh-export"
 
 
+def entries_of(folder: Path) -> list[Path]:
+    """The exported networks in a folder, which may have other contents."""
+    return sorted(folder.glob(f"*{_SUFFIX}"))
+
+
 class CachedGraph:
     """The file of one graph in the cache."""
 
@@ -58,7 +63,7 @@ class CachedGraph:
         try:
             path.unlink(missing_ok=True)  # a link is replaced, its target is not written to
             write_tensors(path, {"structure": graph.structure, "weights": graph.weights}, FORMAT, {_KEY: self._key})
-            remove_least_used(path.parent.glob(f"*{_SUFFIX}"), path, MOST_BYTES)
+            remove_least_used(entries_of(path.parent), path, MOST_BYTES)
         except OSError:
             return
 

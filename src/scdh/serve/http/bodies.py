@@ -13,6 +13,7 @@ from scdh.serve.snapshot import Rank, SearchOptions
 DEFAULT_K = 10
 LARGEST_ID = (1 << 63) - 1
 MOST_BRACKETS = 4 * MOST_QUERIES  # lists and objects of a body; an item is an object with two lists
+MOST_KEYS = 8 * MOST_QUERIES  # an item has five
 
 Id = Annotated[int, Field(ge=-LARGEST_ID - 1, le=LARGEST_ID)]
 Name = Annotated[str, Field(max_length=1000)]
@@ -221,22 +222,22 @@ async def read_json(request: Request, kind: type[Kind]) -> Kind:
     if media_type(request) != "application/json":
         raise RequestError(415, "unsupported", "Send the body as application/json.")
     body = await request.body()
-    if _count_brackets(body) > MOST_BRACKETS:
-        raise invalid(f"A request may have {MOST_QUERIES} queries or items, and this one has more lists and objects.")
+    if not (_has_few_parts(body) or _has_few_parts(_outside_strings(body))):
+        raise invalid(f"A request may have {MOST_QUERIES} queries or items, and this one has more lists and keys.")
     try:
         return kind.model_validate_json(body)
     except ValidationError as error:
         raise RequestValidationError(error.errors(include_url=False, include_context=False)) from None
 
 
-def _count_brackets(body: bytes) -> int:
-    """The number of lists and objects, before any is made: a million of them would take a second."""
-    count = body.count(b"[") + body.count(b"{")
-    if count <= MOST_BRACKETS:
-        return count
-    # Names may have brackets, too.
-    outside_strings = b"".join(body.replace(b"\\\\", b"").replace(b'\\"', b"").split(b'"')[::2])
-    return outside_strings.count(b"[") + outside_strings.count(b"{")
+def _has_few_parts(text: bytes) -> bool:
+    """Whether lists, objects and keys are few enough to be parsed: a million of them would take a second."""
+    return text.count(b"[") + text.count(b"{") <= MOST_BRACKETS and text.count(b":") <= MOST_KEYS
+
+
+def _outside_strings(body: bytes) -> bytes:
+    """JSON without its strings, as names may have brackets and colons, too."""
+    return b"".join(body.replace(b"\\\\", b"").replace(b'\\"', b"").split(b'"')[::2])
 
 
 def media_type(request: Request) -> str:
