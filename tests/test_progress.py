@@ -37,7 +37,7 @@ def test_a_line_says_how_much_how_fast_and_how_long():
     ((_, line),) = lines_of(60_000, 60, seconds=10 / 59, size=200)
     assert line == "encoding: 12,000 of 60,000, 1,180 items/s, 41 s left"
     ((_, line),) = lines_of(100, 3, seconds=10.0, unit="runs")
-    assert line == "encoding: 1 of 100, 10 s each, 16 min left"
+    assert line == "encoding: 1 of 100 runs, 10 s each, 16 min left"
     assert lines_of(10_000, 1, seconds=20.0)[0][1].endswith("55.5 h left")
 
 

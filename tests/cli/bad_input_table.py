@@ -71,7 +71,8 @@ id column that is not there | datasets {d}/ragged.parquet --id-column asin | asi
 vector column that is not there | datasets {d}/ragged.parquet --vector-column vec | 'vec' · embedding
 vectors that are single numbers | datasets {d}/ragged.parquet --vector-column label | lists · int64
 vectors that are text | datasets {d}/prices.csv --vector-column shop | 'shop' · row 0 · 'a'
-column of an array file | datasets {d}/few.npz --vector-column X | few.npz · --vector-column
+array that is not there | datasets {d}/few.npz --label-column kind | few.npz · no array 'kind' · --label-column · X, y
+array named where parts have arrays | datasets {d}/parts.npz --id-column x_test | parts.npz · --id-column · x_train
 separator for folders of classes | datasets {d}/corrupt --label-separator , | --label-separator · corrupt
 label column that is not there | datasets {d}/ragged.parquet --label-column tag | 'tag' · label
 split column of an array file | train --data {d}/few.npz --set data.split_column=part --out {d}/x |
@@ -106,7 +107,7 @@ parts named for data without a split | train --data {d}/few.npz {quick} --set da
 labels wanted and none there | train --data {d}/no_labels.npy {quick} --out {d}/x |
     no_labels.npy has no labels · --method itq
 corrupt JPEG in training | train --data {d}/corrupt {small} --set data.split=all --out {d}/x |
-    corrupt/pears/04.jpg · read
+    corrupt/pears/04.jpg · read · --on-bad-image skip
 corrupt JPEG to encode | encode {d}/photo_run {d}/corrupt --out {d}/x.codes | corrupt/pears/04.jpg · read
 images for a model of vectors | encode {d}/run digits-images --out {d}/x.codes | embeddings · images
 embeddings of another width | encode {d}/run {d}/few.npz --out {d}/x.codes | width 64 · width 4
