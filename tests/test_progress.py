@@ -41,6 +41,18 @@ def test_a_line_says_how_much_how_fast_and_how_long():
     assert lines_of(10_000, 1, seconds=20.0)[0][1].endswith("55.5 h left")
 
 
+def test_a_bound_is_called_one_and_may_fall():
+    clock, written = Clock(), []
+    trials = ProgressLines(0, "trying settings", "epochs", is_bound=True, clock=clock, write=written.append)
+    for total in (40, 40, 12):
+        clock.seconds += 20.0
+        trials.advance(1, total=total)
+    assert written == [
+        "trying settings: 1 of at most 40 epochs, 20 s each, at most 13 min left",
+        "trying settings: 3 of at most 12 epochs, 20 s each, at most 3 min left",
+    ]
+
+
 def test_work_of_unknown_length_has_no_end():
     assert lines_of(0, 1, seconds=20.0, size=100) == [(20.0, "encoding: 100 items, 5 items/s")]
     assert lines_of(0, 1, seconds=37.0, unit="trials") == [(37.0, "encoding: 1 trials, 37 s each")]

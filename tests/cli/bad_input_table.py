@@ -33,6 +33,8 @@ pictures for no page | search {d}/some.index --row 0 --data digits | --data · -
 info of cut codes | info {d}/short.codes | short.codes · cut short
 info of broken data | info {d}/nan.npz | nan.npz · row 3
 report of a model without its run | report {d}/lone_model | lone_model · the folder of its run
+report of a file that is not a run | report {d}/16.codes | 16.codes · is a file · a run is a folder · scdh info
+evaluation of a file of codes | evaluate {d}/16.codes | 16.codes · is a file · a run is a folder
 report of nothing | report {d}/nowhere | no run folder · nowhere
 report into a folder | report {d}/run --out {d}/corrupt | corrupt is a folder · --out
 report of a run in its trials | report {d}/stopped_run | stopped_run · --resume
