@@ -139,6 +139,7 @@ append to Milvus | index {d}/16.codes --append --to milvus:{d}/x.db/x | --append
 Milvus without a collection | index {d}/16.codes --to milvus://host | milvus://host · collection
 Milvus collection not there | search --index milvus:{d}/no.db/x --row 0 | no.db/x
 label that nothing has | search {d}/labelled16.index --row 0 --label evn | evn · did you mean 'even'
+label in other capitals, cut short | search {d}/labelled16.index --row 0 --label EV | EV · did you mean 'even'
 label without labels | search {d}/16.index --row 0 --label pear | --label · 16.index
 names that are not there | search {d}/16.index --row 0 --names {d}/x.codes | x.codes is missing
 no index | search --row 0 | index · milvus://
