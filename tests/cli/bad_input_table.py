@@ -107,7 +107,7 @@ split of another length | train --data {d}/short_split.npz {quick} --out {d}/x |
 parts named for data without a split | train --data {d}/few.npz {quick} --set data.validation=val --out {d}/x |
     few.npz · does not come divided
 labels wanted and none there | train --data {d}/no_labels.npy {quick} --out {d}/x |
-    no_labels.npy has no labels · --method itq
+    no_labels.npy has no labels · --method itq · in Python method='itq' · --label-column
 corrupt JPEG in training | train --data {d}/corrupt {small} --set data.split=all --out {d}/x |
     corrupt/pears/04.jpg · read · --on-bad-image skip
 corrupt JPEG to encode | encode {d}/photo_run {d}/corrupt --out {d}/x.codes | corrupt/pears/04.jpg · read

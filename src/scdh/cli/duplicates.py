@@ -23,11 +23,6 @@ EXAMPLES = (
 )
 PRINTED_GROUPS, PRINTED_ITEMS = 10, 5
 COLUMNS = ("group", "id", "name", "keep", "distance")
-# 204 photos of 9 kinds of fruit: 191 are in groups by 32 bits of SCDH, and 17 by 128 bits of ITQ.
-CAUTION = (
-    "Most items are in a group. Codes that were learned from labels are nearly equal for all items of a label, so "
-    "these may not be copies of each other; codes learned without labels (--method itq --bits 128) tell them apart."
-)
 
 
 def duplicates(
@@ -46,8 +41,7 @@ def duplicates(
 
     The search is exact. One item of each group is marked to keep: the largest file if the names are files, otherwise
     the smallest id. The column distance is the number of bits between an item and the one to keep; it may exceed
-    --radius if other items connect the two. Nothing is removed; `scdh index --out INDEX --remove ID` does that. Codes
-    learned from labels group items of one label; to find copies of a picture, take `--method itq --bits 128`.
+    --radius if other items connect the two. Nothing is removed; `scdh index --out INDEX --remove ID` does that.
     """
     from scdh.cli.inputs import check_file_writable, open_codes
 
@@ -67,14 +61,13 @@ def duplicates(
     items = sum(map(len, groups))
     about = {"items": len(index), "radius": radius, "groups": len(groups), "in_groups": items}
     about["removable"] = items - len(groups)
-    caution = CAUTION if 2 * items > len(index) else ""
     rows = (row for n, group in enumerate(groups) for row in _rows(index, n, group, kept[n], names))
     if out is not None:
         _write(out, rows, about)
     if html is not None:
         from scdh.cli.duplicates_page import write_page
 
-        write_page(html, source, index, groups, kept, names, data, about, caution)
+        write_page(html, source, index, groups, kept, names, data, about)
     if as_json:
         print_json(about if out is not None else {**about, "rows": list(rows)})
         return
@@ -82,8 +75,6 @@ def duplicates(
         f"{source}: {counted(len(groups), 'group')} of near-duplicates within {counted(radius, 'bit')}, with {items:,} "
         f"of {counted(len(index), 'item')}; keeping one of each group would remove {about['removable']:,}."
     )
-    if caution:
-        print_line(caution)
     if groups:
         few = range(min(len(groups), PRINTED_GROUPS))
         shown = [row for n in few for row in _rows(index, n, groups[n], kept[n], names)[:PRINTED_ITEMS]]

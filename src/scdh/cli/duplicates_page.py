@@ -27,7 +27,6 @@ def write_page(
     names: "RowNames | None",
     data: str | None,
     about: dict[str, int],
-    caution: str,
 ) -> None:
     """Write the page of the largest groups; the item to keep is first and has a solid frame."""
     from scdh.cli.duplicates import _rows
@@ -45,5 +44,4 @@ def write_page(
             hits.append(ShownHit(image, name, label, True if row["keep"] else None, f"{away} · id {row['id']}"))
         shown.append((len(group), hits))
     pictures.print_missing()
-    page = load_template("duplicates.html")
-    save_page(path, page.render(source=source.name, about=about, caution=caution, groups=shown))
+    save_page(path, load_template("duplicates.html").render(source=source.name, about=about, groups=shown))

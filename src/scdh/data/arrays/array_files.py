@@ -10,7 +10,7 @@ from scdh.data.regular_files import check_readable
 from scdh.errors import DataError
 
 _LONGEST_REASON = 200  # numpy quotes the whole header of a damaged file
-LABEL_ADVICE = "give labels with --labels labels.npy, or as an array of an .npz file, y or another with --label-column"
+LABEL_ADVICE = "give labels with --labels labels.npy, or name an array of an .npz file with --label-column"
 
 
 def open_embeddings(path: Path, labels: Path | None = None, **arrays: str) -> ArraySource:
