@@ -161,7 +161,7 @@ missing run folder | evaluate {d}/nowhere | nowhere
 not a run folder | evaluate {d}/corrupt | corrupt · config.json
 data changed after training | evaluate {d}/changed_run | changed · --data
 topk that is not a number | evaluate {d}/run --topk few | few · --topk
-run folder already used | train --preset demo-digits --out {d}/run | run · --resume
+run folder already used | train --preset demo-digits --out {d}/run | run · --resume · delete this one
 resume with other settings | train --resume --out {d}/run --bits 77 | method.bits · not 77
 resume of trials with other settings | train --resume --out {d}/stopped_run --bits 9 | tried settings
 refit of a run without it | train --resume --refit --out {d}/run | --refit · run · another --out
