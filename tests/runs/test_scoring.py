@@ -262,7 +262,7 @@ def test_floats_that_are_better_only_at_the_top_of_the_list_are_named():
     text = advice(ranking(0.669, 0.833, 0.795))
     assert "At the top of the list the 1,280 floats are better, although their MAP is lower" in text
     assert "the precision of the first item is 0.864, of the codes 0.833" in text
-    assert "kept vectors (`scdh search --rank vectors`) or more bits (--bits) may come closer" in text
+    assert "kept embeddings (docs/search.md, ranking by vectors) or more bits (--bits) may come closer" in text
     assert "the precision of the first 10 items is 0.800, of the codes 0.700" in advice(ranking(0.669, 0.833, 0.7))
     assert "--rank outputs of `scdh search` reaches 0.850" in advice(
         ranking(0.669, 0.833, 0.8), ranking(0.67, 0.85, 0.8)
