@@ -14,7 +14,7 @@ from scdh.data.batches.sampling import steps_per_epoch
 from scdh.data.source import Source
 from scdh.methods.registry import method_class
 from scdh.runs.choices import Choice
-from scdh.training.device import process_count
+from scdh.training.processes import process_count
 
 # Layers on vectors learn in seconds with AdamW; the paper's SGD needs a different rate for every kind of features.
 FOR_VECTORS: dict[str, Any] = {
