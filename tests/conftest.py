@@ -1,4 +1,4 @@
-"""Caches of the tests, and how they share the processes of pytest-xdist that `make test` and `make check` start."""
+"""Exports of the tests, and how tests share the processes of pytest-xdist that `make test` and `make check` start."""
 
 import atexit
 import os
@@ -12,8 +12,6 @@ import pytest
 
 # Read by torch when it is imported, here and in the processes that tests start: one thread for each of them.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-# Tests have caches of their own, not the user's. Compiled kernels are kept for later runs: compiling takes a minute.
-os.environ.setdefault("NUMBA_CACHE_DIR", f"{tempfile.gettempdir()}/scdh-tests-{os.getuid()}")
 if "SCDH_EXPORT_DIR" not in os.environ:
     os.environ["SCDH_EXPORT_DIR"] = tempfile.mkdtemp(prefix="scdh-exports-")
     atexit.register(shutil.rmtree, os.environ["SCDH_EXPORT_DIR"], ignore_errors=True)

@@ -37,8 +37,20 @@ def test_a_line_says_how_much_how_fast_and_how_long():
     ((_, line),) = lines_of(60_000, 60, seconds=10 / 59, size=200)
     assert line == "encoding: 12,000 of 60,000, 1,180 items/s, 41 s left"
     ((_, line),) = lines_of(100, 3, seconds=10.0, unit="runs")
-    assert line == "encoding: 1 of 100, 10 s each, 16 min left"
+    assert line == "encoding: 1 of 100 runs, 10 s each, 16 min left"
     assert lines_of(10_000, 1, seconds=20.0)[0][1].endswith("55.5 h left")
+
+
+def test_a_bound_is_called_one_and_may_fall():
+    clock, written = Clock(), []
+    trials = ProgressLines(0, "trying settings", "epochs", is_bound=True, clock=clock, write=written.append)
+    for total in (40, 40, 12):
+        clock.seconds += 20.0
+        trials.advance(1, total=total)
+    assert written == [
+        "trying settings: 1 of at most 40 epochs, 20 s each, at most 13 min left",
+        "trying settings: 3 of at most 12 epochs, 20 s each, at most 3 min left",
+    ]
 
 
 def test_work_of_unknown_length_has_no_end():

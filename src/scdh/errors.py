@@ -133,7 +133,9 @@ def option_of(setting: str) -> str:
 def unknown_name(kind: str, name: object, known: Iterable[str]) -> str:
     """Message for an unknown name: suggests the most similar known name, or lists up to 30 known names."""
     names = sorted(known)
-    near = get_close_matches(str(name), names, n=1)
+    wanted = str(name).lower()
+    in_small = {known.lower(): known for known in reversed(names)}
+    near = get_close_matches(wanted, in_small, n=1) or [one for one in in_small if wanted in one][:1]
     more = f" and {len(names) - 30} more" if len(names) > 30 else ""
-    hint = f"did you mean {near[0]!r}?" if near else f"known names: {', '.join(names[:30])}{more}."
+    hint = f"did you mean {in_small[near[0]]!r}?" if near else f"known names: {', '.join(names[:30])}{more}."
     return f"Unknown {kind} {name!r}; {hint}"

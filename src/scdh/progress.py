@@ -80,12 +80,13 @@ class ProgressLines:
     def _line(self, seconds: float) -> str:
         rate = self.done / max(seconds, 1e-9)
         speed = f"{rate:,.0f} {self.unit}/s" if rate >= 10 else f"{rate:.2g} {self.unit}/s"
+        total = f"{self.total:,}"
         if 0 < rate < 0.5:  # if there are few long units, the time of each is more useful
-            speed = f"{_duration(1 / rate)} each"
+            speed, total = f"{_duration(1 / rate)} each", f"{total} {self.unit}"
         if not self.total:
             return f"{self.description}: {self.done:,} {self.unit}, {speed}"
         left = f", {self.most}{_duration((self.total - self.done) / rate)} left" if self.done else ""
-        return f"{self.description}: {self.done:,} of {self.most}{self.total:,}, {speed}{left}"
+        return f"{self.description}: {self.done:,} of {self.most}{total}, {speed}{left}"
 
 
 def _duration(seconds: float) -> str:

@@ -33,6 +33,8 @@ pictures for no page | search {d}/some.index --row 0 --data digits | --data · -
 info of cut codes | info {d}/short.codes | short.codes · cut short
 info of broken data | info {d}/nan.npz | nan.npz · row 3
 report of a model without its run | report {d}/lone_model | lone_model · the folder of its run
+report of a file that is not a run | report {d}/16.codes | 16.codes · is a file · a run is a folder · scdh info
+evaluation of a file of codes | evaluate {d}/16.codes | 16.codes · is a file · a run is a folder
 report of nothing | report {d}/nowhere | no run folder · nowhere
 report into a folder | report {d}/run --out {d}/corrupt | corrupt is a folder · --out
 report of a run in its trials | report {d}/stopped_run | stopped_run · --resume
@@ -71,7 +73,8 @@ id column that is not there | datasets {d}/ragged.parquet --id-column asin | asi
 vector column that is not there | datasets {d}/ragged.parquet --vector-column vec | 'vec' · embedding
 vectors that are single numbers | datasets {d}/ragged.parquet --vector-column label | lists · int64
 vectors that are text | datasets {d}/prices.csv --vector-column shop | 'shop' · row 0 · 'a'
-column of an array file | datasets {d}/few.npz --vector-column X | few.npz · --vector-column
+array that is not there | datasets {d}/few.npz --label-column kind | few.npz · no array 'kind' · --label-column · X, y
+array named where parts have arrays | datasets {d}/parts.npz --id-column x_test | parts.npz · --id-column · x_train
 separator for folders of classes | datasets {d}/corrupt --label-separator , | --label-separator · corrupt
 label column that is not there | datasets {d}/ragged.parquet --label-column tag | 'tag' · label
 split column of an array file | train --data {d}/few.npz --set data.split_column=part --out {d}/x |
@@ -104,9 +107,9 @@ split of another length | train --data {d}/short_split.npz {quick} --out {d}/x |
 parts named for data without a split | train --data {d}/few.npz {quick} --set data.validation=val --out {d}/x |
     few.npz · does not come divided
 labels wanted and none there | train --data {d}/no_labels.npy {quick} --out {d}/x |
-    no_labels.npy has no labels · --method itq
+    no_labels.npy has no labels · --method itq · in Python method='itq' · --label-column
 corrupt JPEG in training | train --data {d}/corrupt {small} --set data.split=all --out {d}/x |
-    corrupt/pears/04.jpg · read
+    corrupt/pears/04.jpg · read · --on-bad-image skip
 corrupt JPEG to encode | encode {d}/photo_run {d}/corrupt --out {d}/x.codes | corrupt/pears/04.jpg · read
 images for a model of vectors | encode {d}/run digits-images --out {d}/x.codes | embeddings · images
 embeddings of another width | encode {d}/run {d}/few.npz --out {d}/x.codes | width 64 · width 4
@@ -136,6 +139,7 @@ append to Milvus | index {d}/16.codes --append --to milvus:{d}/x.db/x | --append
 Milvus without a collection | index {d}/16.codes --to milvus://host | milvus://host · collection
 Milvus collection not there | search --index milvus:{d}/no.db/x --row 0 | no.db/x
 label that nothing has | search {d}/labelled16.index --row 0 --label evn | evn · did you mean 'even'
+label in other capitals, cut short | search {d}/labelled16.index --row 0 --label EV | EV · did you mean 'even'
 label without labels | search {d}/16.index --row 0 --label pear | --label · 16.index
 names that are not there | search {d}/16.index --row 0 --names {d}/x.codes | x.codes is missing
 no index | search --row 0 | index · milvus://
@@ -157,7 +161,7 @@ missing run folder | evaluate {d}/nowhere | nowhere
 not a run folder | evaluate {d}/corrupt | corrupt · config.json
 data changed after training | evaluate {d}/changed_run | changed · --data
 topk that is not a number | evaluate {d}/run --topk few | few · --topk
-run folder already used | train --preset demo-digits --out {d}/run | run · --resume
+run folder already used | train --preset demo-digits --out {d}/run | run · --resume · delete this one
 resume with other settings | train --resume --out {d}/run --bits 77 | method.bits · not 77
 resume of trials with other settings | train --resume --out {d}/stopped_run --bits 9 | tried settings
 refit of a run without it | train --resume --refit --out {d}/run | --refit · run · another --out

@@ -6,9 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from rich.text import Text
+from typer.main import get_command
 
 from scdh import __version__
-from scdh.cli.app import COMMANDS
+from scdh.cli.app import COMMANDS, app
 from tests.cli.commands import fails, must, run, run_json
 
 NAMES = [command.__name__ for command, _ in COMMANDS]
@@ -80,6 +82,12 @@ def test_version_and_bare_call() -> None:
     assert must("--version") == f"scdh {__version__}\n"
     assert run([])[0] == 0
     assert "Usage: scdh" in run([])[1]
+
+
+def test_no_help_text_loses_a_bracket() -> None:
+    for name, command in get_command(app).commands.items():  # type: ignore[attr-defined]
+        for text in (command.help, *(getattr(option, "help", None) for option in command.params)):
+            assert Text.from_markup(text or "").plain == (text or "").replace("\\[", "["), name
 
 
 @pytest.mark.parametrize("name", NAMES)

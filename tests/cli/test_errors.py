@@ -52,6 +52,10 @@ def test_training_skips_a_corrupt_image_too(wrong_files: Path) -> None:
     assert ".py" not in err
 
 
+def test_a_used_run_folder_is_noticed_before_the_plan(wrong_files: Path) -> None:
+    assert run(f"train --preset demo-digits --out {wrong_files}/run")[1] == ""
+
+
 def test_debug_shows_the_trace_wherever_it_stands() -> None:
     for command in ("--debug search nowhere.index --row 0", "search nowhere.index --row 0 --debug"):
         with pytest.raises(ValueError, match=r"nowhere\.index"):

@@ -99,6 +99,7 @@ def test_items_without_pictures_are_shown_by_name(shop, tied, tmp_path, work):
     assert checked.pictures == []
     assert "Items are shown by name" in checked.text
     assert checked.text.count("id 5 ") == 1  # not once more below its box
+    assert 'class="strip texts"' in page.read_text("utf-8")  # wider columns than for pictures
     must(f"search {work}/digits.index --row 0 --html {page}")
     assert "digits row" in Checked(page.read_text("utf-8")).text
     must(f"search {work}/digits.index --row 0 --html {page} --radius 0")

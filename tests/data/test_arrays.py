@@ -224,6 +224,23 @@ def test_a_split_beside_the_vectors(tmp_path: Path) -> None:
         open_source(str(tmp_path / "square.npz"))
 
 
+def test_arrays_with_other_names_can_be_named(tmp_path: Path) -> None:
+    arrays = {"minilm": X, "intent": ["a", "b", "a", "", "b", "a"], "text": list("uvwxyz"), "fold": ["x", "y"] * 3}
+    np.savez(tmp_path / "o.npz", **{name: np.array(values) for name, values in arrays.items()})
+    with pytest.raises(DataError, match=r"o\.npz holds the arrays minilm, intent, text, fold; expected the vectors"):
+        open_source(tmp_path / "o.npz")
+    names = {"vector_column": "minilm", "id_column": "text", "split_column": "fold"}
+    source = open_source(tmp_path / "o.npz", label_column="intent", **names)
+    assert source.labels.tolist() == [0, 1, 0, -1, 1, 0]
+    assert source.item_name(5) == "z"
+    assert source.split.tolist() == ["x", "y"] * 3
+    unlabelled = open_source(tmp_path / "o.npz", label_column="none", vector_column="minilm")
+    assert unlabelled.labels.tolist() == [-1] * 6
+    assert "--label-column" in unlabelled.label_advice
+    with pytest.raises(DataError, match=r"o\.npz has no array 'none' \(--set data\.split_column\)"):
+        open_source(tmp_path / "o.npz", split_column="none")
+
+
 def test_sparse_matrices_are_named(tmp_path: Path) -> None:
     arrays = {"indices": [0, 1], "indptr": [0, 1, 2], "data": [0.5, 1.0], "shape": [2, 2], "format": b"csr"}
     np.savez(tmp_path / "sparse.npz", **{name: np.array(values) for name, values in arrays.items()})

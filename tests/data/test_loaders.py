@@ -189,7 +189,9 @@ def test_bad_image_fails_with_its_place(damaged: Source, workers: int) -> None:
 @pytest.mark.parametrize("workers", [0, 2])
 def test_bad_images_are_left_out(damaged: Source, workers: int) -> None:
     report = BadImages()
-    with pytest.warns(UserWarning, match=r"2 images could not be read and were left out, the first is d.parquet row 3"):
+    with pytest.warns(
+        UserWarning, match=r"2 images could not be read and were left out, the first is d.parquet row 3 \("
+    ):
         batches = list(
             evaluation_batches(
                 damaged,

@@ -156,6 +156,10 @@ def test_the_floats_are_a_line_of_every_table_of_map(compared: Path) -> None:
     )
     floats = read_json(compared / "compare.json")["floats"]
     assert floats["map"] == pytest.approx(expected.map)
+    assert floats["precision_at_10"] == pytest.approx(expected.precision_at_k(10))
+    assert f"| 64 floats, cosine (256 bytes) | {expected.precision_at_k(10):.3f} |" in (
+        compared / "compare.md"
+    ).read_text("utf-8")
     assert (floats["width"], floats["bytes"], floats["seeds"]) == (64, 256, [0])
     line = f"| 64 floats, cosine (256 bytes) | {expected.map:.3f} |"
     assert line in (compared / "compare.md").read_text("utf-8")

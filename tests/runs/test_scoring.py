@@ -22,6 +22,7 @@ from scdh.runs.floats import advice_against_floats, score_floats
 from scdh.runs.folder import RunFolder
 from scdh.runs.protocol import source_of
 from scdh.runs.scoring import ScoreOptions, score_run
+from scdh.runs.summary import caution
 from tests.cli.commands import fails, must, run_json
 from tests.methods.harness import digits
 from tests.methods.toys import use_as_toy
@@ -261,12 +262,28 @@ def test_floats_that_are_better_only_at_the_top_of_the_list_are_named():
     text = advice(ranking(0.669, 0.833, 0.795))
     assert "At the top of the list the 1,280 floats are better, although their MAP is lower" in text
     assert "the precision of the first item is 0.864, of the codes 0.833" in text
-    assert "kept vectors (`scdh search --rank vectors`) or more bits (--bits) may come closer" in text
+    assert "kept embeddings (docs/search.md, ranking by vectors) or more bits (--bits) may come closer" in text
     assert "the precision of the first 10 items is 0.800, of the codes 0.700" in advice(ranking(0.669, 0.833, 0.7))
     assert "--rank outputs of `scdh search` reaches 0.850" in advice(
         ranking(0.669, 0.833, 0.8), ranking(0.67, 0.85, 0.8)
     )
     assert advice(ranking(0.669, 0.86, 0.795)) is None
+
+
+def test_scores_that_a_random_order_would_have_are_called_so():
+    labels = np.array([[1, row % 4 == 0] for row in range(60)])  # every row has the first label
+    codes = Codes.from_bits(np.random.default_rng(0).integers(0, 2, (60, 8)))
+    assert caution(evaluate(codes, labels, codes, labels)) == (
+        "A random order of the items has a MAP of about 1.00, because a query shares a label with 100% of them: labels "
+        "that most items have say little."
+    )
+    assert caution(evaluate(codes, labels[:, 1] + 1, codes[:30], labels[:30, 1] + 1)) is not None
+    assert caution(evaluate(codes, np.arange(60) % 3, codes, np.arange(60) % 3)) is None
+    few = caution(evaluate(codes[:20], labels[:20], codes, labels), 5)
+    assert few is not None
+    assert few.endswith(
+        "uncertain: they rest on 20 queries (below 50) and 5 validation rows (below 20), which settings were chosen by."
+    )
 
 
 def test_evaluate_prints_and_writes_a_column_of_floats(lsh_run):

@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import tempfile
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from scdh.config import load_config
 from scdh.model.hasher import Hasher
 from scdh.nets.export import cache as exports
 from scdh.runs import features, shared_features, source_features
+from scdh.runs.caches import machine_caches
 from scdh.runs.features import cached_trunk_features
 from scdh.runs.folder import RunFolder
 from scdh.runs.protocol import source_of
@@ -203,6 +205,13 @@ def test_the_features_used_longest_ago_are_removed_beyond_the_limit(photos, shar
     assert len(left) == 2
     assert not second & left
     assert (shared / "letters" / "one.txt").exists()
+
+
+def test_the_default_caches_of_tests_are_not_those_of_the_user(monkeypatch):
+    monkeypatch.delenv(shared_features.FOLDER_VARIABLE)
+    assert {cache.name for cache in machine_caches()} == {"features", "exports", "loops"}
+    for cache in machine_caches():
+        assert cache.folder.is_relative_to(tempfile.gettempdir())
 
 
 def test_the_command_shows_and_clears_what_is_kept(photos, shared, tmp_path):

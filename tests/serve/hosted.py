@@ -27,10 +27,12 @@ class Hosted:
 
 
 @contextmanager
-def hosted(settings: Settings, *, waits: bool = True) -> Iterator[Hosted]:
-    """Serve until the end of the block; ``waits``: begin when it is ready."""
+def hosted(
+    settings: Settings, *, waits: bool = True, report: Callable[[str], object] = lambda _: None
+) -> Iterator[Hosted]:
+    """Serve until the end of the block; ``waits``: begin when it is ready; ``report``: what it prints at the start."""
     listener = server.bind("127.0.0.1", 0)
-    service = Service(settings)
+    service = Service(settings, report)
     running = server._Server(service, drain_seconds=0)
     loop, ready, failures = asyncio.new_event_loop(), threading.Event(), []
 

@@ -15,11 +15,14 @@ from pathlib import Path
 import httpx
 import pytest
 
-from scdh.errors import ConfigError
+from scdh.errors import ConfigError, DataError
+from scdh.serve import service as service_module
+from scdh.serve.pictures import Pictures
 from scdh.serve.server import END_SECONDS, STOP_SECONDS, connections_within
-from scdh.serve.settings import Settings
+from scdh.serve.settings import Limits, Settings
 from tests.cli.commands import must, run
 from tests.serve.conftest import TOKEN, picture
+from tests.serve.hosted import hosted
 from tests.serve.malformed import head
 from tests.serve.stops import SLOW_IMAGE, children_of
 from tests.serve.uploads import served
@@ -153,10 +156,11 @@ def test_kills_lose_nothing_that_was_acknowledged():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("nothing --index nothing --port 0", "nothing"),
-        ("nothing --index nothing --host nowhere.invalid", "cannot be used"),
+        ("nothing --index empty --port 0", "nothing"),
+        ("nothing --index nothing --port 0", "no index file nothing; `scdh index`"),
+        ("nothing --index empty --host nowhere.invalid", "cannot be used"),
         ("nothing", "--index"),
-        ("nothing --index nothing --token-file empty", "is empty"),
+        ("nothing --index empty --token-file empty", "is empty"),
         ("nothing --index nothing --port 99999", "--port"),
     ],
 )
@@ -168,6 +172,29 @@ def test_mistakes_are_one_sentence(arguments, message, tmp_path, monkeypatch):
     assert message in err
     errors = [line for line in err.splitlines() if line.startswith("Error: ")]
     assert len(errors) == 1, err
+
+
+def test_pictures_that_are_not_there_are_called_so(shop):
+    with pytest.raises(DataError, match=r"^--images cannot be used: Unknown data 'nowhere'"):
+        Pictures("nowhere", Limits())
+
+
+def test_a_first_start_says_what_it_does(shop, monkeypatch):
+    class Compiler:
+        """Takes long the first time it is waited for."""
+
+        def wait(self, seconds=None):
+            if seconds is not None:
+                raise subprocess.TimeoutExpired("compiler", seconds)
+
+    monkeypatch.setattr(service_module, "compile_search", lambda bits, kinds: [Compiler(), Compiler()])
+    said = []
+    with hosted(Settings(f"{shop}/model", f"{shop}/photos.index"), report=said.append) as running:
+        running.service._compilers.clear()
+    compiling = [f"Compiling the search loops, once per machine; {done} of 2 parts are done …" for done in (0, 1)]
+    start = ("Loading the model", "Opening the index", "Preparing the network, which takes a minute the first time")
+    assert [line.startswith(words) for line, words in zip(said, start, strict=False)] == [True] * 3
+    assert said[3:] == compiling
 
 
 def test_an_occupied_port_is_told():

@@ -159,6 +159,8 @@ def test_mistakes_are_one_sentence(data, labels, words):
 def test_unknown_settings_are_rejected_by_name(vectors):
     with pytest.raises(ConfigError, match=r"did you mean 'train\.epochs'"):
         scdh.train(vectors, train__epoch=3)
+    with pytest.raises(ConfigError, match=r"scdh\.train has no argument 'label'; did you mean 'labels'"):
+        scdh.train(VECTORS, label=LABELS)
     with pytest.raises(ConfigError, match="resume=True needs the folder"):
         scdh.train(vectors, resume=True)
 

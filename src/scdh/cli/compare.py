@@ -245,7 +245,7 @@ def _print_results(results: "ComparisonResults") -> None:
         scores += [format_score(method.by_bits.get(longest), score) for score in scores_of_longest]
         lines.append((method.title, *scores))
     if results.floats is not None:
-        rest = ["–"] * (len(columns) - 1 - len(results.bits))
+        rest = [*["–"] * (len(columns) - 2 - len(results.bits)), format_floats(results, "precision_at_10")]
         lines.append((results.floats.title, *[format_floats(results)] * len(results.bits), *rest))
     title = (
         f"MAP on {data.name}: {data.train:,} labelled, {data.unlabelled:,} unlabelled, {data.query:,} queries, "

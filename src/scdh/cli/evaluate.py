@@ -172,7 +172,7 @@ def _score_files(queries: Path, database: Path, options: dict[str, Any]) -> tupl
         **options,
     )
     content = {"queries": str(queries), "database": str(database), **summarise(scores)}
-    if (warned := caution(scores.definition["queries"])) is not None:
+    if (warned := caution(scores)) is not None:
         content["caution"] = warned
     if "l_q" in query_codes.metadata:
         content["l_q"] = float(query_codes.metadata["l_q"])

@@ -7,6 +7,7 @@ import typer
 
 from scdh.cli.options import Device, Json, MovedData, MovedRoot, NoFloats, Remaining, use_device
 from scdh.cli.output import print_json, print_line
+from scdh.errors import ConfigError
 from scdh.printable import readable_size
 
 EXAMPLES = (
@@ -41,6 +42,8 @@ def report(
     from scdh.cli.inputs import check_file_writable
     from scdh.experiments.report.page import PAGE, write_report
 
+    if run.is_file():
+        raise ConfigError(f"{run} is a file, but a run is a folder; `scdh info {run}` describes the file.")
     check_file_writable(run / PAGE if out is None else out)
     path, contents = write_report(run, out, floats=not no_floats, data=data, root=root, remaining=remaining)
     ranked = contents.ranked

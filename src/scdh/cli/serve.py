@@ -69,9 +69,12 @@ def serve(
 
     check_installed("scdh serve", "fastapi", "httptools", "uvicorn", "prometheus_client", "python_multipart")
     use_device(device)
+    from scdh.index.engines import is_engine_address
     from scdh.serve.server import address_of, bind, run
     from scdh.serve.settings import LOOPBACK, Limits, Settings
 
+    if not is_engine_address(index) and not Path(index).is_file():
+        raise ConfigError(f"There is no index file {index}; `scdh index` makes one.")
     is_local = host in LOOPBACK
     settings = Settings(
         model=model,

@@ -12,6 +12,7 @@ from scdh.errors import DataError, option_name, option_of
 HUB = "hf:"
 # Options of a table.
 COLUMNS = ("image_column", "vector_column", "label_column", "label_separator", "id_column", "split_column")
+ARRAYS = ("vector_column", "label_column", "id_column", "split_column")  # of an .npz file
 AUTO = "auto"
 DEFAULT_ROOT = "data"
 ROOTED = ("cifar10", "nuswide21", "imagenet1k")  # named data sets that are read from a folder
@@ -59,15 +60,15 @@ def open_source(
         root: the folder of a named data set (default ``data``), or the folder that paths in a table are relative to
             (default: the table's own).
         image_column: name of the image column of a table; None chooses it by type and usual names.
-        vector_column: name of a table's column of embeddings; None chooses it by type and usual names where there are
-            no images.
-        label_column: name of the label column of a table, "a,b" for one label from each of several columns, "none"
-            for no labels; None chooses it by type and usual names.
+        vector_column: name of a table's column of embeddings, or of an array of an ``.npz`` file; None chooses it by
+            type and usual names where there are no images.
+        label_column: name of the label column of a table, or of an array; "a,b" for one label from each of several
+            columns, "none" for no labels; None chooses it by type and usual names.
         label_separator: what separates several labels in one cell of text: ",", ";", "|" or another text; "none" where
             a cell is one label. "auto" splits at ; and |, at commas where the cells clearly are lists of labels, and
             reads lists such as "['a', 'b']".
-        id_column: name of the column that says what rows are called in results, "none" for their number; None takes a
-            column ``id``, ``item_id``, ``uid``, ``uuid``, ``key`` or ``sku`` where there is one.
+        id_column: name of the column or array that says what rows are called in results, "none" for their number; None
+            takes a column ``id``, ``item_id``, ``uid``, ``uuid``, ``key`` or ``sku`` where there is one.
         labels: path of the ``.npy`` file with the labels of ``.npy`` embeddings.
         split_column: name of the column of a table, or the array of an ``.npz`` file, that holds the split; None
             chooses it by usual names and words.
@@ -117,8 +118,9 @@ def open_source(
     if kind in (".npy", ".npz"):
         from scdh.data.arrays.array_files import open_embeddings
 
-        _check_usable(spec, options, "labels", *(["split_column"] if kind == ".npz" else []))
-        return open_embeddings(files[0], None if labels is None else Path(labels), split_column)
+        arrays = ARRAYS if kind == ".npz" else ()
+        _check_usable(spec, options, "labels", *arrays)
+        return open_embeddings(files[0], None if labels is None else Path(labels), **_given(options, arrays))
     raise DataError(_unknown_kind(spec, files[0]))
 
 

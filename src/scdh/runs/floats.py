@@ -118,7 +118,7 @@ def _advice_at_the_top(codes: RankingScores, floats: FloatScores, by_outputs: Ra
         return None
     theirs, own = floats.scores.precision_at_k(k), codes.precision_at_k(k)
     found = f"the precision of the first {'item' if k == 1 else f'{k} items'} is {theirs:.3f}, of the codes {own:.3f}"
-    remedy = "kept vectors (`scdh search --rank vectors`) or more bits (--bits) may come closer"
+    remedy = "kept embeddings (docs/search.md, ranking by vectors) or more bits (--bits) may come closer"
     if by_outputs is not None and by_outputs.precision_at_k(k) >= own + TOP_LOSS:
         remedy = f"--rank outputs of `scdh search` reaches {by_outputs.precision_at_k(k):.3f}; {remedy}"
     return f"At the top of the list the {floats.name} are better, although their MAP is lower: {found}; {remedy}."

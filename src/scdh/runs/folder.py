@@ -146,6 +146,8 @@ class RunFolder:
     def _saved(self) -> dict[str, Any]:
         if not self.path.exists():
             raise DataError(f"There is no run folder {str(self)!r}.")
+        if self.path.is_file():
+            raise DataError(f"{str(self)!r} is a file, but a run is a folder.")
         try:
             holds, remedy = "the settings of a run", "restore it from a copy"
             content = read_entries(self.config_file, holds, remedy, "format", "version", "config", "versions")

@@ -310,7 +310,7 @@ def _without_labels(config: RunConfig, source: Source) -> Protocol:
         others = [name for name in sorted(built_in_names()) if not method_class(name).needs_labels]
         raise DataError(
             f"{source.name} has no labels, and {method} learns from them; learn codes without labels with "
-            f"--method {' or '.join(others)}, or {source.label_advice}."
+            f"--method {' or '.join(others)} (in Python method={others[0]!r}), or {source.label_advice}."
         )
     marked, unused = marked_queries(source, _part_settings(config.data))
     trains = searched = ~(marked | unused)

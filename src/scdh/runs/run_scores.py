@@ -57,9 +57,9 @@ class RunScores:
 
     @property
     def caution(self) -> str | None:
-        """A sentence if the scores depend on few rows, otherwise None."""
+        """Sentences if the scores depend on few rows, or say little, otherwise None."""
         chose = self.part == "query" and not self.config.data.train_on_validation
-        return caution(self.scores.definition["queries"], len(self.protocol.validation) if chose else 0)
+        return caution(self.scores, len(self.protocol.validation) if chose else 0)
 
     def to_dict(self) -> dict[str, Any]:
         scores = summarise(self.scores)

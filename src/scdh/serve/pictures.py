@@ -106,7 +106,10 @@ def _open(data: str) -> Source:
         paths = images_below(folder)
         if paths:  # also where they are not arranged as training needs them
             return FolderSource(folder, paths, no_labels(len(paths)), [], name=data)
-    source = open_source(data)
+    try:
+        source = open_source(data)
+    except DataError as error:
+        raise DataError(f"--images cannot be used: {error}") from None
     if source.kind != "images":
         raise DataError(f"--images needs images, but {source.name} holds embeddings.")
     return source

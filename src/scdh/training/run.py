@@ -119,7 +119,7 @@ def _train(
     accelerator.wait_for_everyone()
     if bad_images.paths:
         warnings.warn(
-            f"{len(bad_images)} broken images were skipped in training, the first is {bad_images.paths[0]}.",
+            f"{len(bad_images)} broken images were skipped in training, the first is {bad_images.first}.",
             stacklevel=2,
         )
     return result

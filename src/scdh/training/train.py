@@ -2,6 +2,8 @@
 
 import os
 from collections.abc import Sequence
+from difflib import get_close_matches
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -167,4 +169,8 @@ def train_config(
 
 def _dotted(settings: dict[str, Any]) -> dict[str, Any]:
     """Keyword arguments as settings by dotted key."""
+    for name in settings.keys() - SHORT_NAMES.keys():
+        is_key = "." in name or "__" in name
+        if not is_key and (near := get_close_matches(name, signature(train).parameters, n=1)):
+            raise ConfigError(f"scdh.train has no argument {name!r}; did you mean {near[0]!r}?")
     return {SHORT_NAMES.get(name, name.replace("__", ".", 1)): value for name, value in settings.items()}

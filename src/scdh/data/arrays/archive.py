@@ -32,23 +32,30 @@ class Archive:
     ids: list[str] | None
 
 
-def read_archive(arrays: Mapping[str, np.ndarray], name: str, wanted_split: str | None = None) -> Archive:
-    """The arrays by purpose."""
+def read_archive(arrays: Mapping[str, np.ndarray], name: str, **wanted: str) -> Archive:
+    """The arrays by purpose; ``wanted``, such as ``label_column="kind"``, names those with other names than usual."""
     names = list(arrays)
     if {"format", "shape", "data"} <= set(names):
         raise DataError(
             f"{name} contains a sparse matrix of scipy; reduce it to dense vectors, for example by TruncatedSVD of "
             "scikit-learn, and save them by numpy.savez(file, X=vectors, y=labels)."
         )
-    key = _first_of(VECTORS, names)
+    for option, array in wanted.items():
+        if array not in arrays and (array != "none" or option not in ("label_column", "id_column")):
+            raise DataError(f"{name} has no array {array!r} ({option_of(option)}); its arrays are {', '.join(arrays)}.")
+    key = _chosen(wanted, "vector_column", VECTORS, names)
     if key is None:
+        if wanted:
+            option = option_of(next(iter(wanted)))
+            raise DataError(f"{name} holds arrays of parts, such as x_train, and cannot use {option}.")
         return _joined_parts(arrays, name)
     vectors = arrays[key]
-    label_key = _first_of(LABELS, names)
-    id_key = _first_of(IDS, names)
+    label_key = _chosen(wanted, "label_column", LABELS, names)
+    id_key = _chosen(wanted, "id_column", IDS, names)
     label_name_key = _first_of(LABEL_NAMES, names)
     taken = {key, label_key, id_key, label_name_key}
-    split_key = _split_key(arrays, name, wanted_split, [n for n in names if n not in taken], len(vectors))
+    free = [n for n in names if n not in taken]
+    split_key = wanted.get("split_column") or _split_key(arrays, free, len(vectors))
     return Archive(
         vectors,
         None if label_key is None else arrays[label_key],
@@ -59,15 +66,12 @@ def read_archive(arrays: Mapping[str, np.ndarray], name: str, wanted_split: str 
     )
 
 
-def _split_key(
-    arrays: Mapping[str, np.ndarray], name: str, wanted: str | None, free: list[str], rows: int
-) -> str | None:
-    if wanted is not None:
-        if wanted not in arrays:
-            raise DataError(
-                f"{name} has no array {wanted!r} ({option_of('split_column')}); its arrays are {', '.join(arrays)}."
-            )
-        return wanted
+def _chosen(wanted: Mapping[str, str], option: str, usual: tuple[str, ...], names: list[str]) -> str | None:
+    key = wanted.get(option) or _first_of(usual, names)
+    return None if key == "none" else key
+
+
+def _split_key(arrays: Mapping[str, np.ndarray], free: list[str], rows: int) -> str | None:
     found = split_column(free)
     if found is not None:
         return found

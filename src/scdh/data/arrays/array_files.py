@@ -10,10 +10,10 @@ from scdh.data.regular_files import check_readable
 from scdh.errors import DataError
 
 _LONGEST_REASON = 200  # numpy quotes the whole header of a damaged file
-LABEL_ADVICE = "give labels with --labels labels.npy, or as an array y of an .npz file"
+LABEL_ADVICE = "give labels with --labels labels.npy, or name an array of an .npz file with --label-column"
 
 
-def open_embeddings(path: Path, labels: Path | None = None, split_column: str | None = None) -> ArraySource:
+def open_embeddings(path: Path, labels: Path | None = None, **arrays: str) -> ArraySource:
     """Open a file of embeddings.
 
     Args:
@@ -21,12 +21,13 @@ def open_embeddings(path: Path, labels: Path | None = None, split_column: str | 
             ``label_names``, ``split`` [n] and ``ids`` [n] (what rows are called), in any capitals; or with ``x_train``,
             ``y_train``, ``x_test`` and so on.
         labels: ``.npy`` file with one label [n] or a 0/1 row [n, C] for each vector.
-        split_column: the array of an ``.npz`` file that holds the split.
+        arrays: ``vector_column``, ``label_column``, ``id_column`` and ``split_column``, if these arrays of an ``.npz``
+            file have other names.
     """
     if path.suffix.lower() == ".npy":
         found = Archive(read_npy(path), None, None, None, "", None)
     else:
-        found = _read_npz(path, split_column)
+        found = _read_npz(path, arrays)
     y = found.labels
     if labels is not None:
         if y is not None:
@@ -58,14 +59,14 @@ def read_npy(path: Path) -> np.ndarray:
         raise DataError(f"{path} is not a plain .npy array: {_first_line(error)}{_OF_OBJECTS}.") from error
 
 
-def _read_npz(path: Path, split_column: str | None) -> Archive:
+def _read_npz(path: Path, arrays: dict[str, str]) -> Archive:
     check_readable(path)
     try:
         archive = np.load(path, allow_pickle=False)
         if not isinstance(archive, np.lib.npyio.NpzFile):
             raise DataError(f"{path} holds one array, as .npy files do; rename it to end in .npy.")
         with archive:
-            return read_archive(archive, path.name, split_column)
+            return read_archive(archive, path.name, **arrays)
     except (DataError, MemoryError):
         raise
     except Exception as error:  # as above, and errors of the archive and its compression

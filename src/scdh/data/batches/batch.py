@@ -47,12 +47,18 @@ class BadImages:
         """Path, or file and row, of each image."""
         return [image.where for image in self.by_row.values()]
 
+    @property
+    def first(self) -> str:
+        """Path of the first image, and why it cannot be read."""
+        image = next(iter(self.by_row.values()))
+        return f"{image.where} ({image.reason})"
+
     def warn(self) -> None:
-        """Give one warning with the number of images and the first path."""
+        """Give one warning with the number of images, the first path and the reason."""
         if self.by_row:
             subject = (
                 f"{len(self)} images could not be read and were"
                 if len(self) > 1
                 else "1 image could not be read and was"
             )
-            warnings.warn(f"{subject} left out, the first is {self.paths[0]}.", stacklevel=3)
+            warnings.warn(f"{subject} left out, the first is {self.first}.", stacklevel=3)

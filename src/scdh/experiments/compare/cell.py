@@ -278,7 +278,9 @@ def float_row(cells: Sequence[Cell], runner: CellRunner) -> FloatRow | None:
     every = list(by_seed.values())
     mean, deviation = average(scores["map"] for scores in every)
     assert mean is not None  # every seed has a MAP
-    return FloatRow(width=every[0]["width"], bytes=every[0]["bytes"], map=mean, map_std=deviation, seeds=list(by_seed))
+    first_10, _ = average(scores["precision_at_k"].get("10") for scores in every)
+    sizes = {"width": every[0]["width"], "bytes": every[0]["bytes"]}
+    return FloatRow(**sizes, map=mean, map_std=deviation, precision_at_10=first_10, seeds=list(by_seed))
 
 
 def float_scores(cell: Cell, runner: CellRunner) -> dict[str, Any] | None:

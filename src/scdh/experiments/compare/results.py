@@ -113,6 +113,7 @@ class FloatRow(Record):
     bytes: int  # of one item
     map: float
     map_std: float | None
+    precision_at_10: float | None = None
     seeds: list[int]
 
     @property

@@ -188,18 +188,19 @@ def _table(results: ComparisonResults, title: str, note: str, value: str) -> Tab
         means = [rows.mean(value, bits) for rows in methods]
         best = max((mean for mean in means if mean is not None), default=None)
         highlighted |= {(line, column) for line, mean in enumerate(means) if mean is not None and mean == best}
-    if value == "map" and results.floats is not None:
-        lines.append([results.floats.title, *[format_floats(results)] * len(results.bits)])
+    if value in ("map", "precision_at_10") and results.floats is not None:
+        lines.append([results.floats.title, *[format_floats(results, value)] * len(results.bits)])
         note += " The floats behind the codes are not codes, so they are never highlighted."
     return Table(title, note, ["method", *(f"{bits} bits" for bits in results.bits)], lines, frozenset(highlighted))
 
 
-def format_floats(results: ComparisonResults) -> str:
-    """MAP of the float vectors; "–" if they were not ranked."""
-    floats = results.floats
-    if floats is None:
+def format_floats(results: ComparisonResults, value: str = "map") -> str:
+    """MAP or precision of the first 10 of the float vectors; "–" if they were not ranked."""
+    mean = None if results.floats is None else getattr(results.floats, value)
+    if results.floats is None or mean is None:
         return "–"
-    return f"{floats.map:.3f}" if floats.map_std is None else f"{floats.map:.3f} ± {floats.map_std:.3f}"
+    deviation = results.floats.map_std if value == "map" else None
+    return f"{mean:.3f}" if deviation is None else f"{mean:.3f} ± {deviation:.3f}"
 
 
 def _format(row: SummaryRow | None, value: str) -> str:

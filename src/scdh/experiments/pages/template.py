@@ -27,7 +27,7 @@ def load_template(name: str, **filters: Any) -> Any:
     Args:
         name: file name, such as ``"run.html"``.
         filters: functions that the template may use as ``{{ value | name }}``, in addition to ``count`` (1,234) and
-            ``path`` (the name of a file, with possible line breaks after its folders).
+            ``breakable`` (a text with possible line breaks after "/" and "_").
 
     Returns:
         A jinja2 ``Template``. Every value is escaped unless the template marks it as safe, which only SVG drawn by
@@ -43,14 +43,14 @@ def load_template(name: str, **filters: Any) -> Any:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"count": lambda value: f"{value:,}", "path": _breakable, **filters}
+    environment.filters |= {"count": lambda value: f"{value:,}", "breakable": _breakable, **filters}
     return environment.get_template(name)
 
 
-def _breakable(path: str) -> Any:
+def _breakable(text: str) -> Any:
     from markupsafe import Markup, escape
 
-    return escape(path).replace("/", Markup("/<wbr>"))
+    return escape(text).replace("/", Markup("/<wbr>")).replace("_", Markup("_<wbr>"))
 
 
 def save_page(path: Path, text: str) -> Path:

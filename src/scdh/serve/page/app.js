@@ -143,7 +143,7 @@ function browse(focus = false) {
     const { items } = await api.sample(SAMPLE, state, signal);
     results.showItems(items, { ...state, name: "" });
     const some = state.name && items.length === SAMPLE ? `The first ${SAMPLE}. ` : "";
-    title(heading, items.length ? `${some}Choose one to see what is most like it.` : "");
+    title(heading, items.length ? `${some}Choose one to see what is of the same kind.` : "");
     if (!items.length) showMessage(nothing(state, helps(browse)));
     if (focus) focusResults();
     await showStrips(items, null, signal);

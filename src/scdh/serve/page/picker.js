@@ -109,7 +109,7 @@ export function askForEmbeddings() {
   byId("picker").hidden = true;
   byId("by-code").open = true;
   byId("ask-title").textContent = "Search by example";
-  byId("lead").textContent = "Choose an item, or paste an embedding, and see what is most like it.";
+  byId("lead").textContent = "Choose an item, or paste an embedding, and see what is of the same kind.";
   byId("by-code-title").textContent = "Search by embedding or code";
   byId("code-label").textContent = "Numbers of an embedding, or a code in hexadecimal digits";
 }
