@@ -75,6 +75,7 @@ def with_clusters(
         if source.kind == "features":
             features = source.features[rows]
         else:
+            torch.manual_seed(config.seed)  # a trunk that is not pretrained is the run's own
             hasher = Hasher.build(config, ["similar", "dissimilar"], False, None)  # for its trunk
             loading = {"on_bad_image": config.data.on_bad_image, "progress": None if quiet else "features for clusters"}
             readable, features = SourceFeatures(source, cache).of_rows(hasher, rows, **loading)
