@@ -140,7 +140,8 @@ def train_epochs(
             optimiser.zero_grad(set_to_none=True)
             accelerator.backward(losses["loss"])
             if settings.clip_norm is not None:
-                accelerator.clip_grad_norm_(clipped_parameters(clipped), settings.clip_norm)
+                has_rows = bool(net.head.row_parameters)
+                accelerator.clip_grad_norm_(clipped_parameters(clipped) if has_rows else clipped, settings.clip_norm)
             optimiser.step()
             schedule.step()
             method.after_step(net, moment)  # before the average, which must follow what it changed

@@ -64,7 +64,8 @@ def build_optimiser(net: Network, method: Method, settings: TrainSettings) -> to
         groups.append({"params": undecayed, "lr": rate, "weight_decay": 0.0})
     groups = [group for group in groups if group["params"]]
     if settings.optimiser == "adamw":
-        return RowAdamW(groups, betas=(settings.momentum, 0.999), fused=_is_large(groups) or None)
+        kind = RowAdamW if net.head.row_parameters else torch.optim.AdamW
+        return kind(groups, betas=(settings.momentum, 0.999), fused=_is_large(groups) or None)
     return torch.optim.SGD(groups, lr=settings.lr_head, momentum=settings.momentum)
 
 
