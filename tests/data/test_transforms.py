@@ -26,6 +26,7 @@ def test_round_trip_and_rejections() -> None:
     "wrong",
     [
         {"size": 0},
+        {"size": 3},
         {"size": 12.5},
         {"mean": (0, 0)},
         {"mean": "abc"},

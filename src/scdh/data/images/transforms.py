@@ -16,6 +16,7 @@ from scdh.settings import LARGEST_IMAGE
 if TYPE_CHECKING:
     import torch
 
+SMALLEST_IMAGE = 4  # pixels per side; the pooling of small_conv leaves nothing of less
 INTERPOLATIONS = {"bilinear": Image.Resampling.BILINEAR, "bicubic": Image.Resampling.BICUBIC}
 
 
@@ -24,7 +25,7 @@ class Preprocess:
     """How images become inputs: cropped to a square, resized, normalised.
 
     Args:
-        size: side of the input in pixels, 2 to 1024.
+        size: side of the input in pixels, 4 to 1024.
         mean, std: three floats each; an input is (x/255 − mean)/std for each channel.
         interpolation: "bilinear" or "bicubic".
         crop_fraction: side of the centre square of an evaluation image as a share of the image's shorter side.
@@ -37,8 +38,10 @@ class Preprocess:
     crop_fraction: float = 1.0
 
     def __post_init__(self) -> None:
-        if not isinstance(self.size, int) or not 2 <= self.size <= LARGEST_IMAGE:
-            raise ConfigError(f"size must be a whole number of pixels from 2 to {LARGEST_IMAGE}, not {self.size!r}.")
+        if not isinstance(self.size, int) or not SMALLEST_IMAGE <= self.size <= LARGEST_IMAGE:
+            raise ConfigError(
+                f"size must be a whole number of pixels from {SMALLEST_IMAGE} to {LARGEST_IMAGE}, not {self.size!r}."
+            )
         for name in ("mean", "std"):
             try:
                 values = tuple(float(v) for v in getattr(self, name))
