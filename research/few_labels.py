@@ -152,12 +152,14 @@ def show(title: str, rows: Sequence[SummaryRow]) -> None:
 
 
 def draw(rows: list[dict[str, Any]], path: Path) -> None:
-    """MAP over the number of labels, one panel per data set."""
+    """MAP over the number of labels, one panel per data set, two in a row."""
     from matplotlib.figure import Figure
 
     names = list(dict.fromkeys(row["data"] for row in rows))
-    figure = Figure(figsize=(4.6 * len(names), 3.5), layout="constrained")
-    for axes, name in zip(figure.subplots(1, len(names), squeeze=False)[0], names, strict=True):
+    lines, columns = (len(names) + 1) // 2, min(2, len(names))
+    figure = Figure(figsize=(4.2 * columns, 3.2 * lines), layout="constrained")
+    for number, name in enumerate(names):
+        axes = figure.add_subplot(lines, columns, number + 1)
         for title, colour in COLOURS.items():
             line = sorted((row["labels"], row) for row in rows if (row["data"], row["title"]) == (name, title))
             counts = [count for count, _ in line]

@@ -169,7 +169,7 @@ def test_the_hub_is_called_by_its_own_conventions(images_model, tmp_path, monkey
         raise ConnectionError("no route")
 
     monkeypatch.setattr("huggingface_hub.snapshot_download", offline)
-    with pytest.raises(ModelError, match=r"The hub did not give a model 'me/other' \(ConnectionError\)"):
+    with pytest.raises(ModelError, match=r"The hub did not return a model 'me/other' \(ConnectionError\)"):
         Hasher.load("hf:me/other")
 
 

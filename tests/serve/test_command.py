@@ -197,23 +197,26 @@ def test_a_first_start_says_what_it_does(shop, monkeypatch):
     assert said[3:] == compiling
 
 
-def test_an_occupied_port_is_told():
+def test_an_occupied_port_is_reported(tmp_path):
+    index = tmp_path / "x.index"
+    index.touch()
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen()
-        code, _, err = run(f"serve nothing --index nothing --port {other.getsockname()[1]}")
+        code, _, err = run(f"serve nothing --index {index} --port {other.getsockname()[1]}")
     assert code == 2
     assert "cannot be used" in err
 
 
 def test_a_token_that_every_user_can_read_is_reported(tmp_path):
-    token = tmp_path / "token"
+    token, index = tmp_path / "token", tmp_path / "x.index"
+    index.touch()
     token.write_text(TOKEN)
     token.chmod(0o644)
-    _, _, err = run(f"serve nothing --index nothing --port 0 --token-file {token}")
+    _, _, err = run(f"serve nothing --index {index} --port 0 --token-file {token}")
     assert f"run: chmod o-r {token}" in " ".join(err.split())
     token.chmod(0o640)
-    assert "chmod" not in run(f"serve nothing --index nothing --port 0 --token-file {token}")[2]
+    assert "chmod" not in run(f"serve nothing --index {index} --port 0 --token-file {token}")[2]
 
 
 @pytest.mark.parametrize(("files", "most"), [(1 << 16, 1000), (2000, 1000), (1024, 512), (80, 40), (1, 1)])

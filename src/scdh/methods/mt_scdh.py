@@ -10,7 +10,6 @@ an image, and only the student gets gradients.
 
 § Embeddings get noise. With the paper's R each network sees its own noise. With targets only the student does, and only
 on unlabelled rows: the targets are those of the items as they are, and labelled rows have SCDH's loss unchanged.
-Validation MAP of CIFAR-10 features rises by 0.007 with 20 labels per class for the former and by 0.005 for the latter.
 
 § The paper's R is smallest where all outputs agree, and so also at u = 0. With few labels and w = 50 it gets there:
 with 20 labels per class on frozen features of CIFAR-10, ‖u‖ of unlabelled rows fell to a quarter of that of labelled
@@ -45,15 +44,14 @@ from scdh.methods.scdh import (
     build_head,
     centre_norm,
     objective,
-    start_from_classes,
+    start_head,
     warm_up,
 )
 from scdh.nets.network import Network
 from scdh.nets.perturbation import perturbed
 
 # § The teacher averages over 100 steps, but at most over a twentieth of the run: in short runs a longer average is
-# behind the network at the end. 400 steps on CIFAR-10 features, 0.95 in place of 0.99: validation MAP +0.007 with 20
-# and with 500 labels per class.
+# behind the network at the end (docs/semi_supervised.md has figures).
 LARGEST_DECAY, WINDOWS_PER_RUN = 0.99, 20
 USUAL_WEIGHTS = {"targets": 1.0, "labels": 0.3, "softmax": 50.0}
 
@@ -67,8 +65,7 @@ class MtScdhSettings(ScdhSettings):
     weight: float | None = Field(
         None,
         ge=0,
-        description="w, its weight; none: 1 for targets (0.3 if rows have several labels), 50 for softmax; 0: no "
-        "teacher, as SCDH",
+        description="w, its weight; none: 1 for targets (0.3 with several labels), 50 for softmax; 0: no teacher",
     )
     ramp_up: float = Field(0.3, ge=0, le=1, description="T, share of the run over which w rises as exp(−5 (1 − t/T)²)")
     decay: float | None = Field(
@@ -135,8 +132,7 @@ class MtScdh(Method):
 
     def prepare(self, net: Network[ScdhHead], data: MethodData) -> None:
         self.targets.set_share(torch.from_numpy(data.labels))
-        if self.settings.start == "classes":
-            start_from_classes(net, data)
+        start_head(self.settings, net, data)
 
     def step(self, net: Network[ScdhHead], batch: Batch, moment: Moment = START) -> dict[str, Tensor]:
         s, teacher = self.settings, moment.teacher

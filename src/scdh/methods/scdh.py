@@ -131,8 +131,7 @@ class Scdh(Method):
         build_head(self.settings, net, self.num_classes, self.multi_label)
 
     def prepare(self, net: Network[ScdhHead], data: MethodData) -> None:
-        if self.settings.start == "classes":
-            start_from_classes(net, data)
+        start_head(self.settings, net, data)
 
     def step(self, net: Network[ScdhHead], batch: Batch, moment: Moment = START) -> dict[str, Tensor]:
         outputs = net(batch.inputs)
@@ -167,8 +166,11 @@ def objective(settings: ScdhSettings, head: ScdhHead, u: Tensor, logits: Tensor,
 
 
 @torch.no_grad()
-def start_from_classes(net: Network[ScdhHead], data: MethodData) -> None:
-    """Hash layer and centres from the classes of the training rows; a centre without rows stays random."""
+def start_head(settings: ScdhSettings, net: Network[ScdhHead], data: MethodData) -> None:
+    """``start=classes``: hash layer and centres from the classes of the training rows; a centre without rows stays
+    random."""
+    if settings.start != "classes":
+        return
     rows = np.flatnonzero(is_labelled(data.labels))
     labels, rng = data.labels[rows], np.random.default_rng(torch.initial_seed())
     weights, bias = map(torch.from_numpy, class_directions(data.hidden(net)[rows], labels, net.bits, rng))
