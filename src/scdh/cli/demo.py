@@ -60,9 +60,11 @@ def demo(
 
 
 def _print_scores(results: "ComparisonResults") -> None:
+    from scdh.experiments.compare.tables import format_floats
+
     rows = [(row.title, f"{row.bits} bits", f"{row.map:.3f}", f"{row.precision_at_10:.3f}") for row in results.rows]
     if results.floats is not None:
-        rows.append((results.floats.title, "", f"{results.floats.map:.3f}", ""))
+        rows.append((results.floats.title, "", format_floats(results), format_floats(results, "precision_at_10")))
     print_table(("method", "codes", "MAP", "first 10"), rows, right=("MAP", "first 10"))
 
 
