@@ -292,6 +292,7 @@ def test_a_forged_description_is_one_sentence(text):
 def test_tables_of_others_are_rejected(postgres, tmp_path):
     address = postgres.address("others")
     with execute(postgres) as connection:
+        connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
         connection.execute("CREATE TABLE others (id bigint, code bit(12))")
         with pytest.raises(CodesError, match=r"The table at .*others.* is not an index of scdh, by its description"):
             engine_of(address).open(address)
